@@ -27,6 +27,8 @@ from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
+from deploy.models.prompts import FILE as PROMPTS_FILE
+from deploy.models.prompts import kept_prompts
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec.surroundings import LocalWeights
@@ -79,6 +81,7 @@ def resolve(source: str, access: Access) -> Resolved:
     if problem := kind_problem(source, sizes, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)
+    prompts = _json(access, f"/{repository}/resolve/{commit}/{PROMPTS_FILE}", source) if PROMPTS_FILE in sizes else {}
     paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(n)}" for n in weights_files(sizes, architecture)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         headers = list(pool.map(lambda path: _header(access, path, source), paths))
@@ -99,7 +102,7 @@ def resolve(source: str, access: Access) -> Resolved:
         stored_bytes=sum(count * BITS.get(kind, 8) // 8 for kind, count in elements.items()),
         parameters=sum(elements.values()),
         files=tuple(sorted({*names, *telling(sizes)})),
-        config=kept(config),
+        config={**kept(config), **kept_prompts(prompts)},
         repository=repository,
         fetched=names,
     )

@@ -15,6 +15,8 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_directory, local_path
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import weights_files
+from deploy.models.prompts import FILE as PROMPTS_FILE
+from deploy.models.prompts import kept_prompts
 from deploy.models.resolve import sources_of
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
@@ -90,8 +92,14 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
 
 def _config(directory: Path) -> dict[str, Any]:
     """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
+    config = _object(directory / "config.json")
+    return {**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}
+
+
+def _object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if the file is missing or holds something else."""
     try:
-        config = json.loads((directory / "config.json").read_text("utf-8"))
+        content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    return kept(config) if isinstance(config, dict) else {}
+    return content if isinstance(content, dict) else {}

@@ -14,12 +14,16 @@ from deploy.models.resolve import Served
 from deploy.models.speculation import speculation_bytes
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
+from deploy.slices.on_host import OnHostSlice
 from deploy.spec import LLM, Adapter, Draft, Eagle, Lookahead, LoRA, Medusa, ReDrafter, Weights
 
 ROOT = "/var/lib/enginehouse"
 WEIGHTS = f"{ROOT}/weights"
 ENGINES = f"{ROOT}/engines"
 CALIBRATION = f"{ROOT}/calibration"
+
+NOWHERE = "nowhere"
+"""`fetch_on` of files that are on the host already: they are read where they are, and nothing else is done to them."""
 
 IMAGE_UNPACK_FACTOR = 3
 """Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""
@@ -89,7 +93,42 @@ def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
 
 def weights_path(weights: WeightsSlice) -> str:
     """The directory of the files, on the host and inside the container alike."""
+    if weights.fetch_on == NOWHERE:
+        return weights.directory
     return f"{WEIGHTS}/{weights.model}/{weights.revision}"
+
+
+def fetched(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
+    """The sets of files that are brought to the host; the others are there already."""
+    return tuple(files for files in weights if files.fetch_on != NOWHERE)
+
+
+def on_host_of(served: Served) -> tuple[OnHostSlice, ...]:
+    """The expected content of each directory of the host from which a model's files are read."""
+    local = served.local
+    known_mib = memory.mib(local.stored_bytes if local else served.known.published_bytes if served.known else 0)
+    own, *others = all_weights_of(served)
+    expected = [
+        OnHostSlice(
+            model=own.model,
+            path=own.directory,
+            required=("config.json", "tokenizer.json"),
+            architecture=served.shape.architecture,
+            size_mib=known_mib,
+            revision=own.revision,
+        ),
+        *(
+            OnHostSlice(
+                model=files.model,
+                path=files.directory,
+                required=("adapter_config.json",) if "adapter_config.json" in files.files else ("config.json",),
+                revision=files.revision,
+            )
+            for files in others
+        ),
+    ]
+    places = {files.directory for files in (own, *others) if files.fetch_on == NOWHERE}
+    return tuple(files for files in expected if files.path in places)
 
 
 def blobs_path(digest: str) -> str:
@@ -152,7 +191,7 @@ def _slice(
         model=model,
         repository=weights.repository,
         revision=weights.revision or revision,
-        directory=weights.directory,
+        directory=weights.path or weights.directory,
         fetch_on=weights.fetch_on,
         files=weights.files or files,
         size_mib=memory.mib(size_bytes),

@@ -79,6 +79,8 @@ def _declared(
     weights = model.weights
     if weights == replace(Weights(), fetch_on=weights.fetch_on, private=weights.private):
         weights = replace(weights, repository=repository, revision=revision, files=files)
+    elif weights.path and not weights.repository:
+        weights = replace(weights, repository=repository, revision=revision)
     if isinstance(model, Encoder):
         return replace(model, checkpoint=checkpoint, weights=weights)
     return replace(model, checkpoint=checkpoint, weights=weights)

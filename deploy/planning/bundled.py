@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from deploy.models.files import NOWHERE
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.slices.image import DOCKER_HUB, ImageSlice, registry_of
 from deploy.spec import AptMirror, Host, Hub, Mirrors, Registry
@@ -53,7 +54,8 @@ def _on_loopback(value: Any) -> Any:
     if isinstance(value, ImageSlice):
         return replace(value, reference=_moved(value.reference))
     if isinstance(value, WeightsSlice):
-        return replace(value, fetch_on="host") if value.repository else value
+        is_brought = value.repository and value.fetch_on != NOWHERE
+        return replace(value, fetch_on="host") if is_brought else value
     if is_dataclass(value) and not isinstance(value, type):
         changed = {field.name: _on_loopback(getattr(value, field.name)) for field in fields(value) if field.init}
         return replace(value, **changed)

@@ -14,7 +14,7 @@ from deploy.engine.farm import farmed
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
 from deploy.models.cards import planned_card
-from deploy.models.files import all_weights_of, disk_needed_mib
+from deploy.models.files import all_weights_of, disk_needed_mib, fetched, on_host_of
 from deploy.models.resolve import image_of, release_row
 from deploy.planning.bundled import with_bundles
 from deploy.planning.digest import digest
@@ -221,12 +221,8 @@ def host_slice(
     assert row is not None, "an unknown release passed the checks"
     image, gpu = image_of(host, row), planned_card(host.machine)
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
-    weights = distinct(
-        weights
-        for server in host.servers
-        for model in served_by(server, host, surroundings)
-        for weights in all_weights_of(model)
-    )
+    served = [model for server in host.servers for model in served_by(server, host, surroundings)]
+    weights = distinct(fetched(weights for model in served for weights in all_weights_of(model)))
     engines = distinct_engines(engine for server in servers for model in server.models for engine in model.engines)
     return Slice(
         host=host.name,
@@ -260,6 +256,7 @@ def host_slice(
         gateway=gateway_slice(host, servers),
         https=host.gateway.https if host.gateway else None,
         exporters=exporters_of(host, monitors),
+        on_host=tuple(dict.fromkeys(files for model in served for files in on_host_of(model))),
     )
 
 

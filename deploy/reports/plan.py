@@ -145,6 +145,8 @@ def _installed(slice_: Slice) -> Table:
     for weights in slice_.weights:
         source = f"{weights.repository} @ {weights.revision[:12]}" if weights.repository else weights.directory
         table.add_row("weights", f"{source}, {weights.size_mib:,} MiB, fetched on the {weights.fetch_on}")
+    for files in slice_.on_host:
+        table.add_row("weights", f"{files.path}, on the host already: read there, never changed")
     table.add_row("disk", f"{slice_.disk_needed_mib:,} MiB needed")
     return table
 

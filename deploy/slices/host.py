@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from deploy.slices.gateway import GatewaySlice, MutualSlice
 from deploy.slices.image import ImageSlice, registry_of
 from deploy.slices.monitor import ExportersSlice
+from deploy.slices.on_host import OnHostSlice
 from deploy.slices.proxy import ProxySlice
 from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
@@ -274,9 +275,9 @@ class Slice:
     """None: this host shares no files with peers."""
     repair: RepairSlice | None = None
     """None: ill GPUs are left to a person."""
-
     proxy: ProxySlice | None = None
     """None: the host reaches the outside without a proxy of the inventory."""
+    on_host: tuple[OnHostSlice, ...] = ()  # not among `weights`, which are brought to the host
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists; a secret appears only as its source."""

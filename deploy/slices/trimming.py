@@ -31,6 +31,8 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             del plain["machine"][name]
     if plain["machine"]["repair"] == "none":
         del plain["machine"]["repair"]
+    if not plain["on_host"]:
+        del plain["on_host"]
     if not plain["bundle"]:
         del plain["bundle"]
     if plain["mirrors"]["system"] is None:

@@ -41,13 +41,16 @@ class Secret:
 
 @dataclass(frozen=True)
 class Weights:
-    """The source of a model's files: a hub repository at a pinned commit, or a directory of the control machine."""
+    """The source of a model's files: a hub repository at a pinned commit, a directory of the control machine, or one of
+    the host itself."""
 
     repository: str = ""
     revision: str = ""
     directory: str = ""
-    fetch_on: Literal["host", "control"] = "host"
+    fetch_on: Literal["host", "control", "nowhere"] = "host"
     files: tuple[str, ...] = ()
+    path: str = ""
+    """The directory on the host, if the files are there already."""
     private: bool = False
     """Hosts that share (`Sharing`) do not pass these files on: each fetches them itself, or is sent them over SSH."""
 
@@ -68,6 +71,14 @@ class Weights:
     def local(cls, directory: str, *, files: tuple[str, ...] = (), private: bool = False) -> Weights:
         """A directory of the machine that runs pyinfra, sent with rsync; its manifest is its revision."""
         return cls(directory=directory, fetch_on="control", files=files, private=private)
+
+    @classmethod
+    def on_host(cls, path: str, repository: str = "", revision: str = "", *, files: tuple[str, ...] = ()) -> Weights:
+        """A directory that every host has already: NFS, an image, a mounted RAID. Nothing of it is changed or deleted.
+
+        `repository` and `revision` say which published files they are, so that preflight compares them.
+        """
+        return cls(repository=repository, revision=revision, fetch_on="nowhere", files=files, path=path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from deploy.spec import GPU, LLM, Host
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
+PRODUCT = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9 ._+-]{0,62}[A-Za-z0-9])?)?")
 OPEN_MODULES_SM, LLM_SM = 75, 80
 """The open kernel modules begin with Turing; TensorRT-LLM's support matrix (1.0 to 1.2) and vLLM's kernels for
 bfloat16 begin with Ampere. Read 2026-11-27."""
@@ -53,6 +54,9 @@ def _numbers(card: GPU) -> Iterator[Refusal]:
         yield _refused("card.sm", "the compute capability decides which kernels and precisions a card has",
                        shortened(card.sm), f"two or three digits without the point, from {OPEN_MODULES_SM} on: older "
                        "cards have no open kernel modules", 'sm="120"')  # fmt: skip
+    if not PRODUCT.fullmatch(card.smi):
+        yield _refused("card.smi", "the name in nvidia-smi becomes a label and a title", shortened(card.smi),
+                       "at most 64 letters, digits, blanks and . _ + -", 'smi="GeForce RTX 5090"')  # fmt: skip
     if card.reserved_mib * 4 > card.mib:
         yield _refused("card.reserved_mib", "the driver keeps some hundred MiB, not a quarter of a card",
                        f"reserved_mib={card.reserved_mib}, mib={card.mib}", "less than a quarter of mib",

@@ -13,6 +13,7 @@ from deploy.models.files import (
     all_weights_of,
     disk_needed_mib,
     distinct_images,
+    fetched,
     image_copies,
     shared_directories,
 )
@@ -36,7 +37,7 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         weights
         for _server, served in served_models
         if served
-        for weights in all_weights_of(replace(served, directories=directories))
+        for weights in fetched(all_weights_of(replace(served, directories=directories)))
     ]
     weights = list({(checkpoint.model, checkpoint.revision): checkpoint for checkpoint in checkpoints}.values())
     engines = {

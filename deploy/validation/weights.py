@@ -12,6 +12,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import Encoder, Host, Model, Server, Weights
 from deploy.spec.surroundings import Surroundings
+from deploy.validation.on_host import on_host_problems
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
@@ -33,7 +34,9 @@ def weights_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal
 
 
 def _source(model: Model, weights: Weights, place: str, surroundings: Surroundings) -> Iterator[Refusal]:
-    if bool(weights.repository) == bool(weights.directory):
+    if weights.path or weights.fetch_on == "nowhere":
+        yield from on_host_problems(model, weights, place)
+    elif bool(weights.repository) == bool(weights.directory):
         yield refuse(
             "no-weights",
             f"{model.name} has {'two sources' if weights.directory else 'no source'} of weights",

@@ -1,7 +1,7 @@
 """Starts a process of the gateway: python -m gateway serve SETTINGS [NUMBER]
 
-NUMBER says which port of `listen.ports` is this process's own, counted from 0. Exit status 64 if the words are not
-understood, 78 if the settings are not.
+NUMBER is the index of this process's port in `listen.ports`, from 0. The exit status is 64 for unknown arguments, 78
+for invalid settings.
 
     python3 -m gateway usage FOLDER [SINCE]     prints the usage since a day that the processes of this host counted
 

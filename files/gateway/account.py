@@ -1,8 +1,8 @@
-"""Usage of the keys in the last minute and their requests under way, in a file that a host's processes share.
+"""Each key's usage in the last minute and its open requests, in a file that a host's processes share.
 
-SQLite in a folder of memory (systemd's RuntimeDirectory): a process that is killed in the middle of a change leaves the
-file whole. Each process holds a lock on a file of its own; the kernel lets go of it when the process dies, and whoever
-then counts what is under way leaves out the dead process.
+SQLite in a folder of memory (systemd's RuntimeDirectory): a process that is killed during a change leaves the file
+intact. Each process holds a lock on its own file; the kernel releases it when the process dies, and the count of open
+requests then leaves out the dead process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ END = """INSERT INTO ended VALUES (?, 1, ?, ?) ON CONFLICT DO UPDATE
 
 @dataclass(frozen=True)
 class Spent:
-    """A key's usage of the last minute, by second, oldest first; and its requests under way."""
+    """A key's usage of the last minute, by second, oldest first; and its open requests."""
 
     seconds: tuple[tuple[int, int, int], ...]
     """Second, requests, tokens."""
@@ -55,7 +55,7 @@ class Spent:
     def free_in(self, kind: int, amount: int) -> int:
         """Whole seconds until this much usage has left the minute's window; `kind` 1 is requests, 2 is tokens.
 
-        At most 60: openai's client obeys no longer wait (2.20, 2026-11-25).
+        At most 60, because openai's client obeys no longer wait (2.20, 2026-11-25).
         """
         wait = 0
         for row in self.seconds:
@@ -75,7 +75,7 @@ class Ended:
 
 
 class Account:
-    """The file of a folder; with "" for a folder, memory of this process alone. Raises sqlite3.Error or OSError."""
+    """The file of a folder; with "" as the folder, memory of this process alone. Raises sqlite3.Error or OSError."""
 
     def __init__(self, folder: str, clock: Callable[[], float]) -> None:
         self._folder, self._clock, self._process = folder, clock, secrets.token_hex(8)
@@ -92,7 +92,7 @@ class Account:
             self._leave_out_the_dead()
 
     def close(self) -> None:
-        """Removes this process's requests under way from the count."""
+        """Removes this process's open requests from the count."""
         with contextlib.suppress(sqlite3.Error):
             self._file.execute("DELETE FROM running WHERE process = ?", (self._process,))
         self.abandon()
@@ -100,7 +100,7 @@ class Account:
             self._mark(self._process).unlink(missing_ok=True)
 
     def abandon(self) -> None:
-        """Closes file and lock, as when the process is killed."""
+        """Closes file and lock, as if the process were killed."""
         self._file.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -110,7 +110,7 @@ class Account:
     def looked_at(self, key: str, most_running: int = 0) -> Iterator[Spent]:
         """Locks the key's counters and returns them. An exception inside the block undoes the writes.
 
-        `most_running`: if as many requests are under way, it looks for dead processes.
+        `most_running`: with as many open requests, it looks for dead processes.
         """
         if self._unsettled:
             self._settle()
@@ -131,7 +131,7 @@ class Account:
         return Spent(tuple(seconds), int(running.fetchone()[0]), now)
 
     def begin(self, key: str, now: float) -> None:
-        """A request more, under way. Only inside `looked_at`."""
+        """Counts another open request. Call it only inside `looked_at`."""
         self._file.execute(ADD, (key, int(now), 1, 0))
         self._file.execute(BEGIN, (key, self._process))
 
@@ -140,7 +140,7 @@ class Account:
         self._file.execute(ADD, (key, int(now), 0, tokens))
 
     def settle(self, key: str, second: int, reserved: int, prompt: int, completion: int) -> None:
-        """Settles a request that used these tokens. A write that fails now is repeated with the next request."""
+        """Settles a request that used these tokens. A failed write is repeated with the next request."""
         self._unsettled.append((key, second, reserved, prompt, completion))
         self._settle()
 

@@ -16,14 +16,14 @@ class Content:
 
 @dataclass(frozen=True)
 class Reasoning:
-    """New text of what the model thinks before it answers."""
+    """New text of the model's reasoning before its answer."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool, or a piece of one: `name` and `identity` are in a call's first piece alone."""
+    """A call of a tool, or a piece of one: only a call's first piece has `name` and `identity`."""
 
     index: int
     arguments: str
@@ -35,7 +35,7 @@ Part = Content | Reasoning | Call
 
 
 class Reader(Protocol):
-    """Takes a sequence's events as they come; how the text is cut into events does not change the result."""
+    """Takes a sequence's events as they arrive; the split of the text into events does not affect the result."""
 
     @property
     def thought_tokens(self) -> int | None:
@@ -49,7 +49,7 @@ class Reader(Protocol):
 
 
 def overlap(text: str, word: str) -> int:
-    """Number of characters at the end of the text that may begin the word, which is not complete yet."""
+    """Number of characters at the end of the text that may begin the word."""
     for length in range(min(len(word) - 1, len(text)), 0, -1):
         if word.startswith(text[-length:]):
             return length

@@ -65,7 +65,7 @@ async def messages(request: Request) -> None:
 
 
 async def count_tokens(request: Request) -> None:
-    """Answers the number of tokens of the messages; no model is asked. They cost the key their number."""
+    """Answers the number of tokens of the messages without asking a model. The tokens are charged to the key."""
     fields = request.fields()
     chat = translation(request, fields)
     request.pay_for(request.size)
@@ -82,7 +82,7 @@ async def count_tokens(request: Request) -> None:
 
 
 async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> None:
-    """All that becomes part of the prompt, and the fields that change nothing."""
+    """Reads everything that becomes part of the prompt, and the fields that change nothing."""
     if fields.has("system"):
         chat.message({"role": "system", "content": content_of(text_parts(fields, "system", TEXT))}, "system")
     listed = fields.items("messages", MOST_MESSAGES)
@@ -191,7 +191,7 @@ def _tool(tool: Fields) -> dict[str, Any]:
 
 
 def _think(fields: Fields, chat: Translation) -> None:
-    """Thinking is switched off if the client says so, and on unless a schema or a demanded call holds the answer."""
+    """Sets thinking: off if the client turns it off, or a schema or a forced call limits the answer; otherwise on."""
     thinking, output = fields.inner("thinking"), fields.inner("output_config")
     kind = thinking.text("type", "", choices=("", "enabled", "adaptive", "between_tools", "disabled"))
     thinking.whole("budget_tokens", 1, 2**31 - 1, 1024)  # the model ends its thought by itself

@@ -28,7 +28,7 @@ NO_THREADS = "thread_unsupported_request"
 
 
 def anthropic_error(error: ApiError) -> dict[str, Any]:
-    """Anthropic's shape."""
+    """The error in Anthropic's form."""
     kind = ERRORS.get(error.status, "invalid_request_error")
     details = {"error_code": NO_THREADS, "unsupported": ["thread"]}
     more = {"details": details} if error.code == NO_THREADS else {}
@@ -44,7 +44,7 @@ class MessageWriter:
         self._chat = chat
 
     def begin(self) -> list[NamedEvent]:
-        """The message without content; then the ping that Anthropic's server sends there."""
+        """The message without content, and then a ping, as Anthropic's server sends them."""
         message = self._message([], None)
         return [_event("message_start", message=message), _event("ping")]
 
@@ -89,7 +89,7 @@ class MessageWriter:
         return {**head, "model": self._chat.name, "content": content, **end}
 
     def _usage(self) -> dict[str, int]:
-        """Tokens of a cached prefix are counted apart from the rest of the prompt."""
+        """The usage; tokens of a cached prefix are counted apart from the rest of the prompt."""
         usage = self._chat.usage()
         cached = usage["prompt_tokens_details"]["cached_tokens"]
         return {

@@ -1,6 +1,6 @@
-"""The ASGI application: who may ask what, and how each request ends.
+"""The ASGI application: access rights, routes, and the end of each request.
 
-More than 300 lines, because every end of a request stands in one place.
+More than 300 lines, because every end of a request is handled in one place.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def openai_error(error: ApiError) -> object:
 
 
 def tei_error(error: ApiError) -> object:
-    """TEI's shape."""
+    """The error in TEI's form."""
     kinds = {503: "Overloaded", 429: "Overloaded", 500: "Backend", 504: "Backend"}
     return {"error": error.message, "error_type": kinds.get(error.status, "Validation")}
 
@@ -109,7 +109,7 @@ OPEN = ("/health", "/metrics")
 
 @dataclass
 class Active:
-    """A request under way: its work, its key, and the reason for its cancellation, if any."""
+    """An open request: its task, its key, and the reason for its cancellation, if any."""
 
     work: asyncio.Task[None]
     key: Key
@@ -122,7 +122,7 @@ class Active:
 
 
 class App:
-    """The application around a gateway's state. A request that breaks ends alone."""
+    """The application around a gateway's state. A failing request does not affect others."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -171,7 +171,7 @@ class App:
             self.gateway.usage.close()
 
     async def _end_the_rest(self) -> None:
-        """Cancels the requests still under way when the stop's deadline has passed; the log names their ids."""
+        """Cancels the requests that are still open at the stop's deadline; the log names their ids."""
         for task in self._asking:
             task.cancel()
         if self._asking:
@@ -186,9 +186,9 @@ class App:
             comments = {task for task in comments if not task.done()} | self.sweep(time.monotonic())
 
     def sweep(self, now: float) -> set[asyncio.Task[None]]:
-        """Silent streams get a comment; requests end whose client takes nothing, or whose key was revoked.
+        """Sends a comment on silent streams; ends requests whose client reads nothing, or whose key was revoked.
 
-        Gives the comments, which are on their way.
+        Returns the tasks that send the comments.
         """
         comments = set()
         for exchange, active in self._active.items():
@@ -304,7 +304,7 @@ class App:
             left.cancel()
 
     async def _options(self, exchange: Exchange, methods: tuple[str, ...]) -> None:
-        """The methods of a path; a browser's question before a request of another origin's page."""
+        """Answers with the methods of a path, which a browser asks for before a request from another origin's page."""
         allow = ", ".join(methods).encode()
         if exchange.cors:
             exchange.cors += [
@@ -315,9 +315,9 @@ class App:
         await exchange.whole(b"", b"text/plain", 200, [(b"allow", allow)])
 
     def _read_query(self, exchange: Exchange) -> None:
-        """Azure's `api-version` and Anthropic's `beta` are taken, other names are passed over.
+        """Reads the query: Azure's `api-version` and Anthropic's `beta` are accepted, other names are ignored.
 
-        Raises: ApiError for what may be a key, and for every name if unknown fields are refused.
+        Raises: ApiError for a possible key, and for every name if unknown fields are refused.
         """
         names = [word.partition(b"=")[0].decode("latin-1") for word in exchange.query.split(b"&") if word]
         names = [name for name in names if name not in ("api-version", "beta")]
@@ -353,7 +353,7 @@ class App:
 
 
 def known_path(path: str) -> tuple[str, str]:
-    """The path in the routes' form, and the deployment that Azure's clients name in it."""
+    """The path in the routes' form, and the deployment that Azure's clients put into it."""
     path = path.rstrip("/") or "/"
     if match := AZURE.fullmatch(path):
         return f"/v1{match[2]}", match[1]
@@ -396,6 +396,6 @@ def client_error(error: Exception, exchange: Exchange) -> ApiError:
 
 
 def place(error: Exception) -> str:
-    """The exception's type and the lines that it passed, without its message, which may have text of a request."""
+    """The exception's type and the lines of its traceback, without its message, which may have text of a request."""
     frames: list[Any] = traceback.extract_tb(error.__traceback__)
     return f"{type(error).__name__} at " + " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames[::-1])

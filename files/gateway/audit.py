@@ -1,4 +1,4 @@
-"""The audit's line of a request: who asked which model for how much and how it ended; never a word of the text."""
+"""The audit's line of a request: caller, model, amounts and result; never a word of the text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Record:
         return f"{self.key}/{self.person}" if self.person else self.key
 
     def line(self, now: float) -> str:
-        """The line, JSON; times in milliseconds."""
+        """The line as JSON; times in milliseconds."""
         first = None if self.first_token is None else round((self.first_token - self.began) * 1000, 1)
         queued = None if self.queued is None else round(self.queued * 1000, 1)
         entry = {
@@ -80,6 +80,6 @@ class Record:
 
 
 def write(line: str, to: TextIO | None = None) -> None:
-    """Writes the line into the journal; a journal that cannot be written to ends no request."""
+    """Writes the line to the journal; a failed write ends no request."""
     with contextlib.suppress(OSError, ValueError):
         print(line, file=to or sys.stdout, flush=True)

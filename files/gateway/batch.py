@@ -1,4 +1,4 @@
-"""Several prompts of one request: answered together, counted and limited as one request, and failed or left as one."""
+"""Several prompts of one request: answered, counted and limited together; a failure or cancellation ends all."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Batch:
 
     @property
     def first(self) -> Generation:
-        """The first prompt's, which has everything that the prompts share."""
+        """The first prompt's generation, which has everything that the prompts share."""
         return self.generations[0]
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The events of all prompts as they come; `sequence` is the number of the choice in the whole answer.
+        """The events of all prompts as they arrive; `sequence` is the number of the choice in the whole answer.
 
-        A prompt that fails ends the others, and so does whoever closes this generator.
+        A prompt that fails ends the others, and so does closing this generator.
         Raises: as `Generation.events`.
         """
         count = len(self.generations)
@@ -85,7 +85,7 @@ def batch_of(
 ) -> Batch:
     """The generations of these prompts, each with the tokens that its answer may have.
 
-    The engine is the one that has room for the longest prompt; the audit's line counts the tokens of all prompts.
+    The engine has room for the longest prompt; the audit's line counts the tokens of all prompts.
     """
     longest = max(prompts, key=lambda prompt: len(prompt[0]))
     placed = Generation(request, name, model, longest[0], sampling, longest[1], streams, tells_usage)

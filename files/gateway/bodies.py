@@ -1,7 +1,7 @@
-"""Bodies to values: small ones where they stand, large ones in a process of its own (`worker`).
+"""Parses bodies: small ones in the event loop, large ones in a separate process (`worker`).
 
 Python's parser runs in the event loop's own time. 64 KiB of texts take it 0.7 ms, but 16 MiB of empty lists 18 s; so
-what decides is the count of values beside the length. A large body comes back as values that are quick to read.
+not only the length but also the number of values decides. A large body comes back as values that are quick to read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BodyBounds:
 
 
 def body_bounds(settings: Settings, kind: str) -> BodyBounds:
-    """Bounds of a body that models of this kind could take, within the operator's limits."""
+    """Bounds of a body for models of this kind, within the operator's limits."""
     limits = settings.limits
     models = [model for model in settings.models.values() if model.kind == kind]
     tokens = max([0, *(model.context_tokens or model.max_tokens for model in models)])
@@ -57,7 +57,7 @@ def body_bounds(settings: Settings, kind: str) -> BodyBounds:
 
 
 class Parser:
-    """The processes that parse large bodies; they start with the first of them."""
+    """The processes that parse large bodies; the first large body starts them."""
 
     def __init__(self, turns: Turns) -> None:
         self._lanes = Lanes(PROGRAM, turns, SHORT_BYTES)
@@ -65,7 +65,7 @@ class Parser:
     async def value(self, raw: bytes, bounds: Bounds, tenant: str) -> Any:
         """The value of the body.
 
-        Raises: ApiError 400 if it is not JSON within the bounds; those of `Turns`.
+        Raises: ApiError 400 if it is not JSON within the bounds; the errors of `Turns`.
         """
         try:
             if not is_large(raw):
@@ -83,7 +83,7 @@ def is_large(raw: bytes) -> bool:
 
 
 def load(_preparation: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """The work of the process: it parses bodies."""
+    """The work of the process: parsing bodies."""
 
     def answer(message: bytes) -> bytes:
         bounds, raw = marshal.loads(message)

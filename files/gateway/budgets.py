@@ -1,26 +1,26 @@
-"""Each key's requests and tokens a minute, and its requests under way: reserved first, settled with what was used.
+"""Each key's requests and tokens a minute, and its open requests: reserved first, then settled with the real usage.
 
-What is counted. Every POST is a request, of the minute in which it came; a refused one is not, unless it is refused
-for its tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it
-reserves `UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At
-the end the reservation becomes what was used. A stream that is cut used its prompt and a token for each event; an
-answer that nobody waited for used what it reserved; a request that the model refused used nothing. In any 60 seconds
-no more is taken on than the limit, but for answers that became longer than `UNSAID_TOKENS`: those count as well.
+Counting. Every POST is a request, in the minute of its arrival; a refused one is not, unless it is refused for its
+tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it reserves
+`UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At the end
+the reservation is replaced by the real usage. An interrupted stream used its prompt and a token for each event; an
+answer whose client left used its reservation; a request that the model refused used nothing. In any 60 seconds no more
+than the limit is accepted, except for answers that became longer than `UNSAID_TOKENS`: those count as well.
 
-A large body reserves an eighth of its bytes before it is read, and has used them if it is refused then. A text that
-is only counted (`/tokenize`) reserves likewise, and uses its tokens.
+A large body reserves an eighth of its bytes before it is read, and has used them if it is then refused. A text that is
+only counted (`/tokenize`) reserves the same way, and uses its tokens.
 
-How gateways share a limit L.
+Sharing of a limit L among gateways.
 
-- The processes of a host share one account (`account`): together they take on no more than L, to the request. A
-  process that dies leaves what it used to its minute; what it had under way is no longer counted, at once.
-- Of H hosts each takes on L/H, rounded up. No host asks another: when one dies, or cannot be reached, the others go on
-  with their shares, so that all together stay within L + H - 1. The dead host's share is lost until the inventory
-  names one host less.
-- A process that cannot use the account (no folder, a full disk) counts alone, and takes on its share of P processes:
+- The processes of a host share one account (`account`): together they accept exactly L. The usage of a dead process
+  stays in its minute; its open requests are no longer counted, at once.
+- Of H hosts each accepts L/H, rounded up. Hosts do not talk to each other: if one dies, or cannot be reached, the
+  others keep their shares, so that all together stay within L + H - 1. The dead host's share is lost until the
+  inventory has one host less.
+- A process that cannot use the account (no folder, a full disk) counts alone, and accepts its share of P processes:
   L/(H·P), rounded up. It tries the account again every few seconds.
 
-Budgets of a day or a month (UTC) are in quotas.py; their sums outlive a restart (`periods`).
+Budgets of a day or a month (UTC) are in quotas.py; their sums survive a restart (`periods`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 
 class Budgets:
-    """The accounts of a process. `hosts` and `processes` say among how many a limit is shared."""
+    """The accounts of a process. A limit is shared among `hosts`, and by the `processes` of a host."""
 
     def __init__(self, folder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder, self._clock = folder, clock
@@ -85,10 +85,9 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """Calls `ask` with the shared account, or with the process's own account if the shared one fails. `ask` gets
-        the number of processes that share a limit.
+        """The result of `ask` on the shared account, or on the process's own account if the shared one fails.
 
-        `ask` is told among how many a limit is shared.
+        `ask` also gets the number of processes that share a limit.
         """
         if self._folder and self._clock() >= self._again:
             try:
@@ -100,7 +99,7 @@ class Budgets:
         return ask(self._alone, self.hosts * self.processes)
 
     def check_periods(self, key: Key) -> None:
-        """Checks that the key and its tenant have something left of their days and months.
+        """Checks that the budgets of the key and its tenant for the day and the month are not used up.
 
         Raises: ApiError 429.
         """
@@ -110,7 +109,7 @@ class Budgets:
         return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
     def close(self) -> None:
-        """Closes both accounts; no request of this process counts as under way any more."""
+        """Closes both accounts; requests of this process no longer count as open."""
         if self._shared is not None:
             self._shared.close()
             self._shared = None
@@ -119,7 +118,7 @@ class Budgets:
 
 @dataclass(frozen=True)
 class Usage:
-    """A key's last minute, its whole past on this host, and the limits that this host keeps it to."""
+    """A key's last minute, its totals on this host, and its limits on this host."""
 
     spent: Spent
     ended: Ended
@@ -195,7 +194,7 @@ class Lease:
         self._budgets.counted(ask)
 
     def settle(self, record: Record, streams: bool) -> None:
-        """Ends the request, and frees the part of its reservation that it did not use."""
+        """Ends the request, and frees the unused part of its reservation."""
         account, self._account = self._account, None
         self.used = prompt, completion = used(record, self._tokens, streams)
         if account is None:
@@ -205,9 +204,9 @@ class Lease:
 
 
 def used(record: Record, reserved: int, streams: bool) -> tuple[int, int]:
-    """Tokens of prompt and answer that a request that is over used.
+    """Tokens of prompt and answer that a finished request used.
 
-    A request that was refused after its text was read used what reading it cost.
+    A request that was refused after its text was read used the charge for reading it.
     """
     if not record.end:
         return record.prompt_tokens or record.read_tokens, record.completion_tokens
@@ -235,7 +234,7 @@ def headers(spent: Spent, limits: KeyLimits) -> list[Header]:
 
 
 def refused(message: str, wait: int) -> ApiError:
-    """OpenAI's refusal. A wait of 0: no waiting helps, and clients should not retry."""
+    """OpenAI's refusal. A wait of 0 means that waiting does not help, and that clients should not retry."""
     again = f"; try again in {wait} s" if wait else ""
     return ApiError(429, message + again, code="rate_limit_exceeded", retry_after=wait, is_spent=not wait)
 

@@ -1,4 +1,4 @@
-"""Formats of tool calls: Hermes and Qwen, Llama 3, Mistral; and all of them under guided decoding."""
+"""Formats of tool calls: Hermes and Qwen, Llama 3, Mistral; and of calls under guided decoding."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Hermes(Calls):
 
 
 class Llama3(Calls):
-    """An answer that begins with `{"name": …, "parameters": …}`; further ones follow after `;`."""
+    """An answer that begins with `{"name": …, "parameters": …}`; further calls follow after `;`."""
 
     def _start(self, is_last: bool) -> bool:
         return self._opening(is_last)
@@ -53,7 +53,7 @@ class Mistral(Calls):
 
     @staticmethod
     def identity() -> str:
-        """A new id as Mistral's templates want them: nine letters and digits."""
+        """A new id in the form of Mistral's templates: nine letters and digits."""
         return "".join(secrets.choice(NINE) for _ in range(9))
 
     def _opening(self, is_last: bool) -> bool:
@@ -91,7 +91,7 @@ class Mistral(Calls):
 
 
 class Listed(Calls):
-    """An answer that is a list of calls only, as guided decoding makes it."""
+    """An answer that is only a list of calls, from guided decoding."""
 
     def _start(self, is_last: bool) -> bool:
         self._skip()
@@ -108,7 +108,7 @@ class Listed(Calls):
 
 
 class Named:
-    """An answer that is one tool's arguments only, as guided decoding makes it."""
+    """An answer that is only one tool's arguments, from guided decoding."""
 
     def __init__(self, name: str, identity: str) -> None:
         self._first, self.count = (name, identity), 0

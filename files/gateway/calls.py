@@ -1,8 +1,8 @@
-"""Tool calls in an LLM's text, found as the text comes; the formats of the families are in `gateway.call_formats`.
+"""Tool calls in an LLM's text, found while the text arrives; `gateway.call_formats` has the families' formats.
 
-A call is told once its JSON is whole, names a tool of the request and has an object of arguments. What begins like a
-call and is none is the answer's text, as it came. White space beside calls is dropped. However the text is cut into
-pieces, the sum is the same, and the work grows with the text's length.
+A call is returned once its JSON is complete, names a tool of the request and has an object of arguments. Text that
+begins like a call but is not one is returned unchanged as content. White space beside calls is dropped. The split of
+the text into pieces does not affect the result, and the work grows linearly with the text's length.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MOST_CHARACTERS = 2**18
 
 
 class Calls:
-    """Text in, the answer's own text and calls out. Subclasses say where a call begins and what stands between two."""
+    """Takes text, and returns the answer's own text and calls. Subclasses define beginning and separator of calls."""
 
     MARK = ""
     """Text that begins a call; "" if a call can only be at the answer's beginning."""
 
     def __init__(self, names: Collection[str], identity: Callable[[], str] | None = None) -> None:
-        """`names`: the tools of the request; `identity` makes a call's id if the family's own does not."""
+        """`names`: the tools of the request; `identity` makes a call's id if the family's format has none."""
         self._new_identity = identity or self.identity
         self._names, self._name, self._is_listed = frozenset(names), "", False
         self._rest = ""
@@ -111,7 +111,7 @@ class Calls:
         return True
 
     def _element(self, is_last: bool) -> bool:
-        """Within a list of calls."""
+        """Reads an element within a list of calls."""
         self._skip(",")
         if self._rest.startswith("{"):
             self._step = self._object
@@ -167,7 +167,7 @@ class Calls:
         self._step = self._prose
 
     def _say(self, text: str) -> None:
-        """White space is held: only text after it shows that no call comes."""
+        """Adds text; white space is held back, because only text after it shows that no call follows."""
         text = text.lstrip() if self._follows_call else text
         body = text.rstrip()
         if body:
@@ -185,7 +185,7 @@ def value_of(text: str) -> Any:
 
 
 def arguments_of(value: Any) -> str | None:
-    """The JSON text of an object of arguments; None if it is none. Models write the object, or its text."""
+    """The JSON text of an object of arguments; None for anything else. Models write the object, or its text."""
     value = {} if value is None else value_of(value) if isinstance(value, str) else value
     if not isinstance(value, dict):
         return None

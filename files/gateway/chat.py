@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`, as a stream of events and whole."""
+"""`POST /v1/chat/completions`, streamed or whole."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ async def chat_completions(request: Request) -> None:
 
 
 async def understood(request: Request, cuts_answer: bool = False) -> Generation:
-    """The request, its prompt tokenised. `cuts_answer`: an answer that may be longer than the room left ends there.
+    """The generation of the request, with its prompt tokenised. `cuts_answer`: too long an answer ends at the limit.
 
-    Raises: FieldError, ApiError for everything that it asks for and cannot have.
+    Raises: FieldError, ApiError for every unsupported request.
     """
     fields, gateway = request.fields(), request.gateway
     name = fields.text("model")
@@ -120,7 +120,7 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
 
 
 def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
-    """The first instruction of the messages says which format an answer that calls no tool has."""
+    """Adds the format of an answer without tool calls to the first instruction of the messages."""
     kind, text = guide
     formats = {"json_schema": f"JSON that keeps this schema: {text}", "json": "JSON"}
     line = f"Unless you call a tool, answer with {formats.get(kind, f'a text that matches {text}')}"
@@ -148,7 +148,7 @@ async def ids(request: Request, model: ModelSettings, conversation: Conversation
 
 
 async def streamed(chat: Generation) -> None:
-    """Sends the events of each of the model's when it comes, in one write; then the usage, if it is requested."""
+    """Sends the answer's events as the model's arrive, each in one write; then the usage, if requested."""
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
     # The head of every event is the same, so it is made JSON once: each event's whole took a fifth of the event's time.
     before = f'{compact(head)[:-1]},"choices":[{{"index":'
@@ -227,7 +227,7 @@ def deltas(parts: list[Part]) -> list[str]:
 
 
 def message_of(parts: list[Part]) -> dict[str, Any]:
-    """The message that the parts make up. One of calls alone has no content."""
+    """The message made of the parts. A message of calls alone has no content."""
     reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
     content = "".join(part.text for part in parts if isinstance(part, Content))
     calls: list[dict[str, Any]] = []

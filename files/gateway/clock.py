@@ -1,4 +1,4 @@
-"""The calendar of a process: every module that needs the day asks here, so that a test can stop the time."""
+"""The calendar of a process: every module asks it for the day, so that a test can stop the time."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def _embed(request: Request, version: str) -> None:
 
 
 def _inputs(fields: Fields, most: int) -> list[str]:
-    """The texts of `inputs`, each an object of parts."""
+    """The texts of `inputs`, each of which is an object of parts."""
     texts = []
     for number, item in enumerate(fields.items("inputs", most)):
         entry = fields.within(item, f"inputs[{number}]")
@@ -90,7 +90,7 @@ def _inputs(fields: Fields, most: int) -> list[str]:
 
 
 async def tokenize(request: Request) -> None:
-    """A text's ids and what each stands for, as the model's tokenizer begins a text."""
+    """Answers the ids of a text, with the text of each, in the model's tokenizer."""
     fields = request.fields()
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
@@ -110,7 +110,7 @@ async def tokenize(request: Request) -> None:
 
 
 async def detokenize(request: Request) -> None:
-    """The text that the ids stand for, without the tokens that only mark its beginning."""
+    """Answers the text of the ids, without the tokens that only mark its beginning."""
     fields = request.fields()
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]

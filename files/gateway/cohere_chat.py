@@ -84,7 +84,7 @@ def _message(message: Fields, chat: Translation) -> None:
 
 
 def _text(part: Fields, role: str, thoughts: list[str]) -> str | None:
-    """The text of a part; None for a thought, which is among the thoughts then."""
+    """The text of a part; None for a thought, which is added to the thoughts."""
     kind = part.text("type", "text")
     if kind == "thinking" and role == "assistant":
         thoughts.append(part.text("thinking"))
@@ -96,7 +96,7 @@ def _text(part: Fields, role: str, thoughts: list[str]) -> str | None:
 
 
 def sampling_fields(fields: Fields, chat: Translation) -> None:
-    """The fields of both versions that say how tokens are drawn, how many, and where they end."""
+    """Reads the fields of both versions for sampling, length and end of the answer."""
     moved(fields, chat.body, max_tokens="max_tokens", temperature="temperature", seed="seed", p="top_p")
     moved(fields, chat.body, stream="stream")
     stop_sequences(fields, chat)
@@ -107,7 +107,7 @@ def sampling_fields(fields: Fields, chat: Translation) -> None:
 
 
 def answer_format(form: Fields, chat: Translation) -> None:
-    """The format that holds the answer."""
+    """Sets the format that the answer must have."""
     kind = form.text("type", "text", choices=("text", "json_object"))
     name = "json_schema" if form.has("json_schema") else "schema"
     schema = form.value("json_schema") or form.value("schema")
@@ -163,7 +163,7 @@ class ChatWriter:
         return [_event("message-end", id=self._identity, delta=delta)]
 
     def failure(self, error: ApiError) -> NamedEvent:
-        """The message's end says the error."""
+        """The message's end, with the error."""
         delta = {"finish_reason": "ERROR", "error": error.message, "usage": self._usage()}
         return _event("message-end", id=self._identity, delta=delta)
 

@@ -119,7 +119,7 @@ class _Turns:
         message.close()
 
     def read_results(self, fields: Fields, results: list[Any], where: str) -> None:
-        """Results of calls. Those that repeat no open call follow a message of the assistant that makes these calls."""
+        """Reads results of calls. Results without an open call follow an added assistant's message with these calls."""
         read = [_result(fields.within(result, f"{where}[{number}]")) for number, result in enumerate(results)]
         new_calls = [key for key, _, _ in read if key not in self.open_calls]
         if new_calls and self.open_calls:
@@ -166,7 +166,7 @@ def _result(result: Fields) -> tuple[CallKey, list[Any], str]:
 
 
 def _tool(tool: Fields) -> dict[str, Any]:
-    """A tool as a chat has it: the parameters' types become a JSON schema."""
+    """A tool in a chat's form: the parameters' types become a JSON schema."""
     function: dict[str, Any] = {"name": tool.text("name"), "description": tool.text("description", "")}
     definitions = tool.value("parameter_definitions") or {}
     if not isinstance(definitions, dict) or len(definitions) > MOST_PARAMETERS:
@@ -193,7 +193,7 @@ def _schema(kind: str) -> dict[str, Any]:
 
 
 class ChatWriter:
-    """A response of one text and its calls; reasoning has no place in this dialect."""
+    """A response of one text and its calls; this dialect has no place for reasoning."""
 
     ends_with_done = False
 
@@ -230,7 +230,7 @@ class ChatWriter:
         return [*called, self._event("stream-end", is_finished=True, finish_reason=reason, response=response)]
 
     def failure(self, error: ApiError) -> NamedEvent:
-        """The stream's end has the error."""
+        """The stream's end, with the error."""
         response = {"text": "", "generation_id": self._identity, "finish_reason": "ERROR", "error": error.message}
         return self._event("stream-end", is_finished=True, finish_reason="ERROR", response=response)
 

@@ -1,7 +1,7 @@
-"""Reads an engine's completion, streamed or whole, as events of an LLM; whatever is not a completion is refused.
+"""Reads an engine's completion, streamed or whole, as events of an LLM; everything else is refused.
 
-A sequence's last event carries the count of tokens, as Triton's does. Engines tell the count of all sequences together
-and after all of them, so that the last sequence to end carries it, held until it comes.
+A sequence's last event has the count of tokens, as with Triton. Engines report the count of all sequences together and
+after all of them, so the last sequence's end is held back until the count arrives, and has it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_OUTPUTS: Outputs = {}
 
 
 class Malformed(ValueError):
-    """An answer says something that no completion says. The message has no word of the answer."""
+    """An answer is not a valid completion. The message has no word of the answer."""
 
 
 class Completion:
@@ -80,9 +80,9 @@ class Completion:
             self._lines.append(piece)
 
     def whole(self, content: bytes) -> list[Event]:
-        """The events of an answer that came whole.
+        """The events of an answer that is not a stream.
 
-        Raises: UpstreamError, also for an aborted answer, of which nothing has reached a client; Malformed.
+        Raises: UpstreamError, also for an aborted answer, of which no byte has reached a client; Malformed.
         """
         self.is_done = True
         events = self._event(parsed(content))
@@ -93,10 +93,11 @@ class Completion:
     def end(self) -> None:
         """Ends the answer.
 
-        An engine that is stopped may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). Nothing
-        has reached a client then, so the request may be asked again.
+        A stopping engine may end an answer before its first event (vLLM 0.26.0 on an H100, 2026-11-27). No byte has
+        reached a client then, so the request may be retried.
 
-        Raises: UpstreamError if it ended before it began; Malformed if it broke off, or lacks its number of tokens.
+        Raises: UpstreamError if the answer ended before its first event; Malformed if it broke off, or lacks its number
+        of tokens.
         """
         if self.is_done and not self._has_begun:
             raise UpstreamError("UNAVAILABLE", "the engine ended the answer before its first token")
@@ -121,7 +122,7 @@ class Completion:
         return events
 
     def _choice(self, choice: object) -> Event | None:
-        """The event of a choice; None for the last one of all, which is held until the count comes."""
+        """The event of a choice; None for the very last one, which is held back until the count arrives."""
         if not isinstance(choice, dict):
             raise Malformed("a choice of another form")
         sequence, text, finish = choice.get("index"), choice.get("text"), choice.get("finish_reason")
@@ -163,7 +164,7 @@ def parsed(content: bytes) -> dict[str, Any]:
 
 
 def refuse_error(value: dict[str, Any]) -> None:
-    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one."""
+    """Raises UpstreamError if the object is an error: vLLM's has one inside, trtllm-serve's is one itself."""
     error = value if value.get("object") == "error" else value.get("error")
     if error is None:
         return
@@ -180,7 +181,7 @@ PARAMS |= {"structured_outputs": "response_format", "response_format": "response
 
 
 def refused(status: int, param: object = None) -> UpstreamError:
-    """The error for an engine's status. The engine's own words stay out: vLLM repeats the request in them."""
+    """The error for an engine's status. The engine's message is left out, because vLLM repeats the request in it."""
     code = CODES.get(status, "INTERNAL")
     if status == 429:
         return UpstreamError(code, "the engine is at its maximum queue size")
@@ -224,7 +225,7 @@ def ids_of(value: object) -> Sequence[int]:
 
 
 def outputs_of(value: object, width: int) -> Outputs:
-    """The log probabilities as the slot's tensors have them; `width` others beside each token.
+    """The log probabilities in the slot's tensors; `width` others beside each token.
 
     Raises: Malformed.
     """
@@ -248,7 +249,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 
 
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
-    """The `width` tokens of the highest chances, filled up with the id -1, which stands for no token."""
+    """The `width` most likely tokens, filled up with the id -1, which means no token."""
     if not isinstance(value, dict):
         raise Malformed("log probabilities of another form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]

@@ -1,8 +1,8 @@
-"""`POST /v1/completions`: prompts as they are, without a template.
+"""`POST /v1/completions`: prompts without a template.
 
-The client writes the whole prompt, control tokens too: whoever lets strangers write into it uses chats. A prompt of
-ids is sent as it is. Choices of several prompts are numbered as OpenAI's server numbers them: all of the first prompt,
-then all of the second.
+The client writes the whole prompt, control tokens included; for prompts with text of third parties it should use chats.
+A prompt of ids is sent unchanged. Choices of several prompts are numbered as by OpenAI's server: all of the first
+prompt, then all of the second.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ async def completions(request: Request) -> None:
 
 
 async def understood(request: Request) -> tuple[Batch, list[str]]:
-    """The request, its prompts tokenised, and the text that begins each prompt's choices.
+    """The generations of the request, with prompts tokenised, and the text that begins each prompt's choices.
 
-    Raises: FieldError, ApiError for everything that it asks for and cannot have.
+    Raises: FieldError, ApiError for every unsupported request.
     """
     fields = request.fields()
     name = fields.text("model")
@@ -88,14 +88,14 @@ def prompts_of(fields: Fields, most: int) -> list[Prompt]:
 
 
 def is_ids(prompt: list[Any]) -> bool:
-    """True for a list of whole numbers alone; a boolean is none."""
+    """True for a list of whole numbers only; booleans do not count."""
     return all(type(token) is int for token in prompt)
 
 
 def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> list[str]:
-    """The text before each prompt's continuation: the prompt if `echo` asks for it, else nothing.
+    """The text before each prompt's continuation: the prompt if `echo` is set, else empty.
 
-    Raises: FieldError for prompts of ids, and with log probabilities, which the model has for its own tokens alone.
+    Raises: FieldError for prompts of ids, and with log probabilities, which exist only for the model's own tokens.
     """
     if not fields.flag("echo", False):
         return [""] * len(prompts)
@@ -109,9 +109,9 @@ def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> li
 
 
 async def ids(request: Request, prompt: Prompt, model: ModelSettings, param: str) -> Sequence[int]:
-    """The prompt's ids: its own, or those of the text as the model's tokenizer begins one.
+    """The prompt's ids: those of the request, or those of its text by the model's tokenizer.
 
-    Raises: FieldError for ids that the model does not have; ApiError for too long a text.
+    Raises: FieldError for unknown ids; ApiError for too long a text.
     """
     prompter = request.gateway.prompters[model.name]
     if isinstance(prompt, str):
@@ -127,7 +127,7 @@ async def ids(request: Request, prompt: Prompt, model: ModelSettings, param: str
 
 
 class Choices:
-    """The choices of a request: what an event adds to its choice, the echo before the first."""
+    """The choices of a request: each event's addition to its choice, with the echo before the first."""
 
     def __init__(self, batch: Batch, echoes: list[str]) -> None:
         sampling = batch.first.sampling
@@ -151,7 +151,7 @@ def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] |
 
 
 async def streamed(batch: Batch, choices: Choices) -> None:
-    """Sends each event when it comes; then the usage, if it is requested."""
+    """Sends each event as it arrives; then the usage, if requested."""
     exchange, head = batch.first.request.exchange, batch.first.head(KIND, PREFIX)
     no_usage = {"usage": None} if batch.first.tells_usage else {}
     async with aclosing(batch.events()) as events:

@@ -1,15 +1,15 @@
 """Restricts a process to computing and to answering on files that are already open.
 
-A process that does strangers' work calls `confine` once everything that it needs is imported. From then on the kernel
-answers EPERM to every system call that is not in `ALLOWED`: no file is opened, no socket made, no program started, no
-process signalled, traced or limited, and no memory becomes executable. EPERM and no kill: a library that looks for an
-optional file gets an error that it handles, and a client's request does not cost the process. System calls of
-a foreign architecture (32 bits, x32) kill it: no library here makes them.
+A process that works on foreign input calls `confine` after its imports. From then on the kernel answers EPERM to every
+system call outside `ALLOWED`: the process cannot open files, make sockets, start programs, signal, trace or limit
+processes, or make memory executable. The answer is EPERM and not a kill: a library that looks for an optional file gets
+an error that it handles, and a client's request does not end the process. System calls of a foreign architecture (32
+bits, x32) kill it, because no library here makes them.
 
-libseccomp builds the filter: systemd itself needs it, so that every host has it; it knows the numbers of system calls
-on each architecture, and distributions maintain it. Its Python binding belongs to the distribution's own Python, not
-to this environment of locked wheels, so the five functions that are needed are called through ctypes. Inside
-the gateway's unit seccomp(2) itself is refused, and libseccomp loads the filter by prctl(2).
+libseccomp builds the filter: systemd itself needs it, so every host has it; it knows the numbers of system calls on
+each architecture, and distributions maintain it. Its Python binding belongs to the distribution's own Python, not to
+this environment of locked wheels, so its five functions are called through ctypes. Inside the gateway's unit seccomp(2)
+itself is refused, and libseccomp loads the filter by prctl(2).
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Comparison(ctypes.Structure):
 
 
 def confine() -> None:
-    """This process, which has one thread, can only compute, allocate memory, and use files that are open.
+    """Restricts this process, which has one thread, to computing, allocating memory, and using open files.
 
-    Raises: OSError if the kernel or its library offers no filter; this process must then not go on.
+    Raises: OSError if the kernel or its library offers no filter; this process must then end.
     """
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         raise OSError(errno.EBUSY, f"the process has {threads} threads; a filter holds for the calling thread alone")
@@ -79,7 +79,7 @@ def _highest_descriptor() -> int:
 
 
 def _is_open(descriptor: int) -> bool:
-    """False of the descriptor with which the directory itself was read."""
+    """False for the descriptor with which the directory itself was read."""
     try:
         os.fstat(descriptor)
     except OSError:

@@ -1,13 +1,14 @@
-"""Control tokens of a tokenizer, and marks that keep a stranger's text from spelling one.
+"""Control tokens of a tokenizer, and marks that keep a client's text from spelling one.
 
-A template puts control tokens and strangers' texts into one string; tokenised as it is, `<|im_end|>` in a user's
-message would end that message. So before rendering, the texts of the request get marks: a character that nothing in
-the request has. It follows each character that a control token begins with, and precedes each that one ends with:
-templates cut texts, change their case and write more around them, and neither end of a control token is a stranger's.
-Afterwards a control token is one that the template itself wrote, whole; the marks go before the rest is tokenised.
+A template puts control tokens and clients' texts into one string; without protection, `<|im_end|>` in a user's message
+would end that message. So before rendering, the texts of the request get marks: a character that no text of the request
+has. It follows each character with which a control token begins, and precedes each with which one ends: templates cut
+texts, change their case and add text around them, and still neither end of a control token can come from a client.
+Afterwards only the template itself can have written a control token; the marks are removed before the rest is
+tokenised.
 
-Control tokens are the special tokens, and of the other added ones those that the template writes (`<think>`,
-`<tool_call>`). An assistant's message may have the latter: the model itself wrote them, and templates look for them.
+Control tokens are the special tokens, and the other added tokens that the template writes (`<think>`, `<tool_call>`).
+An assistant's message may have the latter: the model itself wrote them, and templates look for them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OWN = frozenset({"content", "reasoning_content"})
 
 
 class Words:
-    """A set of control tokens' texts, found in linear time however many there are and however they begin alike."""
+    """A set of control tokens' texts, found in linear time whatever their number and common prefixes."""
 
     def __init__(self, words: Collection[str], kept: Collection[str] = ()) -> None:
         """`kept`: texts that are not marked."""
@@ -67,7 +68,7 @@ class ControlTokens:
     def mark_for(self, value: object) -> str:
         """A mark that no text of `value` contains.
 
-        Raises: ValueError if the texts have all of them.
+        Raises: ValueError if every possible mark is used.
         """
         used = {character for text in texts_in(value) for character in MARKS if character in text}
         free = [mark for mark in MARKS if mark not in used]
@@ -76,7 +77,7 @@ class ControlTokens:
         return free[0]
 
     def marked_messages(self, messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
-        """The messages with every text in them marked; what the model wrote keeps the tokens that are not special."""
+        """The messages with every text in them marked; the model's own text keeps the tokens that are not special."""
         return [
             {
                 name: self.marked(value, mark, self._words(name, message["role"]), name)
@@ -89,7 +90,7 @@ class ControlTokens:
         return self.special if role == "assistant" and name in OWN else self.all
 
     def marked(self, value: Any, mark: str, words: Words | None = None, name: str = "") -> Any:
-        """`value` with every text in it marked, the names of objects too; `name` is that of a field with this value."""
+        """`value` with every text in it marked, names in objects included; `name` is the field of this value."""
         words = words or self.all
         if isinstance(value, str):
             return value if value in KEPT.get(name, ()) else words.marked(value, mark)
@@ -113,7 +114,7 @@ def texts_in(value: object) -> Iterable[str]:
 
 
 def trie(words: Iterable[str]) -> str:
-    """A regular expression for the longest of the words at a place; none of its ways is tried twice."""
+    """A regular expression for the longest of the words at a place, without backtracking over the same text."""
     ends: dict[str, Any] = {}
     for word in words:
         place = ends
@@ -136,7 +137,7 @@ def _is_written(entry: dict[str, Any], template: str) -> bool:
 
 
 def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer without the truncation and padding that published files carry.
+    """The tokenizer without the truncation and padding of published files.
 
     Raises: ValueError if the library gives an added token another id than the file.
     """
@@ -150,9 +151,10 @@ def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
 
 
 def without(tokenizer_json: Mapping[str, Any], control: Collection[str]) -> dict[str, Any]:
-    """The tokenizer's file with other names for the control tokens: random ones, which nobody can spell.
+    """The tokenizer's file with random names for the control tokens, which no text can spell.
 
-    Names, not gaps: the library counts added tokens anew, so the ones after a gap would get the ids of others.
+    They are renamed and not removed: the library numbers added tokens anew, so the ones after a gap would get other
+    ids.
     """
     names = {text: secrets.token_hex(32) for text in control}
     model, vocabulary = tokenizer_json["model"], tokenizer_json["model"].get("vocab")

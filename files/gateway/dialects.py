@@ -1,8 +1,8 @@
 """Other vendors' chats, translated into OpenAI's: the request before the model is asked, the answer's parts after.
 
-A dialect's module reads its own fields and makes a chat's body of them; `chat.py` understands that body, so limits,
-tools, schemas and counts are the same under every name. A refusal then names the field that the client wrote. The
-answer comes as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its own events.
+A dialect's module reads its own fields and makes a chat's body of them; `chat.py` reads that body, so limits, tools,
+schemas and counts are the same in every dialect. A refusal then names the field that the client wrote. The answer comes
+as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its own events.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Result = TypeVar("Result")
 
 @dataclass
 class Translation:
-    """A chat's body, and for its paths the client's own: `messages[2]` was `input[1]`."""
+    """A chat's body, and the client's own path for each of its paths: `messages[2]` was `input[1]`."""
 
     body: dict[str, Any]
     prompter: Tokens
@@ -55,7 +55,7 @@ class Translation:
         return reads_field(self.prompter.template.source, name)
 
     def think(self, effort: str, is_on: bool | None = None) -> None:
-        """Tells the template the reasoning effort, if it supports one; None leaves its default."""
+        """Passes the reasoning effort to the template, if it supports one; None leaves its default."""
         variables = self.prompter.template.names
         if effort and "reasoning_effort" in variables:
             self.body["reasoning_effort"] = EFFORTS[effort]
@@ -72,7 +72,7 @@ class Translation:
         return path
 
     async def understood(self, work: Awaitable[Result]) -> Result:
-        """The result; a refusal names the client's own field.
+        """The result of `work`; a refusal names the client's own field.
 
         Raises: FieldError, ApiError.
         """
@@ -97,20 +97,20 @@ def translation(request: Request, fields: Fields) -> Translation:
 
 
 async def generation(request: Request, chat: Translation, cuts_answer: bool = False) -> Generation:
-    """The chat, understood as if the client had sent it to `/v1/chat/completions`; `cuts_answer` as there."""
+    """The generation of the chat, as if the client had sent it to `/v1/chat/completions`; `cuts_answer` as there."""
     request.body = chat.body
     return await chat.understood(understood(request, cuts_answer))
 
 
 def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
-    """Copies fields that mean the same in a chat: `names` maps the chat's name to the client's."""
+    """Copies fields with the same meaning in a chat: `names` maps the chat's name to the client's."""
     for name, chat_name in names.items():
         if fields.has(name):
             body[chat_name] = fields.value(name)
 
 
 def stop_sequences(fields: Fields, chat: Translation) -> None:
-    """The texts that end an answer; a list of them alone, unlike OpenAI's `stop`."""
+    """Reads the texts that end an answer; only a list of them, unlike OpenAI's `stop`."""
     if fields.has("stop_sequences"):
         value = fields.value("stop_sequences")
         if not isinstance(value, list):
@@ -126,7 +126,7 @@ def passed_over(fields: Fields, *names: str) -> None:
 
 
 def text_parts(fields: Fields, name: str, kinds: dict[str, str]) -> list[str]:
-    """The texts of a content: one text, or a list of parts. `kinds` has the field that holds each kind's text."""
+    """The texts of a content: a single text, or a list of parts. `kinds` has the field that holds each kind's text."""
     content = fields.value(name)
     if isinstance(content, str):
         return [content]
@@ -138,7 +138,7 @@ def text_parts(fields: Fields, name: str, kinds: dict[str, str]) -> list[str]:
 
 
 def text_part(part: Fields, kinds: dict[str, str], kind: str = "") -> str:
-    """The text of a part of a known kind, which may be read already. Its other fields change nothing."""
+    """The text of a part of a known kind. Its other fields change nothing."""
     kind = kind or part.text("type", next(iter(kinds)))
     if kind not in kinds:
         raise FieldError(part.path("type"), f"`{part.path('type')}`: {TEXT_ONLY}", "unsupported")
@@ -154,7 +154,7 @@ def call_of(identity: str, name: str, arguments: str) -> dict[str, Any]:
 
 
 def function_of(tool: Fields, parameters: str) -> dict[str, Any]:
-    """A tool as a chat has it; `parameters` is the dialect's name for the schema."""
+    """A tool in a chat's form; `parameters` is the dialect's name for the schema."""
     function = {"name": tool.text("name"), "description": tool.text("description", "")}
     schema = tool.value(parameters)
     return {"type": "function", "function": function | ({} if schema is None else {"parameters": schema})}
@@ -162,7 +162,7 @@ def function_of(tool: Fields, parameters: str) -> dict[str, Any]:
 
 @dataclass
 class Block:
-    """A part of an answer that is whole in itself: reasoning, text, or one call with its arguments in `text`."""
+    """A complete part of an answer: reasoning, text, or one call with its arguments in `text`."""
 
     number: int
     kind: type[Part]
@@ -222,7 +222,7 @@ class Blocks:
 
 
 class Writer(Protocol):
-    """An answer in a dialect: its events, and the whole that they add up to."""
+    """An answer in a dialect: its events, and their sum as a whole answer."""
 
     ends_with_done: bool
     """The stream ends with OpenAI's mark."""
@@ -240,7 +240,7 @@ class Writer(Protocol):
         """The event that ends a broken stream."""
 
     def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The answer that is not a stream."""
+        """The answer without streaming."""
 
 
 async def answer(chat: Generation, writer: Writer) -> None:

@@ -59,7 +59,7 @@ async def embeddings(request: Request) -> None:
 
 
 def texts_of(fields: Fields, most: int) -> list[str]:
-    """The texts of `input`: one, or a list.
+    """The texts of `input`: a text, or a list of texts.
 
     Raises: FieldError for token arrays, and for more texts than `most`.
     """
@@ -74,12 +74,12 @@ def texts_of(fields: Fields, most: int) -> list[str]:
 
 
 def text_of(item: object) -> object:
-    """The text in an object of Jina's, which has no other field; anything else as it is."""
+    """The text in an object of Jina's, which has no other field; anything else unchanged."""
     return item["text"] if isinstance(item, dict) and list(item) == ["text"] else item
 
 
 def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
-    """The task that the client names, in the model's words, in Jina's or in an `input_type`; "" for none."""
+    """The task that the client names, in the model's words, in Jina's or as an `input_type`; "" for none."""
     if not model.tasks:
         fields.ignore("input_type", because="this model has no tasks")
     words = {word: task for word, task in INPUT_TYPES.items() if task in model.tasks}
@@ -92,7 +92,7 @@ def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
 
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:
-    """The encoder's options: texts are cut only if the client asks for it."""
+    """The encoder's options; texts are truncated only if the client asks for it."""
     options: Options = {"truncate": fields.flag("truncate", False)}
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
     return options | ({"dimensions": dimensions} if dimensions else {})

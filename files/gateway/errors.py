@@ -19,10 +19,10 @@ MOST_WAIT_SECONDS = 60
 
 
 class ApiError(Exception):
-    """Ends a request. `retry_after`: seconds; `is_spent`: no client should retry, for tokens were made.
+    """Ends a request. `retry_after` is in seconds; `is_spent`: no client should retry, because tokens were made.
 
-    A used budget is told likewise: no wait that clients obey would help.
-    `allow`: the methods that the path has, if the request's is none of them.
+    A used-up budget is reported the same way, because no wait that clients obey would help.
+    `allow`: the methods of the path, if the request has another one.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class ApiError(Exception):
         return {"message": self.message, "error": error}
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """`Retry-After` if waiting helps, and a word against a client's own retries if tokens were spent.
+        """`Retry-After` if waiting helps, and a header against a client's own retries if tokens were spent.
 
         `Allow` if the method is wrong.
         """
@@ -65,7 +65,7 @@ class ApiError(Exception):
 
 
 class UpstreamError(Exception):
-    """Triton's answer was an error. `code` is gRPC's name for it, as INVALID_ARGUMENT."""
+    """Triton's answer was an error. `code` is gRPC's name for it, such as INVALID_ARGUMENT."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -77,12 +77,12 @@ class UpstreamError(Exception):
 
     @property
     def is_away(self) -> bool:
-        """True if the server is not listening, is stopping, or has not loaded the model: it accepted nothing."""
+        """True if the server is not listening, is stopping, or has not loaded the model: it accepted no work."""
         return self.code == "UNAVAILABLE" and not self.is_full
 
     @property
     def may_go_elsewhere(self) -> bool:
-        """True if another server may answer: this one is away or full, ends its requests, or lacks the model."""
+        """True if another server may answer: this one is away or full, aborts its requests, or lacks the model."""
         return self.code in ("UNAVAILABLE", "CANCELLED", "NOT_FOUND")
 
     def to_api(self, is_spent: bool = False) -> ApiError:

@@ -12,7 +12,7 @@ ABORTED = "aborted"
 
 
 class Event(NamedTuple):
-    """New text and tokens of a sequence; the counts come with its last event, whose `finish` is not empty."""
+    """New text and tokens of a sequence; the counts are in its last event, whose `finish` is not empty."""
 
     sequence: int
     text: str
@@ -27,7 +27,7 @@ class Event(NamedTuple):
 
 
 def event_of(outputs: Outputs) -> Event:
-    """The event that these tensors say."""
+    """The event in these tensors."""
     ids = outputs.get("token_ids")
     finish = _text(outputs, "finish_reason")
     return Event(

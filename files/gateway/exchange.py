@@ -1,6 +1,6 @@
-"""`Exchange`: an HTTP request with a bounded body and its answer, whole or a stream; clients may leave at any time.
+"""`Exchange`: an HTTP request with a bounded body and its answer, whole or a stream; the client may disconnect.
 
-The lines are more than 300 because the request and its answer are one object with one lock.
+More than 300 lines, because the request and its answer are one object with one lock.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LAST_EVENT = b"data: [DONE]\n\n"
 
 
 class Exchange:
-    """A request and its answer. Every answer names the request by an id of ours."""
+    """A request and its answer. Every answer has a request id of ours."""
 
     passed_over = 0
     """Bodies of this process that are received and kept nowhere."""
@@ -106,7 +106,7 @@ class Exchange:
 
     @property
     def authorization(self) -> bytes | None:
-        """The `Authorization` header; Azure's `api-key` and Anthropic's `x-api-key` stand for it."""
+        """The `Authorization` header, or Azure's `api-key` or Anthropic's `x-api-key` in its place."""
         for name in KEY_HEADERS:
             if (value := self.headers.get(name)) is not None:
                 return value if name == b"authorization" else b"Bearer " + value
@@ -117,9 +117,10 @@ class Exchange:
         return self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"
 
     async def body(self, most: int) -> bytes:
-        """The body, which says that it is JSON.
+        """The body; its headers have to declare JSON.
 
-        Raises: ApiError for a body that is too large, too slow or of another type, or without room for it; ClientLeft.
+        Raises: ApiError for a body that is too large, too slow or of another type, or if there is no room for it;
+        ClientLeft.
         """
         if self.content is not None:
             if self.held:
@@ -132,7 +133,7 @@ class Exchange:
         return await self._unzipped(raw, most) if encoding == b"gzip" else raw
 
     async def _unzipped(self, raw: bytes, most: int) -> bytes:
-        """The body that gzip made small; no more is unpacked than the path takes. Others have turns between."""
+        """The body unpacked from gzip, at most as much as the path takes. Other requests get turns meanwhile."""
         unzip, pieces, size, end = zlib.decompressobj(wbits=31), list[bytes](), 0, 0
         try:
             while not unzip.eof and end < len(raw):
@@ -156,7 +157,7 @@ class Exchange:
     async def form(self, most: int = FORM_BYTES) -> dict[str, str]:
         """The fields of a page's form, each name's last value.
 
-        Raises: ApiError for a body that is too large, too slow, of another type or no form; ClientLeft.
+        Raises: ApiError for a body that is too large, too slow, of another type or not a form; ClientLeft.
         """
         raw = await self._content(b"application/x-www-form-urlencoded", most)
         try:
@@ -205,7 +206,7 @@ class Exchange:
         """Receives the rest of a body that is too large, within bounds, and drops it.
 
         A connection that is closed with unread bytes is reset, and many clients then see no answer (2026-11-25). Few
-        bodies are passed over at a time: 192 at once held up all streams for 1.6 s (16 cores, 2026-11-25).
+        bodies are drained at a time: 192 at once delayed all streams for 1.6 s (16 cores, 2026-11-25).
         """
         if Exchange.passed_over >= PASSED_OVER_AT_ONCE:
             return
@@ -242,7 +243,7 @@ class Exchange:
         await self.json_of_lists("", [(before, items)], after)
 
     async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
-        """Several lists in one answer, each after its own beginning; otherwise as `json_of_many`."""
+        """Sends several lists in one answer, each after its own beginning; otherwise like `json_of_many`."""
         pieces, pending, began = list[bytes](), before, time.monotonic()
         for number, (name, items) in enumerate(lists):
             pending += f"{',' if number else ''}{name}["
@@ -262,7 +263,7 @@ class Exchange:
         await self.whole_of([content], kind, status, headers)
 
     async def whole_of(self, pieces: Sequence[bytes], kind: bytes, status: int = 200, headers: Headers = ()) -> None:
-        """Sends an answer of any type, piece by piece; a page instead of it if the client is a person."""
+        """Sends an answer of any type, piece by piece; for a person, a page instead of it."""
         if self.view:
             kind, pieces, headers = HTML, [self.view(b"".join(pieces), status)], [*headers, *PAGE_HEADERS]
         length = (b"content-length", str(sum(map(len, pieces))).encode())
@@ -279,7 +280,7 @@ class Exchange:
         await self._stream(f"data: {content}\n\n".encode())
 
     async def events_of(self, contents: Sequence[str]) -> None:
-        """Sends several events in one write: each write costs a client a turn, and the first token waits for it."""
+        """Sends several events in one write: each write costs a client a wake-up, and delays the first token."""
         await self._stream("".join([f"data: {content}\n\n" for content in contents]).encode())
 
     async def named_event(self, name: str, value: object, more: bool = True) -> None:
@@ -309,7 +310,7 @@ class Exchange:
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """Seconds that the client has not taken the piece under way; 0 without one."""
+        """Seconds for which the client has not read the current piece; 0 without one."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:
@@ -353,7 +354,7 @@ def _is_twice(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 class ClientLeft(Exception):
-    """The client closed the connection before its answer; or it stopped reading, and `word` is stuck."""
+    """The client closed the connection before its answer; or it stopped reading, and `word` is "stuck"."""
 
     def __init__(self, word: str = "left") -> None:
         super().__init__(word)

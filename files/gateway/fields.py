@@ -1,7 +1,8 @@
-"""The fields of a JSON object, read by name; fields that were not read are refused by name, or noted.
+"""The fields of a JSON object, read by name; unread fields are refused by name, or noted.
 
-For requests and for the settings. Requests note fields that change nothing of an answer's meaning, and the answer names
-them; settings refuse every unknown field. A field whose value is null counts as absent, as OpenAI's clients send it.
+It serves requests and settings. Requests note fields that do not change an answer's meaning, and the answer names them;
+settings refuse every unknown field. A field with the value null counts as absent, because OpenAI's clients send such
+fields.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PLACE = re.compile(r"\[\d+\]")
 
 
 class FieldError(ValueError):
-    """A field is missing, unknown, of a wrong type, or asks for what cannot be done."""
+    """A field is missing, unknown, of a wrong type, or asks for something impossible."""
 
     def __init__(self, param: str, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -41,7 +42,7 @@ class Ignored(list[str]):
 
 
 class Fields:
-    """An object's fields; each reader takes its field out, and `close` refuses those that are left."""
+    """An object's fields; each reader takes its field out, and `close` refuses the remaining ones."""
 
     def __init__(self, data: object, where: str = "", ignored: Ignored | None = None) -> None:
         """`ignored` collects the names of ignored fields; without it such fields are refused."""
@@ -69,7 +70,7 @@ class Fields:
         return self._left.pop(name, None)
 
     def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = (), most: int = 0) -> str:
-        """A text. Refuses its absence if there is no default, what is not among the choices, and `most` characters."""
+        """A text. Raises: FieldError if it is absent without a default, is not a choice, or is longer than `most`."""
         value = self._or_default(name, default)
         if not isinstance(value, str):
             raise self.wrong(name, "a text")
@@ -80,7 +81,7 @@ class Fields:
         return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        """True or false."""
+        """The field's boolean."""
         value = self._or_default(name, default)
         if not isinstance(value, bool):
             raise self.wrong(name, "true or false")
@@ -107,7 +108,7 @@ class Fields:
         return self.whole(name, least, most) if self.has(name) else None
 
     def items(self, name: str, most: int, least: int = 1) -> list[Any]:
-        """A list of `least` to `most` values of any type; an absent one is an empty list if that may be."""
+        """A list of `least` to `most` values of any type; an absent one is an empty list if that is allowed."""
         value = self._or_default(name, None if least else [])
         if not isinstance(value, list):
             raise self.wrong(name, "a list")
@@ -116,7 +117,7 @@ class Fields:
         return value
 
     def texts(self, name: str, most: int, least: int = 1) -> list[str]:
-        """A list of `least` to `most` texts, as `items`."""
+        """A list of `least` to `most` texts, like `items`."""
         values = self.items(name, most, least)
         for number, value in enumerate(values):
             if not isinstance(value, str):
@@ -132,7 +133,7 @@ class Fields:
         return Fields(value, where, self._ignored)
 
     def only(self, name: str, *accepted: object, because: str) -> None:
-        """Accepts an absent field or a value that changes nothing; refuses every other with the reason."""
+        """Accepts an absent field or a value that changes nothing; refuses every other value with the reason."""
         value = self.value(name)
         if value is not None and not any(type(value) is type(choice) and bool(value == choice) for choice in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
@@ -140,7 +141,7 @@ class Fields:
     def ignore(self, name: str, *accepted: object, because: str) -> None:
         """Drops the field, which does not change the meaning of an answer.
 
-        Raises: FieldError if unknown fields are refused and the value asks for something.
+        Raises: FieldError if unknown fields are refused and the value is not a neutral one.
         """
         if self._ignored is None:
             self.only(name, *accepted, because=because)
@@ -158,9 +159,9 @@ class Fields:
         return self._ignored is not None
 
     def close(self) -> None:
-        """Notes or refuses the fields that are left: they are unknown.
+        """Notes or refuses the remaining fields, which are unknown.
 
-        Raises: FieldError with the first field that nobody read, and the nearest known name.
+        Raises: FieldError with the first unread field, and the nearest known name.
         """
         for name in self._left:
             shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
@@ -191,5 +192,5 @@ class Fields:
 
 
 def shown_name(path: str) -> str:
-    """A client's name of a field as a header may have it: without places in lists, of harmless letters, short."""
+    """A client's name of a field in a form for a header: without list indexes, of harmless letters, short."""
     return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", PLACE.sub("[]", path[: 4 * MOST_SHOWN]))[:MOST_SHOWN]

@@ -1,4 +1,4 @@
-"""The servers of each model: which is ready, what each has to do, and who waits until one is back."""
+"""The servers of each model: their readiness, their load, and the requests that wait for a server."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Server:
         return is_ready != before
 
     async def says_ready(self) -> bool:
-        """True if the traffic service or the server says so; the last known state if the service does not answer."""
+        """True if the traffic service or the server reports ready; without an answer the last known state."""
         if not self.settings.ready_url:
             return await self.upstream.is_ready(LOOK_SECONDS)
         identity = self.settings.identity
@@ -64,12 +64,12 @@ class Server:
 
     @property
     def catches_up(self) -> bool:
-        """True for a short time after the server came back, while all who waited for it arrive."""
+        """True for a short time after the server came back, while the waiting requests arrive."""
         return asyncio.get_running_loop().time() < self._back + CATCHING_UP_SECONDS
 
     @contextlib.contextmanager
     def carrying(self, weight: int) -> Iterator[None]:
-        """While this context lasts, the server's load is higher by that much."""
+        """While this context lasts, the server's load is higher by that weight."""
         self.outstanding += weight
         try:
             yield
@@ -79,9 +79,9 @@ class Server:
 
 @dataclass(frozen=True)
 class Work:
-    """A request to a model: its `weight` in tokens, and `prefix`, hashes of how the prompt begins.
+    """A request to a model: its `weight` in tokens, and `prefix`, hashes of the prompt's beginnings.
 
-    `report_server` takes the chosen server's name, `queued` the seconds of waiting for a ready one; `tenant` owns the
+    `report_server` gets the chosen server's name, `queued` the seconds of waiting for a ready one; `tenant` owns the
     request. `trace` is its `traceparent`, "" if it is not traced.
     """
 
@@ -98,7 +98,7 @@ class Work:
 
 @dataclass(eq=False)
 class Held:
-    """A request that waits for a server; `has_place` is false once it gave its place to another tenant's."""
+    """A request that waits for a server; `has_place` is False once it lost its place to another tenant's."""
 
     tenant: str
     has_place: bool = True
@@ -117,7 +117,7 @@ class Fleet:
         self._closing: set[asyncio.Task[None]] = set()
 
     def follow(self, settings: Settings) -> None:
-        """Takes the servers of the settings. An unchanged server keeps its channel and its requests."""
+        """Takes over the servers of the settings. An unchanged server keeps its channel and its requests."""
         self._hold_seconds, self._most_held = settings.hold_seconds, settings.limits.held
         before, self.servers = self.servers, {}
         for name, wanted in settings.servers.items():
@@ -151,7 +151,7 @@ class Fleet:
         return [server for name, server in self.servers.items() if name in names and server.is_ready]
 
     async def choose(self, work: Work, tried: Collection[str], until: float) -> Server:
-        """The ready server of the model that suits the work best, one not yet tried before others.
+        """The model's best ready server for this work; untried servers come before tried ones.
 
         Raises: ApiError 503 if none is ready at the time `until` of the loop's clock, or too many wait already.
         """
@@ -173,9 +173,10 @@ class Fleet:
         changed.set()
 
     def _make_room(self, tenant: str) -> bool:
-        """True if a request of this tenant may wait. If all places are taken, who has most gives its latest away.
+        """True if a request of this tenant may wait. If all places are taken, the tenant with most loses its latest.
 
-        A tenant that fills all places while a model is away would else keep every other tenant out until it is back.
+        Otherwise a tenant that fills all places while a model is away would keep every other tenant out until it is
+        back.
         """
         if len(self._held) < self._most_held:
             return True
@@ -210,7 +211,7 @@ class Fleet:
     async def infer(
         self, work: Work, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float
     ) -> Outputs:
-        """The outputs of one inference on a server of the model; a second server is tried if the first took nothing on.
+        """The outputs of one inference on a server of the model; a second is tried if the first accepted no work.
 
         Raises: UpstreamError, ApiError.
         """
@@ -221,7 +222,7 @@ class Fleet:
         return await self._tried(work, ask, seconds)
 
     async def stream(self, work: Work, request: LlmRequest, seconds: float) -> AsyncGenerator[Event, None]:
-        """The events of one request from a server of the model; a second is tried before the first event only.
+        """The events of one request from a server of the model; a second server is tried only before the first event.
 
         Raises: UpstreamError, ApiError.
         """
@@ -245,9 +246,9 @@ class Fleet:
                     yield event
 
     async def _tried(self, work: Work, ask: Callable[[Server, float], Awaitable[T]], seconds: float) -> T:
-        """The result of `ask` from one server, or from a second one if the first accepted nothing.
+        """The result of `ask` from one server, or from a second one if the first accepted no work.
 
-        While no server of the model is ready the request waits: nothing was computed for it, and a swap has an end.
+        While no server of the model is ready the request waits, because no work is lost and a swap is short.
         """
         clock, tried = asyncio.get_running_loop().time, list[str]()
         began = clock()

@@ -60,7 +60,7 @@ class Gateway:
             await asyncio.to_thread(self.usage.count, clock.now())
 
     async def keep_current(self) -> None:
-        """Keeps servers, settings and keys as current as hosts and files within a second or two, for ever."""
+        """Keeps servers, settings and keys up to date with hosts and files within a second or two, for ever."""
         self.fleet.follow(self.settings)
         looking = asyncio.ensure_future(self.fleet.keep_looking())
         try:
@@ -72,7 +72,7 @@ class Gateway:
             await asyncio.gather(looking, return_exceptions=True)
 
     async def refresh(self) -> None:
-        """Applies changed files. If a file cannot be read, nothing changes, and the journal says so."""
+        """Applies changed files. If a file cannot be read, nothing changes, and the journal has a message."""
         try:
             if (stamp := stamp_of(self._path)) != self._stamp:
                 self._stamp = stamp
@@ -96,14 +96,14 @@ class Gateway:
         return prompters
 
     def held_by(self, tenant: str) -> Held:
-        """The bytes that a request of the tenant holds of its body: none yet."""
+        """The counter of a request's body bytes, for this tenant; it begins at 0."""
         limits = self.settings.limits
         has_tenants = bool(self.settings.keys_file)
         most = max(limits.tenant_bodies_bytes if has_tenants else limits.bodies_bytes, limits.body_bytes)
         return Held(self._bodies, tenant, most, max(limits.bodies_bytes, most))
 
     def answer_of(self, tenant: str) -> Held:
-        """The bytes that a request of the tenant holds of its answer: none yet."""
+        """The counter of an answer's bytes, for this tenant; it begins at 0."""
         most = TENANT_ANSWER_BYTES if self.settings.keys_file else ANSWER_BYTES
         return Held(self._answers, tenant, most, ANSWER_BYTES, "answers")
 
@@ -113,7 +113,7 @@ class Gateway:
     def model(self, name: str, kind: str, key: Key) -> tuple[ModelSettings, Alias]:
         """The model of this name or alias, and the alias.
 
-        Raises: ApiError 404 if there is none or the key is not for it, 400 if it is of another kind.
+        Raises: ApiError 404 if there is none or the key has no right to it, 400 if it is of another kind.
         """
         alias = self.settings.aliases.get(name, Alias(name))
         model = self.settings.models.get(alias.model)
@@ -129,9 +129,9 @@ class Gateway:
 
 
 def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
-    """The templates and tokenizers of the LLMs; known ones whose files did not change are kept.
+    """The templates and tokenizers of the LLMs; those with unchanged files are kept.
 
-    Raises: OSError, ValueError if a file of a model is missing or says nothing.
+    Raises: OSError, ValueError if a file of a model is missing or unusable.
     """
     prompters: dict[str, Tokens] = {}
     for model in settings.models.values():
@@ -145,7 +145,7 @@ def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, T
 def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
     """The class that writes the model's prompts; openai-harmony is imported only if a model needs it.
 
-    Raises: OSError, ValueError if a file of the tokenizer is missing or says nothing.
+    Raises: OSError, ValueError if a file of the tokenizer is missing or unusable.
     """
     if not model.is_harmony:
         return Prompter if knows_chats(Path(model.files)) else Completer
@@ -155,6 +155,6 @@ def prompter_kind(model: ModelSettings) -> Callable[[Path], Tokens]:
 
 
 def stamp_of(path: Path) -> tuple[int, int, int]:
-    """Differs once a file was replaced or written."""
+    """A value that differs once a file was replaced or written."""
     status = path.stat()
     return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,4 +1,4 @@
-"""An LLM's answer under way, for every endpoint with one: the request, the model's events, and their counts."""
+"""An LLM's current answer, for every endpoint with one: the request, the model's events, and their counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FINISHES = {"stop": "stop", "length": "length"}
 
 @dataclass
 class Generation:
-    """A request to an LLM that is understood, its prompt in ids."""
+    """A parsed request to an LLM, with its prompt as ids."""
 
     request: Request
     name: str
@@ -56,9 +56,9 @@ class Generation:
         self.request.exchange.streams = self.streams
 
     def _engine(self) -> tuple[ModelSettings, int]:
-        """The shortest engine of the model that has room for prompt and answer, and how long the answer may become.
+        """The shortest engine of the model with room for prompt and answer, and the answer's largest length.
 
-        An answer of no said length gets half of a shorter engine's context at least.
+        An answer without a declared length gets at least half of a shorter engine's context.
         """
         max_tokens, models = self.sampling.max_tokens, self.request.gateway.settings.models
         if self.engine:
@@ -99,9 +99,9 @@ class Generation:
         return len(self.prompt) + self.sampling.sequences * answer
 
     async def events(self) -> AsyncGenerator[Event, None]:
-        """The model's events, their tokens reserved; the audit's line counts them.
+        """The model's events, with their tokens reserved; the audit's line counts them.
 
-        Raises: UpstreamError; ApiError if the model's own time is over, or its answer breaks off.
+        Raises: UpstreamError; ApiError if the model's time limit is over, or its answer breaks off.
         """
         self.request.reserve(self.most_tokens())
         async with aclosing(self.reserved_events(self.request.seconds)) as events:
@@ -146,7 +146,7 @@ class Generation:
 
 
 def stream_of(fields: Fields) -> tuple[bool, bool]:
-    """(streams, reports usage): true if the client wants events, and if they are to report the usage."""
+    """(streams, reports usage): True if the client wants events, and True if they have to report the usage."""
     streams = fields.flag("stream", False)
     if fields.has("stream_options") and not streams:
         raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")
@@ -159,9 +159,9 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
 
 
 def most_characters(model: ModelSettings, prompter: Tokens) -> int:
-    """Characters that a prompt of the model has at most: as many as its longest tokens have bytes.
+    """The most characters of a prompt of the model: as many as its longest tokens have bytes.
 
-    A template writes more around the client's texts, and for that is room besides.
+    There is extra room for the template's own text around the client's.
     """
     return model.context_tokens * prompter.longest + len(prompter.template.source) + MARGIN_CHARACTERS
 

@@ -1,14 +1,15 @@
-"""Tells which chat templates do so little that they need no process of their own.
+"""Tells which chat templates are so simple that they need no separate process.
 
-A template is judged by its syntax tree, before anything of it is executed. A harmless one has only nodes that stand in
-the tables here. All else is doubtful, and `renderer` has its process for that. What the nodes of a harmless one can do:
+A template is judged by its syntax tree, before any of it is executed. A harmless one has only nodes of the tables here.
+Every other template is doubtful, and `renderer` runs it in a separate process. The nodes of a harmless template have
+these limits:
 
-- Its loops together take as many turns as they are given; whoever renders it counts them, and ends it beyond that.
-- Texts grow by being joined, and what a loop's turn makes, the next one does not get: a namespace has numbers, truths
-  and constants alone. So no value is larger than `MOST_WEIGHT` times the request and the template.
-- Of Python's attributes there are the methods of texts that are named here. Nothing begins with an underscore.
+- Its loops together have a limited number of turns; the renderer counts them, and stops at the limit.
+- Texts grow only by joining, and a loop's turn does not get the result of the turn before: a namespace has only
+  numbers, booleans and constants. So no value is larger than `MOST_WEIGHT` times the request and the template.
+- Of Python's attributes only the methods of texts listed here exist. No name begins with an underscore.
 
-So its work is at most that of `MOST_NODES` a turn, `MOST_HEAVY` of which read a whole value in Python's pace.
+So its work is at most that of `MOST_NODES` a turn, `MOST_HEAVY` of which read a whole value at Python's speed.
 """
 
 from __future__ import annotations
@@ -41,11 +42,11 @@ ANY, NUMBER, NAMESPACE = "any", "number", "namespace"
 
 
 class Doubt(Exception):
-    """The template may do more than is bounded here."""
+    """The template may do more than the bounds here allow."""
 
 
 class Value(NamedTuple):
-    """Kind of an expression, and its `weight`: the most parts of the request or the template that make it up."""
+    """Kind of an expression, and its `weight`: the most parts of the request or the template that it consists of."""
 
     kind: str = ANY
     weight: int = 1
@@ -60,13 +61,13 @@ def is_harmless(template: nodes.Template) -> bool:
 
 
 def count_turns(template: nodes.Template, name: str) -> None:
-    """Passes everything that a loop goes over through the filter of that name, which may refuse it."""
+    """Passes every iterable of a loop through the filter of that name, which may refuse it."""
     for loop in template.find_all(nodes.For):
         loop.iter = nodes.Filter(loop.iter, name, [], [], None, None, lineno=loop.lineno)
 
 
 class Inspection:
-    """Single pass over the template; `names` maps each variable in scope to what is known about it."""
+    """Single pass over the template; `names` maps each variable in scope to its known value."""
 
     def __init__(self) -> None:
         self.names: dict[str, Value] = {}
@@ -103,7 +104,7 @@ class Inspection:
         self._branch(node.else_, depth)
 
     def _branch(self, statements: list[nodes.Node], depth: int) -> None:
-        """Statements that possibly do not run: afterwards a name has the larger of both values."""
+        """Judges statements that may not run: afterwards a name has the larger of both values."""
         before = dict(self.names)
         self.body(statements, depth)
         for name, value in self.names.items():
@@ -165,13 +166,13 @@ class Inspection:
         return Value(NUMBER if isinstance(node.value, (int, float)) else ANY)
 
     def name(self, node: nodes.Name, _depth: int) -> Value:
-        """A variable's value; the sandbox's functions are called, not passed on."""
+        """The value of a variable; the sandbox's functions are called, not passed on."""
         if node.name in GLOBALS or node.name == "loop" or node.name.startswith("_"):
             raise Doubt
         return self.names.get(node.name, Value())
 
     def field(self, node: nodes.Getattr, depth: int) -> Value:
-        """A field of the request's, by name."""
+        """The value of a field of the request, by name."""
         if isinstance(node.node, nodes.Name) and node.node.name == "loop":
             if node.attr not in LOOP:
                 raise Doubt
@@ -181,7 +182,7 @@ class Inspection:
         return Value(ANY, owner.weight)
 
     def item(self, node: nodes.Getitem, depth: int) -> Value:
-        """A field, an item, or a part of a list."""
+        """The value of a field, an item, or a part of a list."""
         owner = self.value(node.node, depth)
         if isinstance(node.arg, nodes.Slice):
             edges = [node.arg.start, node.arg.stop, node.arg.step]
@@ -196,7 +197,7 @@ class Inspection:
         return Value(ANY, owner.weight)
 
     def test(self, node: nodes.Test, depth: int) -> Value:
-        """True or false."""
+        """The value of a test: a boolean."""
         if node.name not in TESTS or node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
             raise Doubt
         if not (isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS):
@@ -204,7 +205,7 @@ class Inspection:
         return Value()
 
     def filter(self, node: nodes.Filter, depth: int) -> Value:
-        """A text or a number made of one value."""
+        """The value of a filter: a text or a number made of one value."""
         if node.name not in FILTERS or node.node is None or node.args or node.dyn_args or node.dyn_kwargs:
             raise Doubt
         for keyword in node.kwargs:
@@ -222,7 +223,7 @@ class Inspection:
             raise Doubt
 
     def call(self, node: nodes.Call, depth: int) -> Value:
-        """A method of a text, or one of the functions that templates have."""
+        """The value of a call: a method of a text, or one of the templates' functions."""
         is_plain = not node.dyn_args and not node.dyn_kwargs
         if is_plain and isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS:
             return self._function(node.node.name, node, depth)
@@ -251,17 +252,17 @@ class Inspection:
         return self.sum(list(node.iter_child_nodes()), depth)
 
     def added(self, node: nodes.Add, depth: int) -> Value:
-        """A number if one side is; else a text of both."""
+        """The value of a sum: a number if one side is; else a text of both."""
         left, right = self.value(node.left, depth), self.value(node.right, depth)
         return Value(NUMBER if NUMBER in (left.kind, right.kind) else ANY, left.weight + right.weight)
 
     def number(self, node: nodes.Sub | nodes.Neg, depth: int) -> Value:
-        """A number: texts have no difference."""
+        """The value of a difference or product, which is a number, because texts have none."""
         self.sum(list(node.iter_child_nodes()), depth)
         return Value(NUMBER)
 
     def truth(self, node: nodes.Not | nodes.Compare, depth: int) -> Value:
-        """True or false."""
+        """The value of a comparison: a boolean."""
         parts = [part.expr if isinstance(part, nodes.Operand) else part for part in node.iter_child_nodes()]
         self.sum(parts, depth)
         return Value()

@@ -1,8 +1,8 @@
-"""gpt-oss, which writes in OpenAI's harmony format: prompts and answers go through openai-harmony, by token ids.
+"""gpt-oss, which writes OpenAI's harmony format: openai-harmony makes prompts and reads answers, by token ids.
 
-The library fetches its vocabulary from the net unless it is given a file. Here it is given one always: that of the
-weights' folder, else one made of the weights' own tokenizer.json, which has the same tokens. Either has to be the file
-that the library itself pins, to the last byte.
+Without a file, the library downloads its vocabulary. Here it always gets one: that of the weights' folder, else one
+made from the weights' own tokenizer.json, which has the same tokens. Either has to equal the file that the library
+itself pins, to the last byte.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ JSON = "<|constrain|>json"
 
 @dataclass(frozen=True)
 class Form:
-    """The substitute for a chat template: its variables, and in `source` the fields of messages that it reads."""
+    """The counterpart of a chat template: its variables, and in `source` the fields of messages that it reads."""
 
     names: frozenset[str] = frozenset({"tools", "reasoning_effort", "model_identity"})
     source: str = "developer message.name message.reasoning_content message.tool_calls"
@@ -82,7 +82,7 @@ class HarmonyPrompter(Tokens):
     ) -> Sequence[int]:
         """The prompt for the assistant's next message. No text in it becomes a control token.
 
-        Raises: FieldError; ValueError if the messages cannot be said in the format, or are too long.
+        Raises: FieldError; ValueError if the format cannot express the messages, or they are too long.
         """
         _system(variables)
         return await super().ids(messages, variables, tools, tenant, most, is_large)
@@ -94,9 +94,9 @@ class HarmonyPrompter(Tokens):
         tools: Sequence[Mapping[str, Any]],
         most: int,
     ) -> list[int]:
-        """The prompt, made in the caller's time.
+        """The prompt, made in the calling thread.
 
-        Raises: ValueError if the messages cannot be said in the format, or are too long.
+        Raises: ValueError if the format cannot express the messages, or they are too long.
         """
         if (size := sum(map(len, texts_in([messages, *tools])))) > most:
             raise TooLong(size, most)
@@ -117,7 +117,7 @@ class HarmonyPrompter(Tokens):
 
 
 def vocabulary_of(folder: Path, tokenizer: Mapping[str, Any]) -> bytes:
-    """The format's vocabulary as its file has it; `tokenizer` is the folder's tokenizer.json.
+    """The format's vocabulary as in its file; `tokenizer` is the folder's tokenizer.json.
 
     Raises: ValueError if there is none.
     """
@@ -131,7 +131,7 @@ def vocabulary_of(folder: Path, tokenizer: Mapping[str, Any]) -> bytes:
 
 
 def vocabulary_in(tokenizer: Mapping[str, Any]) -> bytes:
-    """The vocabulary of a tokenizer.json of byte-level tokens in tiktoken's form; "" if it is none."""
+    """The vocabulary of a byte-level tokenizer.json in tiktoken's form; "" for any other."""
     model = tokenizer.get("model")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ordinary = vocabulary.items() if isinstance(vocabulary, dict) else ()
@@ -145,7 +145,7 @@ def vocabulary_in(tokenizer: Mapping[str, Any]) -> bytes:
 
 @functools.lru_cache(maxsize=1)
 def encoding_of(vocabulary: bytes) -> HarmonyEncoding:
-    """The library's encoding with this vocabulary; it looks for the file where the environment says."""
+    """The library's encoding with this vocabulary; the environment tells the library the file's place."""
     before = os.environ.get(PLACE)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / VOCABULARY).write_bytes(vocabulary)
@@ -176,7 +176,7 @@ def _system(variables: Mapping[str, Any]) -> Message:
 
 
 def _conversation(messages: list[dict[str, Any]], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The format's messages. What stands first of the system's or developer's own is with the tools."""
+    """The messages in the format. Leading messages of the system or developer are put with the tools."""
     first = 0
     while first < len(messages) and messages[first]["role"] in ("system", "developer"):
         first += 1
@@ -199,7 +199,7 @@ def _description(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _messages(message: dict[str, Any], called: dict[str, str]) -> list[Message]:
-    """`called`: the names of the calls so far, by their ids."""
+    """The messages in the format. `called`: the names of the calls so far, by their ids."""
     role, content = message["role"], message["content"]
     if role in ("system", "developer"):
         return [Message.from_role_and_content(Role.DEVELOPER, DeveloperContent.new().with_instructions(content))]

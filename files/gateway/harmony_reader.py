@@ -1,7 +1,7 @@
-"""Answers of gpt-oss, read by openai-harmony's own parser as their token ids come.
+"""Answers of gpt-oss, read by openai-harmony's own parser as their token ids arrive.
 
 The channel `analysis` is reasoning, a message to `functions.NAME` is a call of that tool, and the rest is the answer's
-text. What the parser cannot read, and a call that is none, is text.
+text. Text that the parser cannot read, and an invalid call, are text of the answer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class HarmonyReader:
     """Reads one sequence."""
 
     def __init__(self, encoding: HarmonyEncoding, names: Collection[str], in_parallel: bool) -> None:
-        """`names`: the tools of the request; `in_parallel`: else the answer ends with its first call."""
+        """`names`: the tools of the request; without `in_parallel` the answer ends with its first call."""
         self._encoding, self._names, self._in_parallel = encoding, frozenset(names), in_parallel
         self._start, self._message = (_id(encoding, word) for word in ("<|start|>", "<|message|>"))
         self._stops = frozenset(encoding.stop_tokens())

@@ -1,4 +1,4 @@
-"""A client of one HTTP/1.1 server: keeps connections for the next requests, and ends each request in time."""
+"""A client of one HTTP/1.1 server: it keeps connections for later requests, and ends each request in time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONNECT_SECONDS = 5.0
 
 
 class Answer:
-    """An answer under way: its head, and the bytes of its body."""
+    """A current answer: its head, and the bytes of its body."""
 
     def __init__(self, connection: Connection, head: Head) -> None:
         """Raises: ProtocolError."""
@@ -36,7 +36,7 @@ class Answer:
         return self._stays_open and self._body.is_done and not self._body.has_more and self._connection.is_open
 
     async def read(self) -> bytes:
-        """The next bytes of the body, which may be none before its end.
+        """The next bytes of the body, which may be empty before its end.
 
         Raises: OSError, ProtocolError.
         """
@@ -49,7 +49,7 @@ class Answer:
 
 
 class Client:
-    """Connections to one server. With a `context` it speaks TLS, and asks for the server that its host calls `name`."""
+    """Connections to one server. With a `context` it speaks TLS, and expects the server `name` of the host."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None, name: str = "") -> None:
         parts = urlsplit(f"//{address}")
@@ -64,7 +64,7 @@ class Client:
     async def answer_to(
         self, method: str, path: str, body: list[bytes], seconds: float, headers: dict[str, str]
     ) -> AsyncIterator[Answer]:
-        """Inside, the answer to a request can be read. Leaving before its end closes the connection.
+        """A context in which the answer to a request can be read. Leaving before its end closes the connection.
 
         Raises: UpstreamError.
         """
@@ -89,7 +89,7 @@ class Client:
                 connection.abort()
 
     async def close(self, seconds: float) -> None:
-        """Closes idle connections; requests under way end by themselves."""
+        """Closes idle connections; open requests end by themselves."""
         self._is_closed = True
         for connection in self._idle:
             connection.abort()
@@ -101,9 +101,9 @@ class Client:
         return f"{method} {path} HTTP/1.1\r\n{self._shared}{content}{own}\r\n".encode("ascii")
 
     async def _begun(self, head: bytes, body: list[bytes], alarm: Alarm) -> tuple[Connection, Answer]:
-        """A connection that has the request, and the beginning of the answer.
+        """A connection that has sent the request, and the beginning of the answer.
 
-        A kept connection that the server closes before any byte of an answer is replaced by a new one.
+        A kept connection that the server closes before the answer's first byte is replaced by a new one.
         """
         while True:
             connection, is_new = await self._connection(alarm)
@@ -140,7 +140,7 @@ class Client:
 
 
 class Alarm:
-    """Ends a connection at a time: one timer for a request costs less than a wait with a limit for each event."""
+    """Ends a connection at a deadline: a timer for each request costs less than a limited wait for each event."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()

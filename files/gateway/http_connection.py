@@ -1,6 +1,6 @@
-"""A connection to an HTTP/1.1 server and the body of an answer, every part of which has a bound.
+"""A connection to an HTTP/1.1 server and the body of an answer; every part has a bound.
 
-The server is an engine that may be broken or taken over, so that nothing it sends is held without end: a head has
+The server is an engine that may be faulty or compromised, so no data from it is stored without a limit: a head has
 `MOST_HEAD` bytes at most, a chunk is passed on in pieces, and trailers are counted.
 """
 
@@ -33,7 +33,7 @@ class CutOff(ProtocolError):
 
 @dataclass(frozen=True)
 class Head:
-    """Status and headers of an answer; names are in small letters."""
+    """Status and headers of an answer; names are in lower case."""
 
     status: int
     headers: dict[bytes, bytes]
@@ -65,10 +65,10 @@ def head_of(raw: bytes) -> Head:
 
 
 class Body:
-    """Takes an answer's bytes as they come, and gives those of its body."""
+    """Takes an answer's bytes as they arrive, and returns those of its body."""
 
     def __init__(self, head: Head) -> None:
-        """Raises: ProtocolError if the head gives no length of the body, or contradicting ones."""
+        """Raises: ProtocolError if the head has no length of the body, or contradicting ones."""
         encoding, length = head.headers.get(b"transfer-encoding"), head.headers.get(b"content-length")
         if encoding is not None and (encoding.lower() != b"chunked" or length is not None):
             raise ProtocolError("a body with another end than chunks")
@@ -102,7 +102,7 @@ class Body:
     def end(self) -> None:
         """Ends the connection.
 
-        Raises: CutOff if the body has not.
+        Raises: CutOff if the body is incomplete.
         """
         if not self.is_done:
             raise CutOff("cut off")
@@ -173,7 +173,7 @@ class Connection:
         return not self._writer.is_closing() and not self._reader.at_eof()
 
     async def ask(self, head: bytes, pieces: list[bytes]) -> Head:
-        """The head of the answer to a request of this head and body.
+        """The head of the answer to a request with this head and body.
 
         Raises: OSError, EOFError, ProtocolError.
         """
@@ -202,7 +202,7 @@ class Connection:
         raise ProtocolError("no answer after its notices")
 
     async def read(self) -> bytes:
-        """The next bytes; none at the end of the connection.
+        """The next bytes; empty at the end of the connection.
 
         Raises: OSError.
         """

@@ -1,8 +1,8 @@
-"""An LLM's engine over HTTP: vLLM or trtllm-serve, asked for completions of prompts in ids.
+"""An LLM's engine over HTTP: vLLM or trtllm-serve, which get prompts as ids and answer with completions.
 
-The gateway writes prompts, and reads reasoning, calls and formats out of the answers, as before Triton: a model moves
-from one engine to another, and its clients see the same. Leaving an answer closes its connection, at which both engines
-end the request (vLLM 0.26.0: `with_cancellation` and Starlette's streams; read on 2026-11-27).
+The gateway writes prompts, and reads reasoning, calls and formats from the answers, as with Triton: if a model moves
+from one engine to another, its clients see no difference. Leaving an answer closes its connection, upon which both
+engines end the request (vLLM 0.26.0: `with_cancellation` and Starlette's streams; read on 2026-11-27).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class HttpUpstream:
         self.read_release()
 
     def read_release(self) -> None:
-        """Speaks to the program that the host's release names; to the one of the settings if no file says it.
+        """Uses the program in the host's release file; without such a file, the program of the settings.
 
-        A swap may bring another program, or bring the earlier one back, long before the settings follow.
+        A swap may start another program, or the earlier one again, long before the settings change.
         """
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             llm = json.loads(Path(self._release).read_text())["llm"] if self._release else {}
@@ -69,7 +69,7 @@ class HttpUpstream:
     async def events(
         self, model: str, request: LlmRequest, seconds: float, trace: str = ""
     ) -> AsyncGenerator[Event, None]:
-        """The events of one request, as they come. Closing the iterator before its end cancels the request.
+        """The events of one request, as they arrive. Closing the iterator before its end cancels the request.
 
         Raises: UpstreamError.
         """
@@ -91,7 +91,7 @@ class HttpUpstream:
             raise UpstreamError("INTERNAL", f"the engine's answer is no completion: {error}") from None
 
     async def close(self, grace_seconds: float) -> None:
-        """Closes idle connections; requests under way end by themselves."""
+        """Closes idle connections; open requests end by themselves."""
         await self._client.close(grace_seconds)
 
 

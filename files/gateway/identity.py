@@ -1,11 +1,11 @@
-"""The person behind a request, as an OIDC proxy in front of the gateway names them in a header. Off by default.
+"""The person behind a request, whom an OIDC proxy in front of the gateway names in a header. Off by default.
 
     "identity": {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]}
 
-The header counts only on connections from the declared addresses; from everywhere else it is passed over, for any
-client can write it. It grants nothing: the key decides as before. Usage counts the person within the key, as
-`PREFIX/PERSON`, and the audit names them. That is personal data: the counters keep it for `usage_days`, the journal as
-long as it keeps other lines.
+The header counts only on connections from the declared addresses; from all others it is ignored, because any client can
+write it. It grants no right: only the key does. Usage counts the person within the key, as `PREFIX/PERSON`, and the
+audit names the person. That is personal data: the counters keep it for `usage_days`, the journal as long as other
+lines.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def identity_of(section: Fields) -> Identity:
 
 
 def person_of(identity: Identity | None, client: str, headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The person of a request from the address `client`; empty if it is not a proxy's, or has no such header.
+    """The person of a request from the address `client`; empty if that is not a proxy's, or without the header.
 
-    Raises: ApiError 400 for a proxy's header that stands there twice or is not a name.
+    Raises: ApiError 400 for a proxy's header that is repeated or is not a name.
     """
     if identity is None or client not in identity.proxies:
         return ""

@@ -1,4 +1,4 @@
-"""JSON as a stranger sends it: strict, within a depth and a count, and never two readings of one text."""
+"""JSON of clients, parsed strictly, within a depth and a count; texts with two possible readings are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class JsonError(ValueError):
 
 
 def parsed(raw: bytes, bounds: Bounds) -> Any:
-    """The value that `raw` says.
+    """The value of the JSON text `raw`.
 
     Raises: JsonError for other encodings than UTF-8, a name given twice in one object, NaN and infinities, halves of
     surrogate pairs, and more than the bounds allow.
@@ -74,11 +74,11 @@ def check(raw: bytes, bounds: Bounds) -> None:
 
 
 def outside_strings(raw: bytes, most_strings: int) -> bytes:
-    """The text outside strings, in time that grows with the length alone.
+    """The text outside strings, in time that grows only with the length.
 
-    True up to the first backslash outside a string, and there every parser stops.
+    The result is right up to the first backslash outside a string, where every parser stops.
 
-    Raises: JsonError if there are more strings, so many more that they cannot be JSON of so many values.
+    Raises: JsonError for so many strings that the text cannot be JSON of the allowed number of values.
     """
     bare = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     if bare.count(b'"') > 2 * (most_strings + 1):
@@ -87,7 +87,7 @@ def outside_strings(raw: bytes, most_strings: int) -> bytes:
 
 
 def is_deeper(outside: bytes, nesting: int) -> bool:
-    """True if brackets are nested deeper than allowed; counting ends there."""
+    """True if brackets are nested deeper than allowed; the count stops there."""
     level = 0
     for bracket in BRACKETS.finditer(outside):
         level += 1 if bracket[0] in OPENING else -1

@@ -1,16 +1,16 @@
-"""API keys and their rights, kept as hashes in a file that is read again when it changes.
+"""API keys and their rights, stored as hashes in a file that is reread when it changes.
 
     {"keys": [{"sha256": "9f86d0…", "prefix": "eh-4k2pxt", "tenant": "search", "models": ["*"], "created": 1763856000,
                "expires": 1767225600, "requests_per_minute": 600, "tokens_per_minute": 100000, "concurrent": 8}],
      "tenants": [{"tenant": "search", "cost_per_month": 250000000, "currency": "EUR"}]}
 
-A key is random, of at least 128 bits, so its plain SHA-256 is enough: whoever reads the file cannot find the key. The
-hash of what a client sent is looked up in a dictionary, so the time that takes says nothing about any key's text.
-Two keys of one tenant may live side by side, each with its own limits. `tenants`, which older files lack, has budgets
-for all keys of a tenant together. Budgets of money are in 10^-6 of their currency. `enginehouse key` writes the file.
+A key is random, of at least 128 bits, so its plain SHA-256 is enough: the key cannot be derived from the file. The hash
+of a client's key is looked up in a dictionary, so the time of the lookup reveals nothing about any key's text. A tenant
+may have several valid keys, each with its own limits. `tenants`, which older files lack, has budgets for all keys of a
+tenant together. Budgets of money are in 10^-6 of their currency. `enginehouse key` writes the file.
 
-A line taken out of the file ends its key: within a second new requests are refused, and within another one a stream
-that runs ends with an error event. Other limits, or another expiry, hold for what comes and end nothing.
+Removing a line from the file ends its key: within a second new requests are refused, and within another second an open
+stream ends with an error event. Changed limits or another expiry apply to new requests and end none.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ NUMBERS = tuple(limit.name for limit in fields(KeyLimits) if limit.name != "curr
 
 @dataclass(frozen=True)
 class Key:
-    """A key's tenant and rights. People are shown `prefix`; empty `models` are all, and `expires` 0 is never.
+    """A key's tenant and rights. Messages show `prefix`; empty `models` means all, and `expires` 0 means never.
 
     Equal keys have equal rights, whatever their limits.
     """
@@ -97,9 +97,9 @@ class Keys:
         self._keys: Mapping[str, Key] = {}
 
     def refresh(self) -> bool:
-        """The keys are those of the file; true if the file was another than last time.
+        """Rereads the keys; True if the file has changed since last time.
 
-        Raises: OSError, or ValueError if the file is not a file of keys; the keys then stay as they were.
+        Raises: OSError, or ValueError if the file is not a file of keys; the keys then do not change.
         """
         if not self.path:
             return False
@@ -112,9 +112,9 @@ class Keys:
         return True
 
     def holder(self, authorization: bytes | None) -> Key:
-        """The key that this `Authorization` header has.
+        """The key in this `Authorization` header.
 
-        Raises: ApiError 401 if there is none, or one that is unknown or has expired.
+        Raises: ApiError 401 for a missing, unknown or expired key.
         """
         if not self.path:
             return NOBODY
@@ -140,9 +140,9 @@ def digest_of(key: bytes) -> str:
 
 
 def keys_of(data: object) -> dict[str, Key]:
-    """The keys that a parsed file says, by their hash.
+    """The keys in a parsed file, by their hash.
 
-    Raises: FieldError for anything else in it: a right that is not understood is not granted.
+    Raises: FieldError for unknown content, so that an unknown right is not granted.
     """
     top = Fields(data)
     listed, tenants = top.value("keys"), _tenants(top)
@@ -156,7 +156,7 @@ def keys_of(data: object) -> dict[str, Key]:
 
 
 def _tenants(top: Fields) -> dict[str, KeyLimits]:
-    """The budgets of tenants; none in a file of before."""
+    """The budgets of tenants; none in a file of an earlier version."""
     listed = top.value("tenants") or []
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise top.wrong("tenants", f"a list of up to {MOST_KEYS} tenants")

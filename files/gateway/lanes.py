@@ -1,4 +1,4 @@
-"""Processes for long work, and the turns of their callers; a process that ended is replaced."""
+"""Processes for long work, and the queue of their callers; a process that ended is replaced."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Lane:
         self._turn = asyncio.Lock()
 
     async def answer(self, message: bytes) -> memoryview:
-        """The process's answer; if it died of something else than this message, that of another.
+        """The process's answer; if it died of a cause other than this message, the answer of a new process.
 
-        A client that leaves does not leave half an answer in the socket: the work goes on without it.
+        A client that disconnects leaves no partial answer in the socket: the work continues without it.
 
-        Raises: Refused; ApiError 503 if none starts.
+        Raises: Refused; ApiError 503 if no process starts.
         """
         return await asyncio.shield(asyncio.ensure_future(self._answer(message)))
 

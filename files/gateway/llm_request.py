@@ -1,4 +1,4 @@
-"""A request to an LLM before any engine's protocol: Triton takes it as tensors, other engines as a completion."""
+"""A request to an LLM, independent of the engine: Triton gets it as tensors, other engines as a completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.tensors import Input, boolean, int32s, strings
 
 @dataclass(frozen=True)
 class LlmRequest:
-    """A prompt in ids, how its answer is sampled, and the most tokens that the answer may have."""
+    """A prompt as ids, its sampling settings, and the most tokens of the answer."""
 
     prompt: Sequence[int]
     sampling: Sampling

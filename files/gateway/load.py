@@ -1,6 +1,6 @@
-"""Shares of a process for strangers' inputs: bytes of bodies, and turns at large work; fair among tenants.
+"""Shares of a process for clients' inputs: bytes of bodies, and turns at large work; fair among tenants.
 
-Keys of one tenant count together: what is kept here is kept for the other tenants.
+Keys of one tenant count together, so that a share is left for the other tenants.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Turns:
 
 
 class Line:
-    """A queue for a number of turns. Waiting tenants take turns; no tenant has all of several."""
+    """A queue for a number of turns. Waiting tenants alternate; no tenant has all of several turns."""
 
     def __init__(self, count: int, waiting: int = WAITING, most_waiting: int = MOST_WAITING) -> None:
         self._count, self._most, self._most_together = count, waiting, most_waiting
@@ -43,9 +43,9 @@ class Line:
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     async def work(self, tenant: str, job: Callable[[], Awaitable[T]]) -> T:
-        """The job's result, once it is the tenant's turn. A client that leaves does not end work that has begun.
+        """The job's result, once it is the tenant's turn. A client that disconnects does not stop work that has begun.
 
-        Raises: ApiError 429 if as many of the tenant's jobs wait as may, 503 if those of all do.
+        Raises: ApiError 429 if too many of the tenant's jobs wait, 503 if too many of all tenants do.
         """
         await self._enter(tenant)
         task = asyncio.ensure_future(job())
@@ -107,10 +107,10 @@ class Line:
 
 
 class Pauses:
-    """Pauses of long work that is done in the event loop's own time, a piece of `PIECE_SECONDS` after the other.
+    """Pauses of long work in the event loop, which is done in pieces of `PIECE_SECONDS`.
 
-    An event of a stream takes several rounds of the loop, each of which a piece could make longer. So between two
-    pieces, of whatever requests, is a pause, and requests that all have much to do come round.
+    An event of a stream takes several rounds of the loop, each of which a piece could delay. So there is a pause
+    between any two pieces, and requests with long work take turns.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ class Pauses:
 
 
 class Held:
-    """The bytes of a request's body, or of its answer, that a process holds; `held` has those of every tenant."""
+    """The bytes of a request's body, or of its answer, in a process; `held` has those of every tenant."""
 
     def __init__(self, held: Counter[str], tenant: str, most_of_tenant: int, most: int, name: str = "bodies") -> None:
         self._name = name
@@ -131,9 +131,9 @@ class Held:
         self._bytes = 0
 
     def take(self, count: int) -> None:
-        """Adds to the bytes that are held.
+        """Adds to the held bytes.
 
-        Raises: ApiError 429 if the tenant's bodies are too many together, 503 if those of all are.
+        Raises: ApiError 429 if the tenant holds too many bytes, 503 if all tenants together do.
         """
         if self._held[self._tenant] + count > self._most_of_tenant:
             message = f"{self._name} of this tenant's requests have more than {self._most_of_tenant} bytes together"

@@ -1,6 +1,6 @@
-"""Log probabilities as OpenAI's chats tell them: each token's text and bytes, and the likeliest others at its place.
+"""Log probabilities in the form of OpenAI's chats: each token's text and bytes, and the most likely alternatives.
 
-Completions tell the same in lists side by side (`Listed`).
+Completions have the same in parallel lists (`Listed`).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def _entry(identity: int, chance: float, spelled: Callable[[int], bytes]) -> dic
 
 
 class Listed:
-    """The log probabilities of one choice of a completion; keeps where in the text the next token begins."""
+    """The log probabilities of one choice of a completion; it tracks the text position of the next token."""
 
     def __init__(self) -> None:
         self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
 
     def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
-        """The lists of these tokens; None without any. A token that is not text is reported by its bytes."""
+        """The lists of these tokens; None without tokens. A token that is not text is reported by its bytes."""
         if not entries:
             return None
         offsets = []

@@ -1,4 +1,4 @@
-"""The `messages` of a chat, checked and brought into the form that templates read."""
+"""The `messages` of a chat, validated and converted to the form that templates read."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ UNREAD = "this model's template does not read it"
 
 
 async def messages_of(fields: Fields, template: str, pauses: Pauses) -> list[dict[str, Any]]:
-    """The messages as templates read them: a role, a text, and calls of tools with their arguments as an object.
+    """The messages in the templates' form: a role, a text, and calls of tools with their arguments as an object.
 
-    `developer` is `system` to a template that does not know it. What the template does not read is passed over: clients
-    send the answer of the turn before back whole. Of many messages `AT_ONCE` are read at once, and others have turns
-    between.
+    `developer` becomes `system` for a template without it. Fields that the template does not read are ignored, because
+    clients send the previous answer back whole. `AT_ONCE` of many messages are read at once, and other requests get
+    turns in between.
     """
     raw_messages = fields.items("messages", MOST_MESSAGES)
     called = _Called()
@@ -44,7 +44,7 @@ async def messages_of(fields: Fields, template: str, pauses: Pauses) -> list[dic
 
 @dataclass
 class _Called:
-    """The ids of the calls so far, and how many brackets their arguments have."""
+    """The ids of the calls so far, and the number of brackets in their arguments."""
 
     identities: set[str] = field(default_factory=set)
     brackets: int = 0
@@ -64,7 +64,7 @@ class _Reads:
 def reads_field(template: str, name: str) -> bool:
     """True if the template reads this field of a message.
 
-    Tools and functions have a `name` too, so that one is looked for at variables that are messages.
+    Tools and functions have a `name` too, so it counts only at variables that are messages.
     """
     owner = ""
     if name == "name":
@@ -122,7 +122,7 @@ def _pass_over(fields: Fields, name: str) -> None:
 
 
 def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
-    """The calls of an assistant's message; their ids are known from here on."""
+    """The calls of an assistant's message; their ids are recorded."""
     raw_calls = fields.value("tool_calls")
     if not isinstance(raw_calls, list) or len(raw_calls) > MOST_TOOLS:
         raise fields.wrong("tool_calls", f"a list of up to {MOST_TOOLS} calls")

@@ -1,6 +1,6 @@
-"""Prometheus' counters and histograms, as many as the gateway has: a page of them costs no package.
+"""Prometheus' counters and histograms, as far as the gateway needs them, without a package.
 
-Labels come from routes, known models and statuses; nothing that a client types is a label.
+Labels come from routes, known models and statuses, never from a client's text.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Labels = tuple[str, ...]
 
 
 class Counter:
-    """A number per set of labels; a gauge if it also falls."""
+    """A number for each set of labels; a gauge if it also falls."""
 
     def __init__(self, name: str, text: str, labels: Labels, kind: str = "counter") -> None:
         self.name, self._text, self._labels, self._kind = name, text, labels, kind
@@ -41,7 +41,7 @@ class Counter:
         self._values[labels] = self._values.get(labels, 0) + value
 
     def lines(self) -> Iterator[str]:
-        """The text that Prometheus reads."""
+        """The lines in Prometheus' text format."""
         yield f"# HELP {self.name} {self._text}"
         yield f"# TYPE {self.name} {self._kind}"
         for labels, value in sorted(self._values.items()):
@@ -49,7 +49,7 @@ class Counter:
 
 
 class Histogram:
-    """Seconds per set of labels, in buckets up to `edges`."""
+    """Seconds for each set of labels, in buckets up to `edges`."""
 
     def __init__(self, name: str, text: str, labels: Labels, edges: tuple[float, ...] = SECONDS) -> None:
         self.name, self._text, self._labels, self._edges = name, text, labels, edges
@@ -66,7 +66,7 @@ class Histogram:
         self._sums[labels] += seconds
 
     def lines(self) -> Iterator[str]:
-        """The text that Prometheus reads."""
+        """The lines in Prometheus' text format."""
         yield f"# HELP {self.name} {self._text}"
         yield f"# TYPE {self.name} histogram"
         for labels, counts in sorted(self._buckets.items()):
@@ -99,7 +99,7 @@ class Metrics:
         self._initialised: set[str] = set()
 
     def stream_ended(self, model: str, end: str) -> None:
-        """Counts a stream that had begun and ended; `end` is "" for a complete one, else the reason."""
+        """Counts the end of a stream; `end` is "" for a complete one, else the reason."""
         if model not in self._initialised:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
             self._initialised.add(model)
             for reason in REASONS:

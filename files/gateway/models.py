@@ -1,4 +1,4 @@
-"""`GET /v1/models` and `/v1/models/NAME`: what the key may use."""
+"""`GET /v1/models` and `/v1/models/NAME`: the models of the key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def one_model(request: Request) -> None:
 
 
 async def version(request: Request) -> None:
-    """Answers the serving version: the value that answers have in `system_fingerprint`."""
+    """Answers the serving version: the value of `system_fingerprint` in answers."""
     await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
 
 
@@ -41,7 +41,7 @@ def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
 
 
 def described(name: str, model: ModelSettings) -> dict[str, Any]:
-    """OpenAI's fields of a model, and what people ask next."""
+    """OpenAI's fields of a model, and others that clients often need."""
     fields: dict[str, Any] = {"id": name, "object": "model", "created": model.created, "owned_by": "enginehouse"}
     fields |= {"kind": model.kind, "root": model.name}
     if model.kind == "llm":

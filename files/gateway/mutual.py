@@ -1,7 +1,7 @@
 """Mutual TLS with servers of other hosts: the gateway's identity, and the authority whose certificates it trusts.
 
-Both files are replaced whole when a certificate is renewed. They are read with the settings, and never again: another
-content is another identity, which gets connections of its own while requests on the old ones end.
+Both files are replaced as a whole when a certificate is renewed. They are read with the settings and then not again:
+new content is a new identity with new connections, while requests on the old ones end.
 """
 
 from __future__ import annotations

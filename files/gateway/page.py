@@ -1,8 +1,8 @@
-"""`GET /`: the gateway's page for people, without a script. With a key: its models, its usage, and requests to paste.
+"""`GET /`: the gateway's page for people, without scripts. With a key: its models, its usage, and requests to paste.
 
-The key comes in a form's body, never in an address, and is not sent back. Models are shown to whoever has a key for
-them: a name may tell of a tenant. If no key is asked for, everybody sees all. The address in the requests is that of
-the settings: `Host` is the client's own word.
+The key comes in a form's body, never in a URL, and is not sent back. Models are shown only with a key for them, because
+a name may reveal a tenant. If no key is required, all models are shown. The address in the requests is that of the
+settings, because a client could forge `Host`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Row:
 
 
 async def page(gateway: Gateway, exchange: Exchange) -> None:
-    """Sends a page, or the style sheet. A form to try an endpoint goes to that endpoint instead.
+    """Sends a page, or the style sheet. A form for trying an endpoint is passed to that endpoint instead.
 
     Raises: ApiError for another method and a form of another site; the page itself reports an unknown key, with 401.
     """
@@ -103,7 +103,7 @@ def row(name: str, model: ModelSettings, standing: dict[str, bool]) -> Row:
 
 
 def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
-    """Each count of the key: its name, its value, a note, and the percentage of the limit, -1 for none."""
+    """Each count of the key: its name, its value, a note, and the percentage of the limit, -1 without one."""
     key_usage = gateway.budgets.usage(key)
     spent, limits = key_usage.spent, key_usage.limits
     kinds = (

@@ -1,4 +1,4 @@
-"""The frame of the pages for people: their templates, and who sent a form."""
+"""The frame of the pages for people: their templates, and the origin of a form."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refuse_another_site(gateway: Gateway, exchange: Exchange) -> None:
 
 
 def holder(gateway: Gateway, exchange: Exchange, form: Mapping[str, str]) -> tuple[Key | None, str]:
-    """The key of the form, else of the header; None without one. The second value says why a key is refused."""
+    """The key of the form, else of the header; None without one. The second value is the reason for a refusal."""
     authorization = key_of(form) or exchange.authorization
     if authorization is None and gateway.keys.path:
         return None, ""

@@ -1,4 +1,4 @@
-"""A request of more texts than an encoder takes together, asked in parts."""
+"""A request with more texts than an encoder takes at once, sent in parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def in_parts(
     options: Options,
     tensors: Callable[[Sequence[str]], list[Input]],
 ) -> list[Outputs]:
-    """The outputs of each part of the texts, in order; `tensors` makes a part's inputs. A part that fails ends all.
+    """The outputs of each part of the texts, in order; `tensors` makes a part's inputs. A failing part ends all.
 
     Raises: UpstreamError, ApiError.
     """

@@ -1,8 +1,8 @@
-"""Tokens and cost of each key and tenant in the current day and month (UTC), in memory: a request asks no file.
+"""Tokens and cost of each key and tenant in the current day and month (UTC), in memory: a request reads no file.
 
-The sums are those of the host's counters (usage.py), which all its processes write and which outlive a restart. On top
-comes what this process has added since it last read them. Another process' tokens are seen within two seconds.
-While sums are read, a request that ends just then may count twice, for a second: a budget is never exceeded by it.
+The sums are those of the host's counters (usage.py), which all its processes write and which survive a restart, plus
+this process's additions since it last read them. Another process's tokens are visible within two seconds. A request
+that ends while sums are read may count twice for a second, which never exceeds a budget.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Used = tuple[str, str, str, int, int]
 
 
 def meters(used: Used) -> Iterator[tuple[Meter, int]]:
-    """The meters that a request moves, and how far. `PREFIX/PERSON` is a person with that key (identity.py)."""
+    """The meters that a request changes, and the amounts. `PREFIX/PERSON` is a person with that key (identity.py)."""
     key, tenant, currency, tokens, cost = used
     for whose, name in (("key", key.partition("/")[0]), ("tenant", tenant)):
         if tokens:
@@ -71,7 +71,7 @@ class Periods:
         return of_day, of_month
 
     def depart(self, now: datetime) -> None:
-        """Sets aside all usage so far for writing; drops what is left of days before this month."""
+        """Sets all usage so far aside for writing; drops the remaining days before this month."""
         with self._lock:
             for day, sums in self._fresh.items():
                 self._departing.setdefault(day, Counter()).update(sums)
@@ -79,14 +79,14 @@ class Periods:
             self._departing = {day: sums for day, sums in self._departing.items() if day >= f"{now:%Y-%m}-01"}
 
     def stale_since(self, now: datetime, is_whole: bool) -> str:
-        """The first day whose sums have to be read: of the month if `is_whole`, or if none of it was read yet."""
+        """The first day whose sums have to be read: the month's first if `is_whole`, or if none of it was read yet."""
         first = f"{now:%Y-%m}-01"
         if is_whole or self._month != first:
             return first
         return max(first, min((f"{now:%Y-%m-%d}", *self._departing)))
 
     def arrived(self, now: datetime, since: str, rows: Iterable[tuple[str, Used]]) -> None:
-        """The counters have these sums by day since that day, with all that was on its way."""
+        """Takes over the counters' sums by day since that day, which include all usage that was set aside."""
         first = f"{now:%Y-%m}-01"
         read: Totals = {}
         for day, used in rows:

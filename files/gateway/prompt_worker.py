@@ -1,7 +1,7 @@
-"""Large prompts to ids in a process of its own (`worker`): marks, template and tokenizer, one message after the other.
+"""Turns large prompts into ids in a separate process (`worker`): marks, template and tokenizer, one by one.
 
-The library's `encode` holds Python's lock from its first byte to its last, and takes 200 times the text's memory
-(tests' tokenizer, 2026-11-25). The template is a stranger's program; it is compiled and rendered within the bounds.
+The library's `encode` holds Python's lock all the time, and takes 200 times the text's memory (tests' tokenizer,
+2026-11-25). The template is foreign code; it is compiled and rendered within the bounds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Messages to token ids: an LLM's own template and tokenizer, so that Triton gets ids and no text.
 
 The ids are those that transformers' `apply_chat_template` gives, unless a text of the request spells a control token:
-that text then becomes the tokens of its letters. Nothing is put before the template's own text: no second BOS.
+that text then becomes the tokens of its letters. No token is put before the template's own text, so there is no second
+BOS.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ RENDERED_CHARACTERS = 4 * INLINE_CHARACTERS
 
 
 class SpellError(ValueError):
-    """A text of the request spells a control token in a way that this tokenizer cannot be kept from reading."""
+    """A text of the request spells a control token, and this tokenizer cannot be kept from reading it so."""
 
 
 @dataclass(frozen=True)
 class NoForm:
-    """The form of a model that knows no chats: nothing is read of a message."""
+    """The form of a model without chats: no field of a message is read."""
 
     names: frozenset[str] = frozenset()
     source: str = ""
 
 
 class Completer(Tokens):
-    """An LLM without a chat template, such as a base model: texts are completed, chats refused."""
+    """An LLM without a chat template, such as a base model: texts are completed, chats are refused."""
 
     template: Form = NoForm()
 
@@ -89,7 +90,7 @@ class Prompter(Tokens):
     ) -> Sequence[int]:
         """The prompt for the assistant's next message.
 
-        Raises: TemplateError; SpellError; ValueError if the texts leave no mark free.
+        Raises: TemplateError; SpellError; ValueError if the texts use every possible mark.
         """
         context, mark = self._marked(messages, variables, list(tools))
         text = await self.template.render({"add_generation_prompt": True, **context})
@@ -104,9 +105,9 @@ class Prompter(Tokens):
         tools: Sequence[Mapping[str, Any]],
         most: int,
     ) -> list[int]:
-        """Within a process of its own, where the template is compiled.
+        """The prompt, made within a separate process, where the template is compiled.
 
-        Raises: TemplateError; SpellError; ValueError if the texts leave no mark free.
+        Raises: TemplateError; SpellError; ValueError if the texts use every possible mark.
         """
         context, mark = self._marked(messages, variables, list(tools))
         template = cast(Template, self.template)
@@ -144,7 +145,7 @@ class Prompter(Tokens):
         return self.control.entries.get(OPEN, {}).get("id"), self.control.entries.get(CLOSE, {}).get("id")
 
     def opens_thought(self, prompt: Sequence[int]) -> bool:
-        """True if the prompt ends within a thought, which the template has opened for the model."""
+        """True if the prompt ends within a thought that the template has opened for the model."""
         begins, ends = self._marks()
         last = next((identity for identity in reversed(prompt) if identity in (begins, ends)), None)
         return last is not None and last == begins

@@ -1,4 +1,4 @@
-"""The files that an LLM's weights are published with beside the tensors: tokenizer, chat template, how to sample."""
+"""The files published with an LLM's weights: tokenizer, chat template, sampling defaults."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ and a request that named none of them would be refused with them."""
 def knows_chats(folder: Path) -> bool:
     """False for the weights of a base model, which have no chat template.
 
-    Raises: OSError, ValueError if a file of the tokenizer is missing or says nothing.
+    Raises: OSError, ValueError if a file of the tokenizer is missing or unusable.
     """
     return bool(source_of(folder, read_json(folder / "tokenizer_config.json")))
 
 
 def source_of(folder: Path, config: Mapping[str, Any]) -> str:
-    """The chat template: the file beside the tokenizer, else the configuration's, of several the default; else ""."""
+    """The chat template: the file beside the tokenizer, else the configuration's (the default of several); else ""."""
     if (file := folder / "chat_template.jinja").exists():
         return file.read_text("utf-8")
     template = config.get("chat_template")
@@ -60,6 +60,6 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def stamps(folder: Path) -> list[tuple[int, int] | None]:
-    """Differs once one of the files was replaced, written, added or removed."""
+    """A value that differs once one of the files was replaced, written, added or removed."""
     paths = [folder / name for name in FILES]
     return [(path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None for path in paths]

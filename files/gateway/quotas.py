@@ -1,7 +1,7 @@
 """Budgets of a day and a month: tokens or money of a key, and of all keys of its tenant.
 
-Usage is counted when a request is over. A request begins while every budget of its key and its tenant has something
-left, so no more is used than the budget and what was under way. Of several hosts each has its part, rounded up.
+Usage is counted at the end of a request. A request may begin while no budget of its key and its tenant is used up, so
+usage exceeds the budget at most by the open requests. Each of several hosts has its part, rounded up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAMES = ("day", "month")
 
 @dataclass(frozen=True)
 class Quota:
-    """A budget: how much of its meter a day (`place` 0) or a month (1) has, on this host."""
+    """A budget: the amount of its meter for a day (`place` 0) or a month (1), on this host."""
 
     meter: Meter
     place: int
@@ -37,7 +37,7 @@ class Quota:
 
 
 def quotas(key: Key, hosts: int) -> Iterator[Quota]:
-    """The budgets that a request of the key has to keep, months first, because they end later."""
+    """The budgets of a request's key, months first, because they end later."""
     named = (("key", key.prefix, key.limits), ("tenant", key.tenant, key.tenant_limits))
     for place in (1, 0):
         for whose, name, limits in named:
@@ -55,9 +55,9 @@ def _of(meter: Meter, limits: KeyLimits, place: int) -> Iterator[Quota]:
 
 
 def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
-    """Checks that the key and its tenant have something left of each budget.
+    """Checks that no budget of the key and its tenant is used up.
 
-    Raises: ApiError 429, with a `Retry-After` only if the budget begins anew as soon as clients would wait.
+    Raises: ApiError 429, with a `Retry-After` only if the budget is renewed within a time that clients wait.
     """
     for quota in quotas(key, hosts):
         used = periods.used(quota.meter, now)[quota.place]
@@ -80,8 +80,8 @@ def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
 def headers(key: Key, periods: Periods, hosts: int, now: datetime) -> list[Header]:
     """The answer's headers about budgets of tokens, the tightest of each period; budgets of money have none.
 
-    OpenAI sends headers of its limits a minute only. Cerebras and SambaNova send these names for a day (read
-    2026-11-27); a month has names alike. No server was seen to send headers for money.
+    OpenAI sends headers only for limits a minute. Cerebras and SambaNova send these names for a day (read 2026-11-27);
+    the names for a month are similar. No server is known to send headers for money.
     """
     tightest: dict[int, tuple[int, int]] = {}
     for quota in quotas(key, hosts):
@@ -98,7 +98,7 @@ def _headers(place: int, remaining: int, most: int, now: datetime) -> Iterator[H
 
 
 def duration(seconds: int) -> str:
-    """The seconds as OpenAI's headers say them: 1s, 1m0s, 23h59m1s."""
+    """The seconds in the form of OpenAI's headers: 1s, 1m0s, 23h59m1s."""
     hours, minutes = seconds // 3600, seconds // 60 % 60
     if hours:
         return f"{hours}h{minutes}m{seconds % 60}s"

@@ -1,4 +1,4 @@
-"""A text model's answer, read into content, reasoning and calls by the parsers that the model's settings name."""
+"""A text model's answer, split into content, reasoning and calls by the parsers in the model's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gateway.tools import Tools
 
 
 class TextReader:
-    """Reasoning first, then text and calls; without parsers all is content."""
+    """Reasoning first, then text and calls; without parsers everything is content."""
 
     def __init__(
         self,
@@ -21,16 +21,16 @@ class TextReader:
         in_parallel: bool = True,
         marks: tuple[int, int] | None = None,
     ) -> None:
-        """`in_parallel`: more than one call is wanted; else the answer ends with its first.
+        """Without `in_parallel` the answer ends with its first call.
 
-        `marks`: the tokens that begin and end a thought, if each is one token.
+        `marks`: the tokens that begin and end a thought, if each is a single token.
         """
         self._thoughts, self._calls, self._in_parallel = thoughts, calls, in_parallel
         self._marks, self._counted, self._is_past = marks, 0, False
 
     @property
     def thought_tokens(self) -> int | None:
-        """Tokens before the mark that ends the thought."""
+        """Number of tokens before the mark that ends the thought."""
         if self._thoughts is None or self._marks is None:
             return None
         return self._counted if self._thoughts.is_thought else 0
@@ -77,7 +77,7 @@ def reader_of(
     in_thought: bool,
     marks: tuple[int, int] | None = None,
 ) -> TextReader:
-    """A reader for a sequence. A guide holds from the first token on, so a guided answer has no reasoning.
+    """A reader for a sequence. A guide applies from the first token on, so a guided answer has no reasoning.
 
     `in_thought`: the prompt ends within a thought. `marks`: the tokens that begin and end one.
     """

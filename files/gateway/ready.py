@@ -1,4 +1,4 @@
-"""Asks whether a server may be sent requests: its host's traffic service, or the server itself over gRPC."""
+"""Asks if a server takes requests: its host's traffic service, or the server itself over gRPC."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST_STATUS = 4096
 
 
 async def says_ready(url: str, seconds: float = LOOK_SECONDS, context: ssl.SSLContext | None = None) -> bool | None:
-    """True for 200, false for 503, None without an answer: the last known state then holds."""
+    """True for 200, False for 503, None without an answer, when the last known state applies."""
     try:
         return await asyncio.wait_for(_readiness(url, context), seconds)
     except (OSError, ValueError, EOFError, asyncio.TimeoutError, asyncio.LimitOverrunError):

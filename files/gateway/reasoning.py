@@ -1,6 +1,6 @@
-"""Separates reasoning between `<think>` and `</think>` from the answer as the text comes.
+"""Separates reasoning between `<think>` and `</think>` from the answer as the text arrives.
 
-Qwen 3 and DeepSeek R1 write so. Whether the template has opened the thought is seen in the prompt.
+Qwen 3 and DeepSeek R1 write these marks. The prompt shows if the template has opened the thought.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST_BLANK = 64
 
 
 class Thoughts:
-    """Text in, reasoning and the answer's own text out. White space around the reasoning is dropped."""
+    """Takes text, and returns reasoning and the answer's own text. White space around the reasoning is dropped."""
 
     def __init__(self, is_open: bool) -> None:
         """`is_open`: the prompt ends within a thought."""
@@ -32,7 +32,7 @@ class Thoughts:
         return self._taken()
 
     def end(self) -> list[Part]:
-        """The parts still held back. An incomplete thought stays reasoning."""
+        """The parts still held back. An unfinished thought is reasoning."""
         while self._step(True):
             pass
         return self._taken()

@@ -1,13 +1,12 @@
-"""Renders a chat template in a process of its own (`worker`), with little memory and time.
+"""Renders a chat template in a separate process (`worker`), with little memory and time.
 
-A template comes with the weights and is a stranger's program. Jinja's sandbox keeps it from Python's attributes, but
-not from work: a filter can pad a text to gigabytes, and a loop that writes nothing can run for ever. So each template
-has a process without rights (`confinement`), whose memory ends at `MOST_BYTES` and whose CPU time ends at
-`MOST_SECONDS` a message.
-Long and short messages have a process each: nobody waits for a long one.
+A template comes with the weights and is foreign code. Jinja's sandbox keeps it from Python's attributes, but not from
+work: a filter can pad a text to gigabytes, and an empty loop can run for ever. So each template has a process without
+rights (`confinement`), with at most `MOST_BYTES` of memory and `MOST_SECONDS` of CPU time a message. Long and short
+messages have separate processes, so that short ones do not wait for long ones.
 
-A template that `harmless` has no doubt about is rendered here, if messages are few: the way to the process and back
-takes longer than the work. The process itself says that, before it executes anything of the template.
+If `harmless` accepts a template, short messages are rendered in this process, because the round trip takes longer than
+the work. The separate process judges that, before it executes any of the template.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class Renderer:
     """A chat template. `names` are the variables that it reads and does not set."""
 
     def __init__(self, source: str, constants: Mapping[str, str], seconds: float = MOST_SECONDS) -> None:
-        """Returns once the process is ready. `constants`: bos_token and its like; `seconds` of CPU time a message.
+        """Returns once the process is ready. `constants`: bos_token and similar; `seconds` of CPU time for a message.
 
-        Raises: ValueError if the source is not a template, or its compilation goes over the bounds.
+        Raises: ValueError if the source is not a template, or its compilation exceeds the bounds.
         """
         self.source = source
         prepare = {"source": source, "constants": dict(constants)}

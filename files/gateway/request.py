@@ -26,7 +26,7 @@ BYTES_A_TOKEN = 8
 
 @dataclass
 class Request:
-    """A request that has a right to an answer, and its body."""
+    """An authorised request, and its body."""
 
     gateway: Gateway
     exchange: Exchange
@@ -50,7 +50,7 @@ class Request:
     """The model that answers instead of the alias's own."""
 
     async def read(self, kind: str) -> None:
-        """Parses the body. A large body is charged before, whatever the result.
+        """Parses the body. A large body is charged first, whatever the result.
 
         Raises: ApiError.
         """
@@ -71,7 +71,7 @@ class Request:
         self.exchange.record.read_tokens = tokens
 
     def fields(self) -> Fields:
-        """The fields of the body, which is held after the model is known for an alias with a fallback alone."""
+        """The fields of the body; its bytes are kept after the choice of a model only for an alias with a fallback."""
         body, self.body = self.body, None
         if not self._is_read:
             self._kept, self._is_read = body, True
@@ -94,7 +94,7 @@ class Request:
             self.exchange.held.release()
 
     def model(self, name: str, kind: str) -> tuple[ModelSettings, Alias]:
-        """The model of this name or alias; the audit's line and the metrics know it from here on.
+        """The model of this name or alias; records it in the audit's line and the metrics.
 
         Raises: ApiError 404 or 400.
         """
@@ -114,13 +114,13 @@ class Request:
         return model, self.alias
 
     def _sticky(self, alias: str) -> bytes:
-        """The bytes that choose a model of a split: of key and session, or of the request without both."""
+        """The bytes that choose a model of a split: those of key and session, or of the request without both."""
         session, digest = self.session(), self.key.digest
         who = f"{digest}\0{session}" if self.alias.sticky == "key" and (digest or session) else self.exchange.identity
         return f"{alias}\0{who}".encode()
 
     def falls_back(self, error: ApiError | UpstreamError) -> bool:
-        """True if the alias's fallback is to answer: no token was sent, and no server of its model took the request."""
+        """True if the alias's fallback should answer: no token was sent, and no server of its model took it."""
         failure = error.to_api() if isinstance(error, UpstreamError) else error
         exchange, record = self.exchange, self.exchange.record
         if self._kept is None or exchange.has_begun or record.first_token is not None:
@@ -142,17 +142,17 @@ class Request:
         return Work(model, weight, self._served_by, self._queued, prefix, self.key.tenant, trace, may_wait)
 
     def salt(self, model: ModelSettings) -> str:
-        """The tenant's salt, which keeps its cached prefixes apart from others'; empty if the model's slot takes none.
+        """The tenant's salt, which separates its cached prefixes from others'; empty if the model's slot takes none.
 
-        Nobody computes it without the host's secret: whoever reaches Triton beside the gateway could else send it, and
-        learn from `cached_tokens` how a tenant's prompts begin.
+        It cannot be computed without the host's secret: otherwise a program that reaches Triton without the gateway
+        could send it, and learn from `cached_tokens` how a tenant's prompts begin.
         """
         if not model.salts:
             return ""
         return hmac.new(self.gateway.settings.salt, self.key.tenant.encode(), "sha256").hexdigest()[:32]
 
     def session(self, cache_key: str = "") -> str:
-        """The client's name for requests that belong together: `prompt_cache_key`, else its header; "" without."""
+        """The client's name for requests that belong together: `prompt_cache_key`, else its header; "" without one."""
         return cache_key or self.exchange.headers.get(SESSION, b"")[:MOST_SESSION].decode("latin-1")
 
     def reserve(self, tokens: int) -> None:

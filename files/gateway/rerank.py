@@ -1,4 +1,4 @@
-"""`POST /v1/rerank` (Cohere v1 and Jina) and `/v2/rerank` (Cohere): passages by how well they answer."""
+"""`POST /v1/rerank` (Cohere v1 and Jina) and `/v2/rerank` (Cohere): passages ranked by relevance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Ranked:
 
 
 async def cohere_v1(request: Request) -> None:
-    """The same answer serves Cohere's first version and Jina's: each client reads its own field names."""
+    """Answers Cohere's first version and Jina's alike: each client reads its own field names."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
     fields.ignore("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
@@ -32,7 +32,7 @@ async def cohere_v1(request: Request) -> None:
 
 
 async def cohere_v2(request: Request) -> None:
-    """Cohere's second version: documents are texts."""
+    """Answers Cohere's second version, in which documents are texts."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
     await _cohere(request, fields, documents, fields.flag("return_documents", False), "2")

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request brings its whole conversation."""
+"""`POST /v1/responses`: OpenAI's newer dialect, without storage. Every request has its whole conversation."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class _Items:
         return f"messages[{len(self._chat.body.get('messages', []))}]"
 
     def _assistant(self, item: Fields, *before: str) -> dict[str, Any]:
-        """The assistant's message that the item belongs to: a new one if it has a field that comes after."""
+        """The assistant's message for the item: a new one if the current one already has a later field."""
         if any(name in self._draft for name in before):
             self._flush()
         if not self._draft:
@@ -194,7 +194,7 @@ class _Items:
 
 
 def _options(fields: Fields, chat: Translation) -> bool:
-    """All besides the conversation: sampling, tools, format. True if reasoning is to be sealed."""
+    """Reads sampling, tools and format: everything besides the conversation. True if reasoning has to be sealed."""
     moved(fields, chat.body, temperature="temperature", top_p="top_p", stream="stream", user="user")
     moved(fields, chat.body, max_output_tokens="max_completion_tokens", parallel_tool_calls="parallel_tool_calls")
     moved(fields, chat.body, safety_identifier="safety_identifier", prompt_cache_key="prompt_cache_key")

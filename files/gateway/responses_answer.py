@@ -21,7 +21,7 @@ def sealed(text: str) -> str:
 
 
 def unsealed(content: object) -> str:
-    """The reasoning in a content of ours; "" for another server's."""
+    """The reasoning in a sealed content of ours; "" for another server's."""
     if not isinstance(content, str) or not content.startswith(SEAL):
         return ""
     try:
@@ -31,7 +31,7 @@ def unsealed(content: object) -> str:
 
 
 class ResponseWriter:
-    """A response: an item for each of reasoning, text and calls; the events have numbers in their order."""
+    """A response: an item for each of reasoning, text and calls; the events are numbered in their order."""
 
     ends_with_done = False
 
@@ -44,7 +44,7 @@ class ResponseWriter:
         self._has_begun = False
 
     def begin(self) -> list[NamedEvent]:
-        """Created, and in progress."""
+        """The events `created` and `in progress`."""
         self._has_begun = True
         response = self._response("in_progress")
         names = ("response.created", "response.in_progress")
@@ -58,7 +58,7 @@ class ResponseWriter:
         return self._ended(block) if kind == "end" else self._added(block, text)
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """The last event has the whole response. One without an item has a message of no text."""
+        """The last events, with the whole response. A response without an item has an empty message."""
         events: list[NamedEvent] = []
         if not blocks.blocks:
             for part_of_empty in blocks.feed(Content("")), blocks.end():
@@ -67,7 +67,7 @@ class ResponseWriter:
         return events + self._numbered((f"response.{response['status']}", {"response": response}))
 
     def failure(self, error: ApiError) -> NamedEvent:
-        """Fails the response as far as it came; before its beginning only the error is sent."""
+        """The events of a failed response so far; before its beginning only the error."""
         if not self._has_begun:
             fields = {"code": error.code, "message": error.message, "param": error.param}
             return self._numbered(("error", fields | {"error": error.to_json()["error"]}))[0]

@@ -1,11 +1,12 @@
-"""The choice of a server for a prompt: the one that knows most of its beginning, within a bound of load.
+"""The choice of a server for a prompt: the one with most of its beginning cached, within a bound of load.
 
-A server that has read a prompt's beginning finds its blocks in the key/value cache and need not read it again. A prompt
-is hashed in chunks, head first, so that each hash stands for all tokens before it. A process remembers which server
-answered which hash; the longest known beginning wins, so a growing chat stays where it is. An unknown prompt goes to
-its home, chosen by rendezvous hashing of its first blocks: all processes of all gateways choose alike without a common
-store, and the removal of a server moves that server's prompts only. A beginning that many share would crowd its server,
-so loads are bounded (Mirrokni, Thorup and Zadimoghaddam, 2016): a server that is too far ahead is passed over.
+A server that has read a prompt's beginning finds its blocks in the key/value cache and need not compute them again. A
+prompt is hashed in chunks from its beginning, so that each hash stands for all tokens before it. A process remembers
+which server answered which hash; the longest known beginning wins, so a growing chat stays on its server. An unknown
+prompt goes to its home, chosen by rendezvous hashing of its first blocks: all processes of all gateways choose alike
+without a common store, and the removal of a server moves only that server's prompts. A beginning that many prompts
+share would overload its server, so loads are bounded (Mirrokni, Thorup and Zadimoghaddam, 2016): a server with much
+more load than the others is skipped.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def prefix_of(ids: Sequence[int], tenant: str, apart: str, session: str = "") ->
 
 
 class Known:
-    """Memory of the server that last answered a beginning. The tenant that has most entries loses its oldest first."""
+    """Record of the server that last answered a beginning. The tenant with most entries loses its oldest first."""
 
     def __init__(self, most: int = MOST_KNOWN) -> None:
         self._most, self._count = most, 0
@@ -88,9 +89,10 @@ class Known:
         return [known[key] for key in reversed(prefix.chain) if key in known]
 
     def learn(self, prefix: Prefix, server: str, ready: Collection[str]) -> None:
-        """Notes that the server has answered the prompt.
+        """Records that the server has answered the prompt.
 
-        A beginning keeps its server while that is `ready`: many chats share it, and one of them moves nobody.
+        A beginning keeps its server while that is `ready`, so that one of the chats that share it does not move the
+        others.
         """
         known = self._servers.setdefault(prefix.tenant, OrderedDict())
         before = len(known)
@@ -105,7 +107,7 @@ class Known:
             self._forget()
 
     def _forget(self) -> None:
-        """Removes at least a sixteenth, so that the largest tenant is rarely searched for."""
+        """Removes at least a sixteenth, so that the search for the largest tenant is rare."""
         while self._count > self._most - self._most // 16:
             tenant = max(self._servers, key=lambda name: len(self._servers[name]))
             known = self._servers[tenant]
@@ -117,9 +119,9 @@ class Known:
 
 
 def chosen(servers: Sequence[S], prefix: Prefix, weight: int, known: Iterable[str] = ()) -> S:
-    """The server for a request of `weight` tokens, of one or more that are ready; `known` are the best, in order.
+    """The server for a request of `weight` tokens among ready ones; `known` are the preferred ones, in order.
 
-    Without a prefix: the server with the least load; of equals the one that was not chosen for longest.
+    Without a prefix: the server with the least load; among equals the one whose last choice is longest ago.
     """
     if not prefix.home:
         return min(servers, key=lambda server: (server.outstanding, server.turn))
@@ -133,7 +135,7 @@ def chosen(servers: Sequence[S], prefix: Prefix, weight: int, known: Iterable[st
 
 
 def drawn(shares: Sequence[tuple[str, int]], key: bytes) -> str:
-    """The name that a key draws from names with weights. A weight that grows moves only the keys that it gains."""
+    """The name that a key selects among names with weights. A weight that grows moves only the keys that it gains."""
     point = int.from_bytes(blake2b(key, digest_size=8).digest(), "big") * sum(weight for _, weight in shares) >> 64
     for name, weight in shares:
         if point < weight:

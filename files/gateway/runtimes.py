@@ -6,7 +6,7 @@ Both speak OpenAI's completions with fields of their own. Read on 2026-11-27: vL
 
 An engine answers 400 to some values that OpenAI's clients may send, so a body never has them: `top_p` 0, more
 `min_tokens` than `max_tokens`, several sequences without sampling, an empty `cache_salt`, and `stream_options` without
-`stream`. What a request leaves open is sent as well: vLLM would fill it from the weights' generation_config.json.
+`stream`. Default values are sent as well: vLLM would fill absent fields from the weights' generation_config.json.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Runtime:
 
 
 def vllm_guide(guide: Guide, release: tuple[int, ...]) -> dict[str, Any]:
-    """vLLM's fields: `structured_outputs` since 0.11, `guided_json` and its kind before."""
+    """vLLM's fields: `structured_outputs` since 0.11, `guided_json` and similar fields before."""
     kind, text = guide
     name = {"json": "json_object", "json_schema": "json"}.get(kind, "regex")
     value: object = True if kind == "json" else text
@@ -68,13 +68,13 @@ RUNTIMES = {
 
 
 def release_of(version: str) -> tuple[int, ...]:
-    """The first two numbers of a version; none of "", which stands for the newest."""
+    """The first two numbers of a version; empty for "", which stands for the newest."""
     numbers = version.split(".")[:2]
     return tuple(int(number) for number in numbers) if all(map(str.isdecimal, numbers)) else ()
 
 
 def streams_from(request: LlmRequest) -> bool:
-    """True if the engine sends events: also for a whole answer with log probabilities, as its JSON could be large."""
+    """True if the engine has to stream: also for a whole answer with log probabilities, whose JSON could be large."""
     return request.streams or request.sampling.logprobs is not None
 
 
@@ -114,13 +114,13 @@ def fields_of(request: LlmRequest, model: str, runtime: str, version: str = "") 
 def copies_of(request: LlmRequest) -> int:
     """Number of copies of the prompt in the completion.
 
-    Engines refuse several sequences of a prompt without sampling; they number answers to several prompts alike.
+    Engines refuse several sequences of a prompt without sampling, but number the answers to several prompts alike.
     """
     return request.sampling.sequences if request.sampling.numbers.get("temperature") == 0 else 1
 
 
 def body_of(request: LlmRequest, model: str, runtime: str, version: str = "") -> list[bytes]:
-    """The completion in JSON, cut into pieces of which each is made in a fraction of a millisecond."""
+    """The completion as JSON, in pieces that each take a fraction of a millisecond."""
     head = json.dumps(fields_of(request, model, runtime, version), separators=(",", ":"))
     prompt, places = request.prompt, range(0, len(request.prompt), IDS_AT_ONCE)
     pieces = [",".join(map(str, prompt[place : place + IDS_AT_ONCE])).encode() for place in places]

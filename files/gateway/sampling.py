@@ -1,7 +1,7 @@
 """Sampling of a chat: the fields of OpenAI's request, and the tensors for the LLM.
 
-The tensors are those of the LLM slot's contract. What the slot's own defaults would make of an absent field is not
-what OpenAI's clients expect (32 tokens, no sampling), so those are always said.
+The tensors are those of the LLM slot's contract. The slot's own defaults (32 tokens, no sampling) are not those that
+OpenAI's clients expect, so the tensors are always sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_CHOICES = 1024
 
 @dataclass(frozen=True)
 class Sampling:
-    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0: the rest of the context."""
+    """Sampling settings of a request, for the LLM's tensors. `max_tokens` 0 means the rest of the context."""
 
     numbers: Mapping[str, float]
     sequences: int
@@ -79,9 +79,9 @@ class Sampling:
 
 
 def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_guide: str = "") -> Sampling:
-    """The sampling that the fields ask for; `defaults` are the weights' own, `no_guide` why there can be no guide.
+    """The sampling in the fields; `defaults` are the weights' own, `no_guide` is the reason why there can be no guide.
 
-    Refuses: what is out of range, and what the model cannot do.
+    Raises: FieldError for values out of range, and for features that the model lacks.
     """
     numbers = {"temperature": 1.0, **defaults}
     requested = {name: _requested(fields, name) for name in SAMPLING_NUMBERS}
@@ -166,7 +166,7 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
 
 
 def _schema_of(fields: Fields, name: str) -> object:
-    """The JSON schema in a field, within the bounds of what an engine compiles."""
+    """The JSON schema in a field, within the bounds that an engine can compile."""
     schema = fields.value(name)
     if not isinstance(schema, dict):
         raise fields.wrong(name, "a JSON schema")

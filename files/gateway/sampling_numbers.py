@@ -1,7 +1,7 @@
-"""The numbers by which a client steers sampling: one row each, read by chats, completions, the slot and HTTP engines.
+"""The numbers with which a client steers sampling: one row each, for chats, completions, the slot and HTTP engines.
 
-The row's name is the field of a request, the end of the input's name in the LLM slot's contract
-(`sampling_param_…`), and the field of vLLM's and trtllm-serve's completions.
+The row's name is the field of a request, the end of the input's name in the LLM slot's contract (`sampling_param_…`),
+and the field in completions of vLLM and trtllm-serve.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ MOST_WHOLE = 2**31 - 1
 
 @dataclass(frozen=True)
 class SamplingNumber:
-    """A number's range, and the value that changes no probability. A whole number is INT32 to the slot, else FP32."""
+    """A number's range, and its neutral value, which changes no probability. In the slot it is INT32 or FP32."""
 
     low: float
     high: float

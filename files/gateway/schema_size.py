@@ -1,8 +1,8 @@
-"""Size of the grammar that a JSON schema makes, known before an engine compiles it while others wait.
+"""Size of the grammar of a JSON schema, calculated before an engine compiles it while others wait.
 
-A schema of a few bytes can say a text of a billion characters, or a pattern whose repetitions multiply. The size here
-is an upper bound of the rules that a compiler unrolls: repetitions multiply what they repeat, a reference counts as
-what it names, and one that leads back to itself counts once.
+A schema of a few bytes can describe a text of a billion characters, or a pattern whose repetitions multiply. The size
+here is an upper bound of the rules that a compiler unrolls: a repetition multiplies the size of its content, a
+reference counts as its target, and a reference to itself counts once.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ CHARACTERS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|\\.|.", re.DOTALL
 
 
 class SchemaError(ValueError):
-    """The schema cannot be measured, or refers to a missing part; the message says why."""
+    """The schema cannot be measured, or refers to a missing part; the message has the reason."""
 
 
 def schema_size(schema: object) -> int:
-    """The size of a schema as JSON reads it; a node that constrains nothing is 1.
+    """The size of a schema given as parsed JSON; a node without constraints has size 1.
 
-    Definitions count wherever they are referred to, and nowhere else.
+    Definitions count at each reference to them, and not by themselves.
 
     Raises: SchemaError for references to other documents, numbers that are not finite, and too much depth or work.
     """
@@ -42,7 +42,7 @@ def schema_size(schema: object) -> int:
 
 
 class _Sizes:
-    """Sizes of a document's parts; of what references name, once."""
+    """Sizes of a document's parts; the size of each reference's target is calculated once."""
 
     def __init__(self, document: object) -> None:
         self._document = document
@@ -125,7 +125,7 @@ def _count(number: float) -> int:
 
 
 def pattern_size(pattern: str) -> int:
-    """The size of a regular expression with its counted repetitions unrolled; of what no parser reads, its length."""
+    """The size of a regular expression with its counted repetitions unrolled; of unparseable text, its length."""
     sizes, last, place = [0], 0, 0
     while place < len(pattern):
         if match := QUANTIFIER.match(pattern, place):

@@ -1,8 +1,8 @@
-"""Serves the application with uvicorn: who is slow to say what is wanted is not waited for.
+"""Serves the application with uvicorn; connections that send their headers too slowly are closed.
 
-uvicorn closes a connection that is idle between two requests. It waits without an end for a first request, and for the
-rest of headers that come a byte at a time; `Protocol` ends both. If all connections are taken, the one that has
-waited longest for headers makes room, so that idle ones keep nobody out.
+uvicorn closes a connection that is idle between two requests. It waits without a limit for a first request, and for the
+rest of headers that arrive byte by byte; `Protocol` limits both. If all connections are in use, the one that has waited
+longest for headers is closed, so that idle ones do not keep others out.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ KEEP_ALIVE_SECONDS = 75
 
 
 class Joining:
-    """A transport that sends the head of an answer in one write with what follows it in the same turn of the loop.
+    """A transport that sends the head of an answer together with the body's first bytes in one write.
 
-    uvicorn writes a head by itself. The client then wakes for a head without a body, and the first token comes after.
+    uvicorn writes a head alone. The client would then wake for a head without a body, and the first token would be
+    later.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -57,9 +58,9 @@ class Joining:
 
 
 class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
-    """HTTP/1.1 whose headers have to come within a time and within a size, and name one host.
+    """HTTP/1.1 whose headers have a limit of time and of size, and have to name one host.
 
-    `awaited`: the connections of the process that have sent none, the one that waits longest first.
+    `awaited`: the connections of the process without headers so far, the longest-waiting first.
     """
 
     def __init__(self, *args: Any, listen: Listen, awaited: dict[Protocol, None], **kwargs: Any) -> None:
@@ -70,16 +71,16 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self._is_in_headers, self._header_size = False, 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """The time for the first request begins."""
+        """Starts the time limit for the first request."""
         super().connection_made(Joining(transport))
         if self._awaited and len(self.connections) > self._most:
             next(iter(self._awaited)).give_way()
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """The time begins with the first byte of headers, and ends with them; too many bytes end the connection.
+        """Starts the time limit with the first byte of headers, and ends it with the last; limits their size.
 
-        The parser hands over whole headers only, so what it holds of a long one is counted as it comes.
+        The parser delivers only whole headers, so the bytes of a long one are counted on arrival.
         """
         if self._is_in_headers or self._waiting is not None:
             self._header_size += len(data)
@@ -92,14 +93,14 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
                 self._wait()
 
     def on_message_begin(self) -> None:
-        """Headers follow."""
+        """Records that headers follow."""
         super().on_message_begin()
         self._is_in_headers = True
 
     def on_headers_complete(self) -> None:
-        """Hands the request to the application.
+        """Passes the request to the application.
 
-        Raises: ValueError, which becomes a 400, if two readers could differ: over its host, or over its end.
+        Raises: ValueError, which becomes a 400, if two programs could read its host or its end differently.
         """
         self._is_in_headers, self._header_size = False, 0
         self._stop_waiting()
@@ -132,7 +133,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
 
 
 class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
-    """uvicorn's server around the application, which says when it listens, when it is full, and that it will stop."""
+    """uvicorn's server around the application; it reports when it listens, when it is full, and that it will stop."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)
@@ -146,7 +147,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
         notify("READY=1")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Balancers had time to notice, requests under way to end; systemd knew."""
+        """Stops: waits until balancers have noticed, informs systemd, and lets open requests end."""
         notify("STOPPING=1")
         self._app.is_stopping = True
         await asyncio.sleep(self._notice_seconds)
@@ -154,7 +155,7 @@ class Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed: 
 
 
 def serve(gateway: Gateway, port: int) -> int:
-    """0 if the process was told to stop and its requests have ended; 1 if it could not start."""
+    """0 after a stop request, once its requests have ended; 1 if it could not start."""
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound
@@ -180,7 +181,7 @@ def serve(gateway: Gateway, port: int) -> int:
 
 
 def notify(state: str) -> None:
-    """systemd has heard, where it listens."""
+    """Informs systemd, if it listens."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:

@@ -1,6 +1,6 @@
 """Servers as the settings' file names them: on the gateway's own host, or over mutual TLS on another.
 
-A server is a Triton with any models, asked over gRPC, or the engine of one LLM, asked over HTTP.
+A server is a Triton with any models, over gRPC, or the engine of one LLM, over HTTP.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Mutual:
 class ServerSettings:
     """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
-    `mutual`: its name on its host, if it is reached over mutual TLS, and `identity` who asks then. `http` is an
+    `mutual`: its name on its host, if it is reached over mutual TLS, and then `identity` is the gateway's. `http` is an
     engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows). `release` is
-    the file by which the host says which program that is since its last swap.
+    the host's file with the program since its last swap.
     """
 
     name: str
@@ -45,7 +45,7 @@ class ServerSettings:
 
 
 def mutual_of(section: Fields) -> Mutual:
-    """The files that a parsed object names.
+    """The files in a parsed object.
 
     Raises: FieldError.
     """
@@ -55,7 +55,7 @@ def mutual_of(section: Fields) -> Mutual:
 
 
 def server_of(name: str, section: Fields, mutual: Mutual | None) -> ServerSettings:
-    """The server that a parsed object says, without its identity.
+    """The server in a parsed object, without its identity.
 
     Raises: FieldError.
     """
@@ -85,7 +85,7 @@ def server_of(name: str, section: Fields, mutual: Mutual | None) -> ServerSettin
 
 
 def refuse_runtimes(section: Fields, kind: str, values: Mapping[str, Any]) -> None:
-    """Refuses a model that asks more of its servers' programs than they can.
+    """Refuses a model whose settings its servers' programs do not support.
 
     Raises: FieldError.
     """
@@ -101,7 +101,7 @@ def refuse_runtimes(section: Fields, kind: str, values: Mapping[str, Any]) -> No
 
 
 def identified(servers: Mapping[str, ServerSettings], mutual: Mutual | None) -> Mapping[str, ServerSettings]:
-    """The servers, those of other hosts with the identity that the files of now give.
+    """The servers; those of other hosts have the identity in the current files.
 
     Raises: OSError, or ValueError if a file holds something else.
     """

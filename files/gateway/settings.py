@@ -1,24 +1,24 @@
-"""The map of models and servers that the plan renders, as values; a file that says anything else is refused whole.
+"""The map of models and servers that the plan renders, as values; a file with unknown content is refused whole.
 
-More than 300 lines, because the whole file format stands in one place.
+More than 300 lines, because the whole file format is in one place.
 
-    {"fingerprint": "plan-c0561c73b5631697",            answers name it as system_fingerprint
-     "url": "https://llm.example.com",                   of the gateway, for the page at /; absent: where it listens
-     "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is asked for
+    {"fingerprint": "plan-c0561c73b5631697",            system_fingerprint of answers
+     "url": "https://llm.example.com",                   of the gateway, for its page; absent: the address it listens on
+     "keys_file": "/etc/enginehouse/gateway/keys.json",  absent: no key is required
      "salt_file": "/etc/enginehouse/gateway/salt",        a secret of the host, if a model has `salts`
-     "hosts": 1,                                         hosts with a gateway; each takes on its part of a limit
+     "hosts": 1,                                         hosts with a gateway; each accepts its part of a limit
      "listen": {"address": "127.0.0.1", "ports": [8080]},  fields of Listen; a process for each port
      "unknown_fields": "refuse",                         absent: ignored, and named in a header of the answer
-     "cors_origins": ["https://app.example.com"],        absent: no browser hands answers to another origin's page
-     "default_embedder": "nomic", "default_reranker": "bge",  of requests that name no model
+     "cors_origins": ["https://app.example.com"],        absent: browsers hide answers from other origins
+     "default_embedder": "nomic", "default_reranker": "bge",  for requests without a model
      "pages": false,                                     absent: pages for people at /, /try and /usage
-     "trace_one_in": 100,                                requests of which one is traced (traces.py); absent: none is
-     "hold_seconds": 120,                                requests wait so long for a model without a ready server
+     "trace_one_in": 100,                                one of so many requests is traced (traces.py); absent: none
+     "hold_seconds": 120,                                longest wait for a model without a ready server
      "limits": {…},                                      fields of Limits
-     "usage_days": 400,                                  counters of usage are kept so long; 0: none are
+     "usage_days": 400,                                  days that counters of usage are kept; 0: no counters
      "prices": {"llama": {"prompt": 0.5, "cached": 0.1, "completion": 1.5, "currency": "USD"}},   a million tokens
      "identity": {"header": "x-forwarded-email", "proxies": ["127.0.0.1"]},   absent: no header names a person
-     "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is of another host
+     "mutual": {"certificate": PATH, "authority": PATH}, absent: no server is on another host
      "servers": {"h100-01/main": {"grpc": "127.0.0.1:8001", "ready_url": "http://10.0.0.7:8404/ready/main"},
                  "h100-02/main": {"grpc": "10.0.0.8:8009", "ready_url": "https://10.0.0.8:8009/ready/main",
                                   "mutual": "main"},
@@ -39,10 +39,10 @@ More than 300 lines, because the whole file format stands in one place.
 generation_config.json if they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
 share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
 room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
-without `guided_decoding`. Without `ready_url` a server is itself asked whether it is ready. A server with `http` is an
-LLM's engine, and `runtime` its program (runtimes.py); a file `release` says another one once a swap has brought it. A
-server with `mutual` is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the text
-says which is meant.
+without `guided_decoding`. Without `ready_url` the server itself is asked for its readiness. A server with `http` is
+an LLM's engine, and `runtime` its program (runtimes.py); a file `release` names another program after a swap. A server
+with `mutual` is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the value names
+the server.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ USAGE_DAYS = 400
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds of requests. Whole numbers; `_seconds` are seconds."""
+    """Bounds of requests. All are whole numbers; `_seconds` are seconds."""
 
     body_bytes: int = 16 * 2**20
     """Bytes of any body. `body_bounds` lowers it to the most that a model of the endpoint's kind could take."""
@@ -126,7 +126,7 @@ class Listen:
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """A model as clients name it, and as Triton does. What does not belong to its kind is empty."""
+    """A model under its names for clients and for Triton. Fields of other kinds of models are empty."""
 
     name: str
     kind: Kind
@@ -162,7 +162,7 @@ class ModelSettings:
 
     @property
     def no_guide(self) -> str:
-        """The reason why an answer cannot be held to a schema; "" if it can."""
+        """The reason why an answer cannot be limited to a schema; "" if it can."""
         if self.is_harmony:
             return "this model writes in channels, which a schema for the whole answer would keep it from"
         return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"
@@ -170,11 +170,11 @@ class ModelSettings:
 
 @dataclass(frozen=True)
 class Alias:
-    """A name under which clients may ask for a model; `task` is the embedder's if the client names none.
+    """A name that clients may use for a model; `task` is the embedder's default task.
 
-    Requests of this name go to the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with
-    less context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the
-    first of them. `fallback` is the model that answers if none of the others does before the first token.
+    Requests of this name use the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with less
+    context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the first
+    of them. `fallback` is the model that answers if none of the others does before the first token.
     """
 
     model: str
@@ -193,7 +193,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Settings:
-    """All of the file."""
+    """The whole file."""
 
     fingerprint: str
     url: str
@@ -226,16 +226,16 @@ class Settings:
 def read(path: Path) -> Settings:
     """The settings in the file, and the identity and the secret in the files that it names.
 
-    Raises: OSError, or ValueError if a file does not say what this version reads.
+    Raises: OSError, or ValueError for content that this version cannot read.
     """
     settings = settings_of(json.loads(path.read_text("utf-8")))
     return replace(settings, servers=identified(settings.servers, settings.mutual), salt=_salt(settings.salt_file))
 
 
 def settings_of(data: object) -> Settings:
-    """The settings that a parsed file says.
+    """The settings in a parsed file.
 
-    Raises: FieldError naming the first thing that is missing, unknown, of a wrong type, or names what is not there.
+    Raises: FieldError with the first field that is missing, unknown, of a wrong type, or names a missing object.
     """
     top = Fields(data)
     mutual = mutual_of(top.inner("mutual")) if top.has("mutual") else None

@@ -1,6 +1,6 @@
-"""TEI's `POST /embed` and `/rerank`, and `GET /info`. They name no model: the key's only one of a kind is meant.
+"""TEI's `POST /embed` and `/rerank`, and `GET /info`. They name no model and use the key's only one of a kind.
 
-`model` as a field beside TEI's own says which, if there are several.
+An extra field `model` chooses among several.
 """
 
 from __future__ import annotations
@@ -68,15 +68,15 @@ async def info(request: Request) -> None:
 
 
 def truncates(fields: Fields) -> bool:
-    """True if a text that is too long is to be cut, which is done at its end."""
+    """True if too long a text has to be truncated, which is done at its end."""
     fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
     return fields.flag("truncate", False)
 
 
 def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, Alias]:
-    """The model of this kind that is meant, and the alias if it is named by one.
+    """The intended model of this kind, and the alias if one names it.
 
-    Raises: ApiError if more than one may be, or none.
+    Raises: ApiError if there is none, or more than one.
     """
     if fields.has("model"):
         return request.model(fields.text("model"), kind)

@@ -1,8 +1,7 @@
 """Chat templates of the weights: jinja in a sandbox, as transformers renders them.
 
-A template comes with the weights and is code of a stranger. It reaches no attribute of Python's, changes nothing that
-it is given, repeats no text or list into the millions, and its result is bounded. What it does before it has a result
-is bounded by `renderer`, in whose process all of this runs.
+A template comes with the weights and is foreign code. It cannot reach Python's attributes, change its input, or repeat
+a text or list into the millions, and its result is bounded. `renderer`, in whose process this runs, bounds its work.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ BOUNDED = frozenset({"*", "**", "%", "+"})
 
 
 class TemplateError(ValueError):
-    """The template refused the messages, or went over its bounds. The words are the template's."""
+    """The template refused the messages, or exceeded its bounds. The message is the template's."""
 
 
 class TooManyTurns(TemplateError):
-    """The template's loops together wanted more turns than they may take here."""
+    """The template's loops together exceeded their number of turns."""
 
 
 class Generation(jinja2.ext.Extension):
@@ -47,7 +46,7 @@ class Generation(jinja2.ext.Extension):
 
 
 class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, which bounds `range`; this one bounds what operators make as well."""
+    """Jinja's sandbox, which bounds `range`; this one also bounds the results of operators."""
 
     intercepted_binops = BOUNDED
 
@@ -70,7 +69,7 @@ class Template:
     """A compiled template. `names` are the variables that it reads and does not set."""
 
     def __init__(self, source: str, constants: Mapping[str, str], most_turns: int = 0) -> None:
-        """`constants`: bos_token and its like. `most_turns`: of all loops of a rendering together; 0 is no bound.
+        """`constants`: bos_token and similar. `most_turns`: limit for all loops of a rendering together; 0 is no limit.
 
         Raises: ValueError if the source is not a template.
         """

@@ -1,4 +1,4 @@
-"""Tensors as KServe's gRPC carries them: little-endian bytes, strings with their length before them."""
+"""Tensors in KServe's gRPC form: little-endian bytes, strings with their length before them."""
 
 from __future__ import annotations
 

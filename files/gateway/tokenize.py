@@ -1,4 +1,4 @@
-"""`POST /tokenize`: the ids that a chat or a completion would send, counted before it is sent; as vLLM's path."""
+"""`POST /tokenize`, vLLM's path: the ids that a chat or a completion would send, without sending it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gateway.request import Request
 
 
 async def tokenize(request: Request) -> None:
-    """Answers the ids of `messages`, under the model's template, or of `prompt`; no model is asked.
+    """Answers the ids of `messages`, under the model's template, or of `prompt`, without asking a model.
 
-    They cost the key their number.
+    The tokens are charged to the key.
     """
     fields = request.fields()
     model, _ = request.model(fields.text("model"), "llm")

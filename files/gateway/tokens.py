@@ -1,6 +1,6 @@
-"""An LLM's tokenizer and how its authors sample. Few characters are tokenised here, many in a process of their own.
+"""An LLM's tokenizer and default sampling. Short texts are tokenised here, long ones in a separate process.
 
-The ids of the weights' own tokenizer; `prompts` and `harmony` make them of chats.
+Ids are those of the weights' own tokenizer; `prompts` and `harmony` make ids of chats.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Form(Protocol):
 
 
 class Tokens:
-    """An LLM's tokenizer and how its authors sample, read from a folder of its weights. Subclasses know its chats."""
+    """An LLM's tokenizer and default sampling, read from a folder of its weights. Subclasses handle chats."""
 
     template: Form
     stop_ids: tuple[int, ...] = ()
     """Tokens that end an answer besides those that the slot knows."""
 
     def __init__(self, folder: Path, tokenizer_json: Mapping[str, Any]) -> None:
-        """`tokenizer_json`: the folder's tokenizer.json, which is large and not kept.
+        """`tokenizer_json`: the folder's tokenizer.json, which is large and not stored.
 
         Raises: OSError, ValueError if it is not a tokenizer.
         """
@@ -93,9 +93,9 @@ class Tokens:
     ) -> Sequence[int]:
         """The prompt for the assistant's next message; `variables` are the client's own for the template.
 
-        `most` characters may be tokenised. `is_large`: there is so much that nobody need count.
+        `most` characters may be tokenised. `is_large`: the messages are certainly long.
 
-        Raises: FieldError; ValueError for what the model's form of a chat cannot say; ApiError of `Turns`.
+        Raises: FieldError; ValueError for content that the model's chat form cannot express; ApiError of `Turns`.
         """
         if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > INLINE_CHARACTERS:
             return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
@@ -109,7 +109,7 @@ class Tokens:
         tenant: str,
         most: int,
     ) -> Sequence[int]:
-        """The prompt for messages that are short together, made in the event loop's time."""
+        """The prompt for messages that are short together, made in the event loop."""
         return self.ids_here(messages, variables, tools, most)
 
     def ids_here(
@@ -119,14 +119,14 @@ class Tokens:
         tools: Sequence[Mapping[str, Any]],
         most: int,
     ) -> list[int]:
-        """The prompt for the messages, made in the caller's time.
+        """The prompt for the messages, made in the calling thread.
 
         Raises: FieldError, ValueError.
         """
         raise NotImplementedError
 
     async def ids_of_text(self, text: str, tenant: str = "", most: int = UNBOUNDED) -> Sequence[int]:
-        """The ids of a text that is not a chat, with the special tokens that the tokenizer puts around one.
+        """The ids of a text that is not a chat, with the tokenizer's special tokens around it.
 
         Raises: ValueError if it is too long; ApiError of `Turns`.
         """
@@ -135,7 +135,7 @@ class Tokens:
         return self.raw(text, most)
 
     async def _aside(self, tenant: str, job: tuple[Any, ...]) -> Sequence[int]:
-        """The ids that a process beside this one makes."""
+        """The ids, made by a separate process."""
         message = marshal.dumps(job)
         ids = array("i")
         ids.frombytes(await self.lanes.answer(tenant, message))
@@ -157,7 +157,7 @@ class Tokens:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
-        """The ids of a text that is not a chat, made in the caller's time.
+        """The ids of a text that is not a chat, made in the calling thread.
 
         Raises: TooLong.
         """
@@ -166,7 +166,7 @@ class Tokens:
 
 
 def within(text: str, most: int) -> str:
-    """The text, unchanged, if it has at most `most` characters.
+    """The text unchanged, if it has at most `most` characters.
 
     Raises: TooLong.
     """

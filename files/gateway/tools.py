@@ -1,4 +1,4 @@
-"""The tools of a chat: what the client offers the model, and which of them the answer may or must call."""
+"""The tools of a chat: the client's offers, and the tools that the answer may or must call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Tools:
     def guide(self) -> tuple[str, str] | None:
         """The guide that limits the answer to calls, in the slot's form; None if the model may choose.
 
-        Raises: FieldError if the tools' schemas cannot be one.
+        Raises: FieldError if the tools' schemas cannot be a guide.
         """
         if self.choice in ("none", "auto"):
             return None
@@ -68,7 +68,7 @@ class Tools:
 def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str]) -> Tools:
     """The tools that the fields offer, in the form that templates read.
 
-    Raises: FieldError for what this model, its template or its slot cannot do.
+    Raises: FieldError for features that this model, its template or its slot lacks.
     """
     for name in ("functions", "function_call"):
         fields.only(name, [], "none", because=LEGACY)
@@ -104,7 +104,7 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
 
 
 def refuse_custom(fields: Fields, kind: str) -> None:
-    """Raises: FieldError for the `type` of a custom tool, of a choice of one or of its call: it takes free text."""
+    """Raises: FieldError for the `type` of a custom tool, of a choice of one or of its call, which takes free text."""
     if kind.startswith("custom"):
         raise FieldError(fields.path("type"), f"`{fields.path('type')}`: {CUSTOM}", "unsupported")
 

@@ -1,9 +1,9 @@
 """A Triton server over gRPC: one inference, or a stream of events of one request.
 
-Uses the stubs that `tritonclient` carries and none of its client classes: a stream per request, so that one slow
-reader holds up nobody, and cancelling it is leaving it. Triton sees that and stops the work. A stream whose final
-response has come is never cancelled: Triton 2.51 then keeps the model's request for ever, and its exit takes all of its
-timeout (server#8078 mends it in 2.57).
+It uses the stubs of `tritonclient` but not its client classes: there is a stream for each request, so that a slow
+reader does not delay others, and leaving it cancels it, upon which Triton stops the work. A stream whose final response
+has arrived is never cancelled: Triton 2.51 would then keep the model's request for ever, and its exit would take its
+whole timeout (fixed in 2.57 by server#8078).
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ FINAL = "triton_final_response"
 
 
 class Triton:
-    """A server's gRPC channel. It connects when it is first asked, and again by itself.
+    """A server's gRPC channel. It connects at the first request, and reconnects by itself.
 
-    With an `identity` it speaks mutual TLS, and asks for the server that its host calls `name`.
+    With an `identity` it speaks mutual TLS, and expects the server `name` of the host.
     """
 
     def __init__(self, address: str, identity: Identity | None = None, name: str = "") -> None:
@@ -78,7 +78,7 @@ class Triton:
         """Streams with their final response, until Triton has closed them."""
 
     async def is_ready(self, seconds: float) -> bool:
-        """True if the server and all its models answer within the time that they are ready."""
+        """True if the server and all its models report ready within the time."""
         try:
             request = service_pb2.ServerReadyRequest()
             answer = await self._stub.ServerReady(request, timeout=seconds, metadata=self._named)
@@ -109,7 +109,7 @@ class Triton:
     async def stream(
         self, model: str, inputs: Sequence[Input], seconds: float, trace: str = ""
     ) -> AsyncGenerator[Outputs, None]:
-        """The events of one request, as they come. Closing the iterator before its end cancels the request.
+        """The events of one request, as they arrive. Closing the iterator before its end cancels the request.
 
         Raises: UpstreamError.
         """
@@ -150,7 +150,7 @@ def traced(trace: str) -> tuple[tuple[str, str], ...]:
 
 
 def request_of(model: str, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool]) -> Any:
-    """The protocol's request. Its id is ours and random: no client knows another's."""
+    """The protocol's request. Its id is ours and random, so no client knows another's."""
     request = service_pb2.ModelInferRequest(model_name=model, id=os.urandom(16).hex())
     for tensor in inputs:
         request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)

@@ -1,8 +1,8 @@
-"""The pages to try a chat, vectors and a ranking: a form becomes the request that a client of the API would send.
+"""The pages to try a chat, vectors and a ranking: a form becomes the request that an API client would send.
 
-The request goes the same way from there on: key, limits, budgets, usage and audit are those of the endpoint. Its answer
-or refusal becomes a page. The page repeats what was typed, and never the key. Earlier turns of a chat stand in the form
-itself, since the gateway keeps no text.
+From there on the request is like any other: key, limits, budgets, usage and audit are those of the endpoint. Its answer
+or refusal becomes a page. The page repeats the typed text, but never the key. Earlier turns of a chat are in the form
+itself, because the gateway stores no text.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Trial:
 
 
 async def translate(gateway: Gateway, exchange: Exchange, trial: Trial) -> None:
-    """Replaces the form by the endpoint's request; whatever is answered, a refusal too, becomes a page.
+    """Replaces the form by the endpoint's request, whose answer or refusal becomes a page.
 
-    Raises: ApiError for a form that is too large, of another site or not filled in; ClientLeft.
+    Raises: ApiError for a form that is too large, from another site or incomplete; ClientLeft.
     """
     form: dict[str, str] = {}
 
@@ -129,7 +129,7 @@ DEFAULTS = {
 
 
 def chat_body(form: Form) -> Values:
-    """A chat of the turns before, and of the new message."""
+    """A chat of the earlier turns and the new message."""
     system = [{"role": "system", "content": form["system"]}] if form.get("system") else []
     turns = [*earlier_turns(form), form.get("message", "")]
     messages = [{"role": ("user", "assistant")[place % 2], "content": text} for place, text in enumerate(turns)]
@@ -141,7 +141,7 @@ def chat_body(form: Form) -> Values:
 
 
 def earlier_turns(form: Form, is_lenient: bool = False) -> list[str]:
-    """Texts of a person and the model by turns, as the page before wrote them.
+    """Texts of a person and the model in turn, as the page before wrote them.
 
     Raises: ApiError 400 for anything else, if not `is_lenient`.
     """
@@ -191,7 +191,7 @@ def lines(form: Form, name: str) -> list[str]:
 
 
 def embed_body(form: Form) -> Values:
-    """Vectors of the texts; base64, which is quicker to read than numbers."""
+    """The request for vectors of the texts; base64, which is quicker to read than numbers."""
     return {"input": lines(form, "input"), "encoding_format": "base64", "task": form.get("task", "")}
 
 
@@ -211,7 +211,7 @@ def embed_result(form: Form, answer: Any) -> Values:
 
 
 def cosine(left: Sequence[float], right: Sequence[float]) -> float:
-    """Cosine of the angle between two vectors; 0.0 if either has no length."""
+    """Cosine of the angle between two vectors; 0.0 if either has length 0."""
     lengths = (sum(map(mul, left, left)) * sum(map(mul, right, right))) ** 0.5
     return sum(map(mul, left, right)) / lengths if lengths else 0.0
 

@@ -1,4 +1,4 @@
-"""Fields of chats and completions that are not offered: refused by name, or passed over and named in a header."""
+"""Unsupported fields of chats and completions: refused by name, or ignored and named in a header."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ CHANGES_NOTHING = {
 
 
 def refuse_the_rest(fields: Fields) -> None:
-    """Fields that are not offered: refused, or passed over if no answer's meaning changes."""
+    """Refuses unsupported fields, or ignores them if they do not change an answer's meaning."""
     for name in ("user", "safety_identifier"):
         fields.text(name, "", most=MOST_IDENTITY)
     refuse_changes(fields, CHANGES)
 
 
 def refuse_changes(fields: Fields, changes: Mapping[str, tuple[tuple[Any, ...], str]]) -> None:
-    """Refuses these fields and those that no endpoint offers; passes over fields that change no meaning."""
+    """Refuses these fields and those that no endpoint supports; ignores fields that change no meaning."""
     for name, (accepted, because) in {**changes, **SHARED_CHANGES}.items():
         fields.only(name, *accepted, because=because)
     for name, (accepted, because) in CHANGES_NOTHING.items():

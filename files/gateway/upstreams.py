@@ -1,4 +1,4 @@
-"""The two kinds of servers behind one form: a Triton over gRPC, and an LLM's engine over HTTP."""
+"""The two kinds of servers under one interface: a Triton over gRPC, and an LLM's engine over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def upstream_of(settings: ServerSettings) -> Upstream:
 def events_of(
     upstream: Upstream, model: str, request: LlmRequest, seconds: float, trace: str
 ) -> AsyncGenerator[Event, None]:
-    """The events of one request, as they come. Closing the iterator before its end cancels the request.
+    """The events of one request, as they arrive. Closing the iterator before its end cancels the request.
 
     The iterator raises UpstreamError.
     """

@@ -1,12 +1,12 @@
 """Requests, tokens, cost, errors and times by day, key, tenant and model, kept over restarts and reboots.
 
-Each request that ends is a line of a log that its process alone writes, so a process that is killed loses nothing that
-ended. Every second the lines become counters of one SQLite file, which all processes of the host share. How far each
-log was counted stands in the same transaction, so no line is counted twice. A log whose process is dead is counted to
-its end, and then removed; the kernel lets go of the lock on it when the process dies. A host that loses its power loses
-the lines of the last second.
+Each finished request is a line of a log that only its process writes, so a killed process loses no finished request.
+Every second the lines become counters in one SQLite file, which all processes of the host share. The counted length of
+each log is in the same transaction, so no line is counted twice. The log of a dead process is counted to its end, and
+then removed; the kernel releases the lock on it when the process dies. A power cut loses the lines of the last second.
 
-A cost of a million units and more is carried into a table of its own: whole numbers of SQLite end at 9.2 million units.
+A cost of a million units or more is moved to a separate table, because whole numbers of SQLite end at 9.2 million
+units.
 
 More than 300 lines, because the file, its logs and their reader stand in one place.
 
@@ -76,7 +76,7 @@ Group = tuple[str, str, str, str, str]
 
 @dataclass(frozen=True)
 class Price:
-    """Money for a million tokens of prompts, of their cached part, and of answers; and which money."""
+    """Money for a million tokens of prompts, of their cached part, and of answers; and its currency."""
 
     prompt: float
     cached: float
@@ -92,7 +92,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Ended:
-    """A request that is over."""
+    """A finished request."""
 
     group: Group
     is_error: bool
@@ -109,7 +109,7 @@ class Ended:
 
 
 class Log:
-    """The log of this process. Raises: OSError if the folder takes none."""
+    """The log of this process. Raises: OSError if the folder is not writable."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._held = folder, b""
@@ -117,7 +117,7 @@ class Log:
         self._handle, self.name = self._opened()
 
     def add(self, ended: Ended) -> None:
-        """Writes the request into the log; on a full disk the line waits here for the next attempt."""
+        """Writes the request to the log; on a full disk the line waits here for the next attempt."""
         line = ended.line()
         with self._lock:
             if len(self._held) + len(line) <= MOST_HELD_BYTES:
@@ -127,7 +127,7 @@ class Log:
         self.flush()
 
     def flush(self) -> bool:
-        """Writes the held lines; true if nothing waits for the disk any more."""
+        """Writes the held lines; True if none waits for the disk any more."""
         with self._lock:
             with contextlib.suppress(OSError):
                 while self._held:
@@ -172,7 +172,7 @@ class Counters:
         self._file.close()
 
     def count(self, name: str) -> int:
-        """Bytes of this log that are counted now."""
+        """Counts a log; returns the bytes that are counted now."""
         with self._change():
             row = self._file.execute("SELECT counted FROM logs WHERE name = ?", (name,)).fetchone()
             counted = int(row[0]) if row else 0
@@ -319,7 +319,7 @@ def _in_seconds(times: Mapping[int, int]) -> dict[float, int]:
 
 
 def quantile(times: Mapping[int, int], share: float) -> float:
-    """Seconds that this share of the requests took at most, within 9 %; 0.0 without a request."""
+    """Seconds within which this share of the requests ended, accurate to 9 %; 0.0 without a request."""
     left = math.ceil(sum(times.values()) * share)
     for bucket in sorted(times):
         left -= times[bucket]
@@ -348,7 +348,7 @@ class Usage:
     def add(
         self, at: float, key: str, tenant: str, model: str, is_error: bool, tokens: tuple[int, int, int], seconds: float
     ) -> None:
-        """A request is over that began `at`; tokens are those of prompt, cached part and answer."""
+        """Adds a finished request that began at `at`; tokens are those of prompt, cached part and answer."""
         day = f"{datetime.fromtimestamp(at, timezone.utc):%Y-%m-%d}"
         price = self.prices.get(model)
         cost, currency = (price.cost(*tokens), price.currency) if price else (0, "")
@@ -363,7 +363,7 @@ class Usage:
             self._log.add(ended)
 
     def count(self, now: datetime) -> None:
-        """Counts this process' log; once a minute counts every process' log and deletes old days."""
+        """Counts this process's log; once a minute counts every process's log and deletes old days."""
         self.periods.depart(now)
         if not self.is_counting:
             return
@@ -401,7 +401,7 @@ class Usage:
         return []
 
     def close(self) -> None:
-        """Everything is counted, and this process writes nothing more."""
+        """Counts everything; afterwards this process writes no more."""
         log, self._log = self._log, None
         with self._lock, self._reporting_errors():
             if log:

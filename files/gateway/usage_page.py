@@ -57,7 +57,8 @@ async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapp
 def parts(rows: Rows, group: str) -> list[tuple[str, Rows]]:
     """The rows of each day, the latest first, or of each model or key by its name.
 
-    A key's rows include its persons' (identity.py), whom the page does not name: all keys of a tenant see it.
+    A key's rows include those of its persons (identity.py), whom the page does not name, because all keys of a tenant
+    see it.
     """
     lines: dict[str, Rows] = {}
     for row in rows:
@@ -67,7 +68,7 @@ def parts(rows: Rows, group: str) -> list[tuple[str, Rows]]:
 
 
 def figures(rows: Rows) -> list[str]:
-    """The texts of a line: counts, cost in each currency, and seconds of half and of 99 % of the requests."""
+    """The texts of a line: counts, cost in each currency, and seconds of the median and of 99 % of the requests."""
     times: Counter[int] = Counter()
     for row in rows:
         times.update(row["times"])

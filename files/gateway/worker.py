@@ -1,12 +1,12 @@
-"""Work on strangers' bytes in a process of its own, which the kernel bounds in memory and in time.
+"""Work on clients' bytes in a separate process, whose memory and time the kernel limits.
 
-Python runs one thing at a time, and so do the libraries that parse and tokenise: while one large input is worked on, no
-stream of the process goes on, whatever thread does the work. So large inputs have processes beside the gateway's: each
-has little memory, a CPU time for each message, no file to write and nothing to open. `lanes` replaces what the
-kernel ended. Who uses it: `renderer` for templates, `bodies` for JSON, `prompt_worker` for prompts.
+Python, like the libraries that parse and tokenise, runs one thread at a time: while a large input is processed, no
+stream of the process continues, whatever thread does the work. So large inputs have processes beside the gateway's:
+each has little memory, a CPU time for each message, no file to write and nothing to open. `lanes` replaces processes
+that the kernel ended. Its users: `renderer` for templates, `bodies` for JSON, `prompt_worker` for prompts.
 
-Between the two, over a socket: four bytes of length, then the message. The first message says what to prepare, each
-further one what to do. An answer begins with a byte: `DONE`, or `REFUSED` and the reason as text.
+Between the two, over a socket: four bytes of length, then the message. The first message has the preparation, each
+further one a task. An answer begins with a byte: `DONE`, or `REFUSED` and the reason as text.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Refused(ValueError):
 class Program:
     """A module that runs in processes beside the gateway's, and the arguments of its preparation.
 
-    `most_bytes`: limit of memory; `most_more_bytes`: on top of the loaded state. `seconds`: CPU time of a message.
+    `most_bytes` limits the memory, `most_more_bytes` the growth beyond the loaded state, `seconds` a message's CPU
+    time.
     """
 
     module: str
@@ -77,7 +78,7 @@ class Program:
 
 
 class Worker:
-    """The process, from this side. It ends with this object."""
+    """The process, as seen from the gateway. It ends with this object."""
 
     def __init__(self, program: Program) -> None:
         """Returns once the process is prepared; `prepared` is its answer. Raises: Refused if it cannot be prepared.
@@ -127,12 +128,12 @@ class Worker:
         return (await self._bytes(length) if length <= MOST_ANSWER_BYTES else None) or None
 
     def ended_by(self) -> int:
-        """The process is gone; minus the signal that ended it, if one did."""
+        """Minus the signal that ended the process, if one did; the process has then ended."""
         self._end()
         return int(self._process.returncode)
 
     async def _bytes(self, count: int) -> memoryview | None:
-        """The next `count` bytes in the buffer that received them: copying a large answer would hold up the loop."""
+        """The next `count` bytes in the buffer that received them: copying a large answer would block the loop."""
         loop, got, size = asyncio.get_running_loop(), memoryview(bytearray(count)), 0
         while size < count:
             if not (more := await loop.sock_recv_into(self._channel, got[size : size + PART_BYTES])):
@@ -176,10 +177,9 @@ def received(channel: socket.socket) -> bytes | None:
 
 
 def bounded(most_bytes: int) -> None:
-    """Limits this process to a memory size, without core dumps, and to computing and answering on its socket: see
-    `confine`.
+    """Limits this process in memory, without core dumps, and to computing and answering on its socket (`confine`).
 
-    Raises: OSError if the kernel or its library cannot take the other rights away.
+    Raises: OSError if the kernel or its library cannot remove the other rights.
     """
     for name in LATE_IMPORTS:
         importlib.import_module(name)

@@ -14,7 +14,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
-from roles.preflight import haproxy, origins
+from roles.preflight import haproxy, on_host, origins
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import flags_twice, foreign_docker, other_file
 from roles.preflight.network import ports, reachable
@@ -30,6 +30,7 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *system(facts, mine),
         *hardware(facts, mine),
         *room(facts, mine, chosen),
+        *on_host.on_host(facts, mine),
         *clock(facts, mine, chosen, control_seconds),
         *driver(facts, mine),
         *driver_origins(facts, mine),

@@ -1,4 +1,4 @@
-"""Data files of the foundation roles: a host in some state, and what the role must do to it."""
+"""Data files of the foundation roles: a host in some state, and the commands that the role must run there."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.roles.slices import a_slice
 
 @dataclass(frozen=True)
 class Case:
-    """A data file: the host, its answers and when they change, and the commands that the role must then run.
+    """A data file: the host, its answers and their changes, and the commands that the role must then run.
 
-    Keys: `os`, `slice` (changed fields), `seen` (lines the role's fact prints), `then` ({piece of a command: lines
-    printed once it ran}), `commands`, `changed` (operations that changed something), `told` (a refusal's first line).
-    A line about a file may end in `@PATH`: the sha256 of that file of the repository.
+    Keys: `os`, `slice` (changed fields), `seen` (lines that the role's fact prints), `then` ({part of a command: lines
+    printed after it ran}), `commands`, `changed` (operations with changes), `told` (a refusal's first line). A line
+    about a file may end in `@PATH`: the sha256 of that file of the repository.
     """
 
     path: Path
@@ -31,11 +31,11 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending, for pytest's ids."""
+        """The file's name without its suffix, for pytest's ids."""
         return self.path.stem
 
     def slice(self) -> Slice:
-        """The host's slice: the usual one with the fields the case names changed."""
+        """The host's slice: the usual one with the case's changed fields."""
         changes = json.loads(json.dumps(self.content.get("slice", {})))
         machine = changes.pop("machine", {})
         if "data_disk" in machine:
@@ -47,7 +47,7 @@ class Case:
         return a_slice(self.content["os"], machine=machine, driver=changes.pop("driver", None), **changes)
 
     def answers(self) -> dict[Any, Answer]:
-        """A script for `run`: the role's fact answers `seen`, and what `then` says after each command named there."""
+        """A script for `run`: the role's fact answers `seen`, and after each command in `then` its lines."""
         latest = [_with_digests(self.content["seen"])]
 
         def advance(lines: list[str]) -> Callable[[str], str]:
@@ -58,7 +58,7 @@ class Case:
 
 
 def _with_digests(lines: list[str]) -> list[str]:
-    """The lines with every `@PATH` replaced by the digest of that file, so that data need not change with programs."""
+    """The lines with every `@PATH` replaced by the digest of that file, so that data do not change with programs."""
     root = Path(__file__).parents[2]
     named = [line.rpartition("\t@") for line in lines]
     return [f"{head}\t{sha256((root / path).read_bytes()).hexdigest()}" if at else path for head, at, path in named]

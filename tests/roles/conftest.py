@@ -12,7 +12,7 @@ from tests.roles.holding import Hosts
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    """No host is held."""
+    """Hosts without a holder."""
     made = Hosts(tmp_path)
     yield made
     made.end()

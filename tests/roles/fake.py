@@ -1,11 +1,11 @@
-"""Runs a role against hosts that do not exist, in this process, and tells what it did: the tool of every role test.
+"""Runs a role against fake hosts in this process, and reports its actions: the tool of every role test.
 
     ran = run(lambda: docker.apply(mine), answers={"dpkg-query": "docker-ce 5:29.1"})
     assert ran.commands == ("apt-mark hold docker-ce",)
 
-pyinfra itself does the work (its state, its ordering by source line, its `--dry`), only the connector is scripted.
-What a fact or command prints comes from `answers`; what nothing matches succeeds without output. Left to the
-rehearsal: whether the commands are any good.
+pyinfra itself does the work (its state, its ordering by source line, its `--dry`), only the connector is scripted. The
+output of a fact or command comes from `answers`; a command without a match succeeds without output. The rehearsal tests
+the commands themselves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Answer = Any
 
 
 class Then:
-    """Answers in turn, the last one for ever: for a fact that reads differently once something was done."""
+    """Answers in turn, the last one for ever: for a fact that changes after an action."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Ran:
-    """The outcome of a run; the tuples hold the entries of all hosts in pyinfra's order (see `on`)."""
+    """The outcome of a run; the tuples have the entries of all hosts in pyinfra's order (see `on`)."""
 
     steps: tuple[Step, ...]
     stopped: str = ""
@@ -89,11 +89,11 @@ class Ran:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Shell commands of all operations, uploads as `put PATH`, callbacks as `call NAME`."""
+        """Shell commands of all operations; uploads appear as `put PATH`, callbacks as `call NAME`."""
         return tuple(command for step in self.steps for command in step.commands)
 
     def on(self, host: str) -> Ran:
-        """The same, of one host only."""
+        """The outcome of one host only."""
         return Ran(tuple(step for step in self.steps if step.host == host), self.stopped, self.failed_hosts, self.log)
 
 
@@ -110,7 +110,7 @@ class Heard:
 
 
 class ScriptedConnector(FakeConnector):
-    """@fake whose answers may change over time, which hears standard input, and which can be unreachable."""
+    """@fake with answers that may change over time, which records standard input, and can be unreachable."""
 
     answers: Mapping[Any, Answer] = {}
     reachable = True
@@ -135,7 +135,7 @@ class ScriptedConnector(FakeConnector):
         return super().run_shell_command(command, print_output, print_input, **arguments)
 
     def _answer_all(self, script, arguments):
-        """Each question of the script is heard and answered as if it came alone."""
+        """Answers each question of the script as if it had come alone."""
         lines = [f"{together.BEGAN} {Path('/proc/uptime').read_text().split()[0]}"]
         for number, question in enumerate(script.calls):
             alone = StringCommand(question.fact().command(**question.arguments))
@@ -166,9 +166,8 @@ def run(
 ) -> Ran:
     """The outcome of `story` (deploy code, called once per host) on the hosts.
 
-    `answers` is one script for all hosts, or one per host when its keys are the hosts' names. `dry` stops after
-    prepare. `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code comes out as it does of the
-    CLI.
+    `answers` is one script for all hosts, or one per host if its keys are the hosts' names. `dry` stops after prepare.
+    `detect_changes=False` is the CLI's `-y`. A `Refusal` raised by deploy code is raised as by the CLI.
     """
     per_host = answers if answers and set(answers) <= set(hosts) else dict.fromkeys(hosts, answers or {})
     names = [(f"@fake/{name}", {"fake_delay": 0, "fake_delay_jitter": 0, **(data or {})}) for name in hosts]
@@ -187,7 +186,7 @@ def run(
 
 
 def _begin(stack: ExitStack, inventory: Inventory, logged: list[str], detect_changes: bool) -> State:
-    """A pyinfra state in the CLI's mode, everything global put back by `stack`."""
+    """A pyinfra state in the CLI's mode; `stack` restores everything global."""
     init_base_classes()
     order.install()
     state = State(check_for_changes=detect_changes)
@@ -259,7 +258,7 @@ def _steps(state: State, foreseen: Mapping[tuple[str, str], bool]) -> tuple[Step
 
 
 def _as_text(command: object) -> str:
-    """A command as tests compare it; what it gets on standard input follows, unless that is a whole program."""
+    """A command in the form that tests compare; its standard input follows, unless that is a whole program."""
     if isinstance(command, StringCommand):
         stdin = str(command.connector_arguments.get("_stdin") or "")
         shown = stdin if stdin.count("\n") <= 60 and not stdin.startswith("#!") else "(a program)\n"

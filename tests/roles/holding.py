@@ -1,4 +1,4 @@
-"""Hosts that do not exist, held by shells that do: what the tests of a run's lock share."""
+"""Fake hosts held by real shells: the shared part of the tests of a run's lock."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Hosts:
         return self.folder / name
 
     def here(self, command: str, name: str) -> str:
-        """A command for a host, as it is run in the folder."""
+        """A host's command, changed to run in the folder."""
         command = command.replace(hold.FILE, str(self.file(name))).replace(hold.OURS, str(self.ours))
         return command.replace("flock -w 5", "flock -w 0.2")
 
     def begun(self, command: str, name: str) -> tuple[Any, Any, Any]:
-        """The streams of a command that was begun on a host."""
+        """The streams of a command started on a host."""
         shell = Popen(
             self.here(command, name), shell=True, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
@@ -43,14 +43,14 @@ class Hosts:
         return shell.stdin, shell.stdout, shell.stderr
 
     def held(self, name: str, holder: str = THEIRS, script: str = hold.HOLDING, again: str = "") -> tuple[Any, str]:
-        """The shell of another run on a host, and what it answered."""
+        """The shell of another run on a host, and its answer."""
         words = ["bash", "-c", self.here(script, name), str(self.file(name)), holder, again]
         shell = Popen(words, stdin=PIPE, stdout=PIPE, start_new_session=True)
         self.shells.append(shell)
         return shell, shell.stdout.readline().decode().strip()
 
     def die(self) -> None:
-        """Every shell is killed, with what it started."""
+        """Kills every shell with its children."""
         for shell in self.shells:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Slices for role tests: one H100 host as the plan would hand it over, with only what a test wants different."""
+"""Slices for role tests: one H100 host as in a plan, in which a test changes single fields."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SERVER = ServerSlice(
 
 def a_slice(os: str = "debian-13", *, machine: dict[str, Any] | None = None, driver: dict[str, Any] | None = None,
             **changes: Any) -> Slice:  # fmt: skip
-    """A host of one H100 80GB; `machine` and `driver` change single fields of theirs, the rest fields of the slice."""
+    """A host of one H100 80GB; `machine` and `driver` change single fields of theirs, the others single fields here."""
     source = "canonical" if os.startswith("ubuntu") else "nvidia"
     plain_driver = DriverSlice(
         manage=True, source=source, branch="580", version="", floor="580.65.06", fabric_manager=False

@@ -1,4 +1,4 @@
-"""A question that a host never answers: who is told what, and what is not done for want of the answer."""
+"""A question that a host never answers: the messages, and the actions that are skipped for lack of the answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Board(FactBase[list[str]]):
 
 
 def hangs(_: str) -> str:
-    """pyinfra's own answer once the time is over, here at once."""
+    """pyinfra's own answer after the time limit, returned at once."""
     raise TimeoutError
 
 
@@ -42,7 +42,7 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def act(_: list[str]) -> Iterator[str]:
-    """It would act on a default, with which pyinfra continues."""
+    """Would act on a default, with which pyinfra continues."""
     yield "systemctl stop triton@main"
 
 
@@ -95,7 +95,7 @@ def test_the_message_names_the_host_the_question_and_the_next_command() -> None:
 
 
 def test_a_silent_host_is_reported_if_it_is_the_only_one() -> None:
-    """pyinfra ends the run there, with an exception."""
+    """pyinfra ends such a run with an exception."""
     ran = run(story, answers={"nvidia-smi": hangs})
     assert (ran.stopped, "did not answer a question" in "\n".join(ran.log)) == ("No hosts remaining!", True)
 
@@ -123,7 +123,7 @@ def test_no_role_asks_without_a_limit() -> None:
 
 
 def test_what_a_host_does_not_answer_is_no_finding_of_preflight() -> None:
-    """A login that hangs is not one that asks for a password, which would end the run for every host."""
+    """A hanging login is not one that asks for a password, which would end the run for every host."""
     mine = a_slice()
     answers = {"one": {"id -un": hangs}, "two": {"id -un": ["user=root", "uid=0"]}}
     ran = run(lambda: preflight.confirm(mine), hosts=("one", "two"), answers=answers, dry=True)

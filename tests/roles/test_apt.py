@@ -134,7 +134,7 @@ HOSTILE = "x; touch ran #$(touch ran)'\n"
 
 
 def test_names_of_packages_and_units_are_words_for_the_shell_whatever_they_hold() -> None:
-    """Some of them a host gives itself: the version of its kernel, packages that are installed there."""
+    """Some names come from the host: the version of its kernel, installed packages."""
     seen = {HOSTILE: Installed("1", held=False), "held" + HOSTILE: Installed("1", held=True)}
     assert shlex.split(next(apt.hold([HOSTILE], seen)))[2:] == [HOSTILE]
     assert shlex.split(next(apt.release(["held" + HOSTILE], seen)))[2:] == ["held" + HOSTILE]

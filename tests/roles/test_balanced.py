@@ -1,4 +1,4 @@
-"""deploy.py and rollback.py with a balancer beside a host that serves: each gets its own, and both pass the gates."""
+"""deploy.py and rollback.py with a balancer beside a serving host: each gets its own steps, and both pass the gates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = replace(
 
 
 def ran(verb: str, also: dict[str, Any] | None = None, **how: Any) -> Ran:
-    """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
+    """A verb on both hosts; refusals of checks are ignored, because the commands have no effect on fake hosts."""
     answers = {
         "id -un": "user=root\nuid=0",
         "ssh-ports": "value\tssh-ports\t22",

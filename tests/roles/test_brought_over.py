@@ -1,4 +1,4 @@
-"""A host that the version before deployed to: its units name loose programs, ours one package."""
+"""A host that the version before deployed to: its units use loose programs, ours one package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def someone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deploy() -> None:
-    """deploy.py itself, on a host whose hardware, driver and Docker are as they should be."""
+    """deploy.py itself, on a host whose hardware, driver and Docker are right."""
     plan = a_plan(replace(MINE, host=HOSTS[0]))
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: plan),
@@ -72,7 +72,7 @@ def test_the_programs_are_published_before_any_unit_names_them() -> None:
 
 
 def test_what_takes_changes_back_is_there_before_the_first_change_it_may_have_to_take_back() -> None:
-    """A dry run that announced it twice would promise a change that no run makes."""
+    """If a dry run announced it twice, it would promise a change that no run makes."""
     ran = brought_over()
     watched = [step.name for step in ran.steps if any(" undo save " in text for text in step.commands)]
     assert watched and ran.operations.index(SWITCH) < min(ran.operations.index(name) for name in watched)
@@ -99,6 +99,6 @@ def test_every_unit_that_named_a_loose_program_is_replaced() -> None:
 
 
 def test_nothing_of_the_version_before_is_removed_before_the_clean_up_at_the_end() -> None:
-    """Its units, which would be taken back if nobody got in again, need its programs."""
+    """Its units, which are restored if no login succeeds, need its programs."""
     commands = brought_over().commands
     assert not [name for name in NAMES if any(f"{places.PROGRAMS}/{name}" in command for command in commands)]

@@ -1,4 +1,4 @@
-"""GPUs that somebody else looks after: what a refusal says of their cut, compared whole."""
+"""Unmanaged GPUs: the whole text of the refusals about their cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HALVES = ("4g.40gb", "3g.40gb")
 
 
 def mine(*profiles: str, gpus: int = 1) -> Slice:
-    """A host whose driver is not managed, its GPUs declared to be cut into `profiles`."""
+    """A host with an unmanaged driver, its GPUs declared to be cut into `profiles`."""
     return a_slice(machine={"mig": profiles, "gpus": gpus}, driver={"manage": False}, mig=profiles)
 
 
@@ -63,7 +63,7 @@ def test_a_whole_gpu_is_declared_or_cut_by_its_owner() -> None:
 
 
 def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
-    """With it the next boot would cut what somebody else looks after."""
+    """With it the next boot would cut unmanaged GPUs."""
     facts = HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
     assert message(facts, mine(*HALVES)) == (
         "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed\n"

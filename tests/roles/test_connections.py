@@ -1,4 +1,4 @@
-"""A connection that ends under a command is told as what it is."""
+"""A connection that ends during a command is reported as lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_command_that_ended_because_its_line_did_is_no_failure_of_the_command(
 def test_a_silent_failure_waits_until_the_connection_is_known_to_be_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """paramiko closes the channel, and a moment later the transport."""
+    """paramiko closes the channel first, and the transport slightly later."""
     seen = iter([True, True, False])
     transport = SimpleNamespace(is_active=lambda: next(seen, False))
     closing = SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
@@ -105,7 +105,7 @@ def test_importing_every_role_leaves_pyinfra_s_connector_untouched() -> None:
 
 @pytest.fixture
 def methods(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Puts back pyinfra's own methods after the test."""
+    """Restores pyinfra's own methods after the test."""
     for name in ("run_shell_command", "connect"):
         monkeypatch.setattr(SSHConnector, name, getattr(SSHConnector, name))
 
@@ -131,7 +131,7 @@ def test_the_connection_a_verb_finds_open_is_kept_alive_too() -> None:
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
-    """It stands before the first call of a role."""
+    """The call comes before the first call of a role."""
     lines = (ROOT / verb).read_text("utf-8").splitlines()
     calls = [line.partition("(")[0] for line in lines if re.match(r"[a-z]+\.[a-z.]+\(", line)]
     assert calls[0] == "connections.install"

@@ -1,4 +1,4 @@
-"""deploy.py on hosts that want nothing: how often each is asked, and how many operations are left."""
+"""deploy.py on hosts without changes: the number of facts, and of remaining operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOSTS = ("first", "second", "third")
 
 @pytest.fixture
 def command_counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Commands that went to each host. Meanwhile every step and check finds its host as wanted."""
+    """Number of commands to each host. Meanwhile every step and check finds its host as wanted."""
     counts, real = dict[str, int](), Host.get_fact
 
     def counting(host: Host, *arguments: Any, **more: Any) -> Any:
@@ -39,12 +39,12 @@ def command_counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def content(operation: Callable[..., Any], reading: Any, _: Any, *after: Any, **more: Any) -> Any:
-    """An operation whose host answers, and is as wanted."""
+    """An operation on a host that answers, and is as wanted."""
     return operation(reading, lambda _: [], *after, **more)
 
 
 def deployed() -> Ran:
-    """deploy.py on hosts that serve what the plan says; a wave each."""
+    """deploy.py on hosts that serve the plan; each is a wave."""
     (_, data), *_ = [value for name, value in runpy.run_path("inventories/h100.py").items() if name == "h100"]
     rollout = Rollout(canary_hosts=1, wave_percent=50, max_unavailable=1)
     answers = {"id -un": "user=root\nuid=0", "states=active,reloading": "triton@main.service"}

@@ -1,4 +1,4 @@
-"""Texts of an inventory that may be any line reach a host as strings of JSON, and no shell reads them."""
+"""Free texts of an inventory reach a host as strings of JSON, and no shell reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARK = "touch ran"
 
 @pytest.fixture(scope="module")
 def heard() -> list[Heard]:
-    """All that deploy.py says to a bare host whose inventory is full of hostile lines."""
+    """All commands of deploy.py to a bare host whose inventory is full of hostile lines."""
     plan = planned(docker=Docker(daemon={LINE: LINE}), gateway=Gateway(aliases={LINE: GPT_OSS.name}))
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: plan),

@@ -1,6 +1,6 @@
-"""The lock of a run: who comes second is refused before his first change, and what died lets go by itself.
+"""The lock of a run: a second run is refused before its first change, and a dead run releases its hosts.
 
-The shell that holds a host is real; only where it runs, and what pyinfra asks the hosts, is scripted.
+The shell that holds a host is real; only its place, and pyinfra's facts, are scripted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class BootId(FactBase[str]):
-    """The boot that a host is in."""
+    """The current boot of a host."""
 
     default = str
 
@@ -40,7 +40,7 @@ class BootId(FactBase[str]):
 
 
 def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None, boot: bool = False) -> Callable[[], None]:
-    """A verb in small: the lock, something that happens, with `boot` a reboot, a change."""
+    """A minimal verb: the lock, an event, with `boot` a reboot, a change."""
 
     def verb() -> None:
         name = host.name.removeprefix("@fake/")
@@ -53,7 +53,7 @@ def story(hosts: Hosts, meanwhile: Callable[[], None] = lambda: None, boot: bool
                 return None
 
             def close(self) -> None:
-                """The next connection opens the same streams."""
+                """Does nothing, because the next connection opens the same streams."""
 
         host.connector.client = Client()
         lock.take("5151")
@@ -72,7 +72,7 @@ def changes(ran: Ran) -> list[str]:
 
 
 def late() -> None:
-    """No host has answered for long."""
+    """Makes the hosts' last answers old."""
     for line in lock._holds.values():
         line._answered = -hold.FRESH_SECONDS
 
@@ -142,7 +142,7 @@ def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -
 
 
 def test_a_slow_control_machine_asks_before_it_goes_on(hosts: Hosts) -> None:
-    """It computed for longer than an answer lasts; the host heard of it in time all the same."""
+    """It computed for longer than an answer is valid; the host still got its keep-alive in time."""
     ran = run(story(hosts, late), hosts=("one", "two"))
     assert (changes(ran), ran.failed_hosts, len(hosts.shells)) == (["one", "two"], (), 2)
 
@@ -182,7 +182,7 @@ def test_after_its_reboot_a_host_is_held_again_by_the_same_run(hosts: Hosts, mon
 def test_a_run_through_the_driver_s_reboot_holds_the_host_and_is_checked_after_it(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The commands of a reboot themselves: the shell dies with the boot, and what follows asks the new one."""
+    """The real commands of a reboot: the shell dies with the boot, and later commands ask the new one."""
     monkeypatch.setattr(boots.time, "sleep", lambda seconds: None)
     boot, held = ["before"], list[bool]()
 
@@ -253,7 +253,7 @@ server.shell("echo at work; cat {work}", name="Work")
 
 
 def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> None:
-    """pyinfra itself, on this machine."""
+    """With pyinfra itself, on this machine."""
     verb, work = tmp_path / "verb.py", tmp_path / "work"
     verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))
     words = [sys.executable, "-m", "pyinfra", "@local", str(verb), "-y", "-vvv"]

@@ -1,4 +1,4 @@
-"""Operations stand where pyinfra itself would put them, with the arguments that it would give them."""
+"""Operations are in pyinfra's own order, with the arguments that it would give them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Host:
         self.root.mkdir()
 
     def publish(self, files: dict[str, bytes], before: str = "") -> int:
-        """Exit status of the command; `before` is shell that comes before a word of it."""
+        """Exit status of the command; `before` is shell inserted before a word of it."""
         sent = base64.encodebytes(tarred({f"host/{name}": content for name, content in files.items()}))
         command = programs.publishing(programs.digest(files)).replace(PROGRAMS, str(self.root))
         return subprocess.run(["sh", "-c", before + command], input=sent, check=False).returncode
@@ -54,7 +54,7 @@ class Host:
         return (ran.stdout + ran.stderr).strip()
 
     def versions(self) -> list[str]:
-        """Names of the versions that are kept, and of what was left beside them."""
+        """Names of the kept versions, and of leftovers beside them."""
         return sorted(os.listdir(self.root / "versions"))
 
 
@@ -65,7 +65,7 @@ def host(tmp_path: Path) -> Host:
 
 @pytest.fixture
 def running(host: Host) -> Iterator[Callable[[str], None]]:
-    """A program of a version that runs until the test is over, as `__main__` holds its version."""
+    """A running program of a version, with the lock of `__main__`, until the test ends."""
     held: list[int] = []
 
     def hold(version: str) -> None:
@@ -87,7 +87,7 @@ def test_what_is_published_is_what_the_fact_compares(host: Host) -> None:
 
 
 def test_a_folder_that_hands_its_group_down_changes_nothing(host: Host) -> None:
-    """/usr/local/lib of a Debian with the group staff: what is made in it is set-group-ID too."""
+    """/usr/local/lib of a Debian with the group staff: new directories in it are set-group-ID too."""
     host.root.chmod(0o2755)
     assert (host.publish(ONE), host.version()) == (0, programs.digest(ONE))
 
@@ -110,7 +110,7 @@ def test_a_host_without_it_gets_it_and_dry_says_so() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS_OF_A_HOST)
 def test_every_program_of_this_repository_starts_from_what_was_published(host: Host, program: str) -> None:
-    """Its imports are there. Without arguments it says so, and what was published stays what it is."""
+    """Its imports work. Without arguments it reports that, and the published files do not change."""
     host.publish(REAL)
     output = host.starts(program)
     assert ("ModuleNotFoundError" in output, "ImportError" in output, output == "") == (False, False, False)
@@ -177,7 +177,7 @@ def test_killed_anywhere_the_old_version_starts_and_the_next_run_leaves_nothing_
 
 
 def killing(program: str, call: int, after: bool) -> str:
-    """Shell in which the so-many-th call of a program ends the shell as a power cut would."""
+    """Shell in which the given call of a program ends the shell as a power cut would."""
     real = f"command {program}"
     end = f"kill -{signal.SIGKILL.value} $$"
     act = f'{real} "$@"; {end}' if after else end
@@ -201,7 +201,7 @@ def test_no_unit_or_command_leaves_byte_code() -> None:
 
 
 def test_half_a_tar_publishes_nothing(host: Host) -> None:
-    """The control machine was killed while it sent."""
+    """The control machine was killed while sending."""
     host.publish(ONE)
     sent = base64.encodebytes(tarred({f"host/{path}": content for path, content in REAL.items()}))
     command = programs.publishing("b" * 64).replace(PROGRAMS, str(host.root))

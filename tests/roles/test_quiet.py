@@ -1,4 +1,4 @@
-"""Hosts that want nothing: what is left of their run, what they are asked, and who changes them in between."""
+"""Hosts without changes: their remaining operations, their facts, and changes by others in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.roles.fake import Ran, Then, run
 
 
 class Lines(FactBase[list[str]]):
-    """A fact that reads as the fake host answers."""
+    """A fact with the fake host's answer."""
 
     default = list
 
@@ -35,7 +35,7 @@ class Early(Lines):
 
 
 def story() -> None:
-    """deploy.py in small: steps before and after a gate, each with a reading of its own."""
+    """A minimal deploy.py: steps before and after a gate, each with its own fact."""
     server.shell("gate", name="Gate 1")
     here, above = CachedFact(Lines, {"about": "here"}), CachedFact(Lines, {"about": "above"})
     first = step(here, lambda seen: [] if "a" in seen else ["make a"], name="First")
@@ -106,7 +106,7 @@ def test_a_finished_host_beside_a_new_one_is_left_alone() -> None:
 
 
 def test_a_change_undone_meanwhile_is_redone_before_the_next_gate() -> None:
-    """Quiet as it was prepared; once this run holds it, another one has been at work."""
+    """The host had no change at prepare; once this run holds it, another run has changed it."""
     ran = played(Then("a", ""), "b")
     heard = [
         heard_command.command
@@ -145,14 +145,14 @@ def shelled(questions: list[together.FactCall]) -> dict[int, list[str]]:
 
 
 class Shell(Lines):
-    """A piece of shell as a question."""
+    """A piece of shell as a fact."""
 
     def command(self, shell: str = "") -> str:
         return shell
 
 
 class Bash(Shell):
-    """The same in bash."""
+    """A piece of bash as a fact."""
 
     shell_executable = "bash"
 
@@ -218,7 +218,7 @@ def test_what_is_asked_otherwise_than_as_the_others_goes_alone() -> None:
 
 
 def test_a_change_by_another_reading_is_seen() -> None:
-    """The answers that came together are forgotten as soon as a step has changed the host."""
+    """The answers that came together are dropped as soon as a step has changed the host."""
 
     def changing() -> None:
         step(CachedFact(Lines, {"about": "here"}), lambda seen: [] if "a" in seen else ["make a"], name="First")

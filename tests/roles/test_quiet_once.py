@@ -1,6 +1,6 @@
-"""A host that wants nothing is asked once, if its lock proves that no other run held it since it began to answer.
+"""A host without changes is asked once, if its lock proves that no other run held it since its answers began.
 
-The shell that holds the host is real, and so is the uptime that it leaves; the questions are scripted.
+The shell that holds the host is real, and so is its recorded uptime; the facts are scripted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from tests.roles.test_quiet import Lines, commands
 
 @pytest.fixture
 def ours(hosts: Hosts) -> Hosts:
-    """A host that is ours, and that a run held before."""
+    """A host of ours that an earlier run held."""
     hosts.ours.mkdir()
     ended(hosts)
     return hosts
 
 
 def ended(hosts: Hosts) -> None:
-    """Another run held the host, and ended."""
+    """Lets another run hold the host, and end."""
     shell, reply = hosts.held("host", "another run")
     assert reply.startswith("mine")
     shell.stdin.close()
@@ -37,7 +37,7 @@ def ended(hosts: Hosts) -> None:
 
 
 def played(hosts: Hosts, before_lock: Callable[[], None] = lambda: None, first: Any = None, seen: Any = "a") -> Ran:
-    """A verb whose only step wants nothing while `a` is seen; `before_lock` happens once the host is prepared."""
+    """A verb whose only step has no change while `a` is seen; `before_lock` happens after prepare."""
 
     class Client:
         def exec_command(self, command: str) -> tuple[Any, Any, Any]:
@@ -111,7 +111,7 @@ def test_answers_that_are_old_by_then_are_asked_again(ours: Hosts, monkeypatch: 
 
 
 def test_a_host_whose_first_answer_has_no_time_is_asked_again(ours: Hosts) -> None:
-    """A question that goes alone brings no uptime, and what it learnt may be older than all that do."""
+    """A fact asked alone brings no uptime, and its answer may be older than every one that does."""
     assert commands(played(ours, first=Lines)) == ["what is there", *ONCE, *ONCE]
 
 

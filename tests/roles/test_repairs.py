@@ -16,7 +16,7 @@ from roles._shipping.repairs import REPAIRS, Wheel, unpacked, wheels
 
 
 def a_wheel(folder: Path, content: bytes = b"new = True\n") -> Wheel:
-    """A wheel of one module, in the cache already."""
+    """A wheel of one module, already in the cache."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         archive.writestr("thing/__init__.py", content)

@@ -10,7 +10,7 @@ from roles._shipping.rsync import transfer
 
 
 class Listening:
-    """A host that keeps what is logged under its name."""
+    """A host that records the log lines under its name."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -20,7 +20,7 @@ class Listening:
 
 
 class Patient:
-    """No second attempt."""
+    """Settings without a second attempt."""
 
     rsync_seconds, rsync_attempts = 10, 1
 

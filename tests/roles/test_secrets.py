@@ -1,4 +1,4 @@
-"""Secrets are read where they are named, at the moment they are sent, and shown nowhere."""
+"""Secrets are read at their source, at the moment of sending, and shown nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operation most roles are made of: what it asks, what --dry says of it, and how a host is refused."""
+"""The operation of most roles: its fact, its answer to --dry, and its refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.roles.fake import Ran, Then, run
 
 
 class Lines(FactBase[list[str]]):
-    """A fact that reads as the fake host answers."""
+    """A fact with the fake host's answer."""
 
     default = list
 
@@ -30,7 +30,7 @@ class Lines(FactBase[list[str]]):
 
 
 def make(line: str) -> object:
-    """A decision: `make LINE` unless the line is there."""
+    """A decision: `make LINE` unless the line exists."""
     return lambda seen: [] if line in seen else [f"make {line}"]
 
 

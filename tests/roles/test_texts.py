@@ -1,4 +1,4 @@
-"""Files a role wants: what a host is asked about them, and what is done if systemd has not read one."""
+"""Files that a role needs: the question to the host, and the remedy if systemd has not read one."""
 
 from __future__ import annotations
 

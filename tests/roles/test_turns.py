@@ -1,4 +1,4 @@
-"""Hosts of one run, at the same time, on a control machine whose cache is empty."""
+"""Hosts of one run, at the same time, on a control machine with an empty cache."""
 
 from __future__ import annotations
 

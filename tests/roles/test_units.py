@@ -1,4 +1,4 @@
-"""Following a unit: progress as it comes, last words when it fails, and no waiting for ever."""
+"""Following a unit: progress as it arrives, the last messages of a failure, and a limited wait."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.roles.fake import Answer, Ran, Then, run
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time passes only if a test says so."""
+    """Makes time pass only at a test's command."""
     monkeypatch.setattr(units.gevent, "sleep", lambda seconds: None)
 
 
 def follow(*states: Answer, seconds: int = 60) -> Ran:
-    """A run that follows a unit which shows these states, one after the other."""
+    """A run that follows a unit with these states, one after the other."""
 
     def wait(_: dict[str, str]) -> Iterator[Follow]:
         yield Follow("work.service", "image", seconds)
@@ -39,13 +39,13 @@ def test_progress_is_told_once_per_change() -> None:
 
 
 def test_a_unit_of_which_systemd_says_nothing_has_not_ended() -> None:
-    """While it starts itself anew, as an upgrade of it does."""
+    """This happens while systemd re-executes itself, as during its upgrade."""
     ran = follow("", "", "ActiveState=failed\nResult=exit-code")
     assert ran.failed_hosts == ("host",)
 
 
 def test_a_hanging_host_has_given_no_answer() -> None:
-    """pyinfra raises so once the time of a command is over."""
+    """pyinfra raises so after a command's time limit."""
 
     def hangs(_: str) -> str:
         raise TimeoutError

@@ -1,7 +1,7 @@
-"""Exposure of each unit if its program were taken over: systemd's own score, 0 (nothing) to 10.
+"""Exposure of each unit if its program were compromised: systemd's own score, 0 (none) to 10.
 
-`GOLDEN=write pytest tests/roles/test_units_exposure.py` writes the table of roles/README.md anew. Limits hold for the
-scores of the systemd that is here; the table's were made with systemd 252 (Debian 12, 2026-11-25).
+`GOLDEN=write pytest tests/roles/test_units_exposure.py` writes the table of roles/README.md anew. Limits apply to the
+scores of the installed systemd; the table was made with systemd 252 (Debian 12, 2026-11-25).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LIMIT = 4.0
 
 @dataclass(frozen=True)
 class Held:
-    """The score before (commit 2942af1, 2026-11-25), what it may be now, and who the unit runs as."""
+    """The score before (commit 2942af1, 2026-11-25), the limit now, and the unit's user."""
 
     before: float
     runs_as: str
@@ -97,7 +97,7 @@ def score(name: str, text: str, folder: Path) -> float:
 
 
 def table(folder: Path) -> str:
-    """The whole table in Markdown, one row a unit."""
+    """The whole table in Markdown, one row for each unit."""
     head = "\n| unit | before | now | limit | runs as |\n| --- | ---: | ---: | ---: | --- |\n"
     rows = [
         f"| {name.removesuffix('.service')} | {UNITS[name].before} | {score(name, text, folder)} | {UNITS[name].limit} "
@@ -115,12 +115,12 @@ def test_every_unit_has_a_limit() -> None:
 
 @pytest.mark.parametrize("name", UNITS)
 def test_no_unit_can_do_more_than_its_limit(name: str, tmp_path: Path) -> None:
-    """systemd-analyze is where systemd is: there is no machine for these tests without it, and no reason to skip."""
+    """The test needs systemd-analyze, which exists on every machine of these tests, so it never skips."""
     assert score(name, texts()[name], tmp_path) <= UNITS[name].limit
 
 
 def test_the_table_of_the_page_is_what_systemd_says(tmp_path: Path) -> None:
-    """Scores differ by tenths between releases of systemd, so the page's are held to those of the one that is here."""
+    """Scores differ by tenths between releases of systemd, so the page's are compared within that."""
     if os.environ.get("GOLDEN") == "write":
         PAGE.write_text(BLOCK.sub(lambda _: table(tmp_path), PAGE.read_text("utf-8")), "utf-8")
     version = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, check=True).stdout
@@ -133,7 +133,7 @@ def test_the_table_of_the_page_is_what_systemd_says(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["enginehouse-share@.service", "enginehouse-weights@.service"])
 def test_what_reads_strangers_bytes_has_a_user_of_its_own_and_one_folder(name: str) -> None:
-    """Steps of root are those that talk to nobody, and no other."""
+    """Only steps without network access run as root."""
     lines = texts()[name].splitlines()
     users = [line for line in lines if line.startswith("User=")]
     writable = [line for line in lines if line.startswith(("BindPaths=", "ReadWritePaths="))]

@@ -1,4 +1,4 @@
-"""Our unit files in the eyes of systemd itself."""
+"""Our unit files, verified by systemd itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
     [("enginehouse-pull@", "registry"), ("enginehouse-weights@", "weights")],
 )
 def test_systemd_itself_removes_the_secret_of_a_pull_and_of_a_fetch(unit: str, directory: str) -> None:
-    """An ExecStopPost can be killed with the rest of its unit, and key or token would stay."""
+    """An ExecStopPost can be killed with the rest of its unit, and key or token would remain."""
     lines = (FILES / f"{unit}.service").read_text()
     assert f"\nRuntimeDirectory=enginehouse/{directory}/%i\nRuntimeDirectoryMode=0700\n" in lines
     assert "\nExecStopPost=" not in lines and "RuntimeDirectoryPreserve" not in lines

@@ -1,4 +1,4 @@
-"""A driver that is not managed is never touched: deploy.py on a host with a card that somebody else looks after."""
+"""deploy.py never touches an unmanaged driver: a host with a card that this project does not manage."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def mine(manage: bool, cut: tuple[str, ...] = ()) -> Slice:
 def deployed(
     manage: bool, seen: list[str], serves: bool = False, card: Sequence[str] = WHOLE, cut: tuple[str, ...] = ()
 ) -> Ran:
-    """deploy.py to its end: what a check refuses, because nothing that ran left anything there, is passed over."""
+    """deploy.py to its end; refusals of checks are ignored, because the commands have no effect on fake hosts."""
     whole = mine(manage, cut)
     plan = a_plan(replace(whole, host=HOSTS[0]))
     answers = {
@@ -72,7 +72,7 @@ def deployed(
 
 
 def heard(ran: Ran) -> str:
-    """Everything the host was asked and told, including standard input."""
+    """All commands to the host, including standard input."""
     return "\n".join(f"{call.command}\n{call.stdin}" for call in ran.shell["host"])
 
 

@@ -1,4 +1,4 @@
-"""Replaced attributes of pyinfra and paramiko: still as they were read, on the page, and left alone on request."""
+"""Replaced attributes of pyinfra and paramiko: unchanged upstream, listed on the page, and not replaced on request."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def seen(*arguments: str, **variables: str) -> dict[str, str]:
 
 
 def test_what_is_replaced_is_still_what_was_read() -> None:
-    """Upstream's code may do more in another version than our replacement does."""
+    """A new version of upstream's code may do more than our replacement."""
     assert seen() == READ
 
 

@@ -17,14 +17,14 @@ from roles._pyinfra.view import View, plain
 
 @dataclass
 class Seen:
-    """A View between a logger and what a person sees, without pyinfra."""
+    """A View between a logger and the terminal, without pyinfra."""
 
     view: View
     events: list[dict[str, Any]]
     lines: list[str] = field(default_factory=list)
 
     def say(self, text: str, level: int = logging.INFO, **more: Any) -> None:
-        """pyinfra logs this."""
+        """Logs a line of pyinfra."""
         record = logging.LogRecord("pyinfra", level, "", 0, text, (), None)
         record.__dict__.update(more)
         if self.view.filter(record):
@@ -38,7 +38,7 @@ def seen(many: bool = True, shows_all: bool = False) -> Seen:
 
 
 def operation(to: Seen, name: str, **results: str) -> None:
-    """An operation of pyinfra and how it ended, by host."""
+    """Logs an operation of pyinfra and its results, by host."""
     to.say(f"--> Starting operation: {name} ")
     for host, result in results.items():
         to.say(f"[{host}] {result}")
@@ -60,7 +60,7 @@ def own_lines() -> Iterator[list[str]]:
 
 
 def test_200_hosts_in_21_waves_are_fewer_than_2000_lines(own_lines: list[str]) -> None:
-    """The operations of a first deploy: 585, each with a line of each host; in all waves the same ones change."""
+    """A first deploy: 585 operations, each with a line for each host; every wave has the same changes."""
     hosts = [f"h{number:03}" for number in range(200)]
     waves = [hosts[:1], *(hosts[1 + 10 * number : 11 + 10 * number] for number in range(20))]
     run = seen()
@@ -84,7 +84,7 @@ def test_200_hosts_in_21_waves_are_fewer_than_2000_lines(own_lines: list[str]) -
 
 
 def test_a_wave_tells_what_it_took_and_what_is_left(own_lines: list[str]) -> None:
-    """By the waves before it, and before them by the last swaps of its hosts."""
+    """The estimate comes from earlier waves, and before them from the last swaps of its hosts."""
     run = seen()
     run.say("", told={"host": "", "waves": (("a",), ("b", "c"))})
     for host, seconds in (("a", 100.0), ("b", 300.0), ("c", 1000.0)):
@@ -113,7 +113,7 @@ def test_a_wave_tells_what_it_took_and_what_is_left(own_lines: list[str]) -> Non
 
 
 def test_a_few_hosts_have_all_their_lines_but_those_that_were_skipped() -> None:
-    """A person who knows pyinfra finds what it says."""
+    """An operator who knows pyinfra finds its usual lines."""
     run = seen(many=False)
     operation(run, "Triton | Swap", a="Success", b="Skipped", c="No changes")
     assert run.lines == ["--> Starting operation: Triton | Swap ", "[a] Success", "[c] No changes"]
@@ -135,7 +135,7 @@ def test_a_warning_of_one_host_among_many_is_shown() -> None:
 
 
 def test_hosts_that_refuse_differently_are_all_shown() -> None:
-    """Two lines that are alike belong to two messages."""
+    """Two equal lines may belong to two messages."""
     run = seen()
     run.say("--> Starting operation: Preflight | Confirm the machine ")
     for host in "ab":
@@ -146,7 +146,7 @@ def test_hosts_that_refuse_differently_are_all_shown() -> None:
 
 
 def test_what_would_change_is_shown_of_many_operations() -> None:
-    """The screen has the rows of pyinfra's tables that say something, and the sum."""
+    """The screen has the rows of pyinfra's tables with changes, and the sum."""
     run = seen()
     for line in ("--> Detected changes:", "Operation   Change   Conditional", "A | One   -    -    ",
                  "A | Two   2 (a, b)   -   ", "--> Results:", "A | One   9   -   -   9   ",
@@ -177,6 +177,6 @@ def test_a_disk_that_is_full_does_not_end_the_run(own_lines: list[str]) -> None:
 
 
 def test_what_a_host_says_is_shown_as_text_and_pyinfra_s_colours_stay() -> None:
-    """Escapes of a host would write over other lines, or into the clipboard."""
+    """A host's escapes could overwrite other lines, or write to the clipboard."""
     text = "\x1b[31mfailed\x1b[0m \x1b]52;c;cm0=\x07\x1b[2J\x9b\u202e"
     assert plain(text) == "\x1b[31mfailed\x1b[0m \\u001b]52;c;cm0=\\u0007\\u001b[2J\\u009b\\u202e"

@@ -1,4 +1,4 @@
-"""A run as a person types it, over many fake hosts: what is shown, and the file of its events."""
+"""A run as a person types it, over many fake hosts: the screen, and the file of its events."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
 
 
 def test_a_failed_wave_is_printed_completely_and_once(typed: Typed) -> None:
-    """The host's own words, and the gate's, which eleven hosts say."""
+    """The host's own message, and the gate's, which eleven hosts log."""
     shown = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
     for varies, as_told in (
         (r"\b\d+ s\b", "0 s"), (r" +\n", "\n"), (r"\[@fake/h(?!05)\d\d\]", "[whoever]"),
@@ -138,7 +138,7 @@ def test_every_operation_of_every_host_is_in_the_file(typed: Typed) -> None:
 
 
 def test_every_line_that_was_not_shown_is_in_the_file(typed: Typed) -> None:
-    """Eleven hosts said what the gate says."""
+    """Eleven hosts logged the gate's message."""
     lines = [event["line"] for event in typed.events if event["event"] == "line" and event["host"]]
     assert [lines.count(line) for line in ("Connected", "the gate stays shut: 1 of 5 hosts are lost")] == [12, 11]
 

@@ -1,4 +1,4 @@
-"""A web server for one test: answers from a function, on loopback or a Unix socket, and remembers what it was asked."""
+"""A web server for one test: answers from a function, on loopback or a Unix socket, with a record of requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Request:
 
 @dataclass
 class Web:
-    """The running server: where it is, and what it was asked so far."""
+    """The running server: its address, and its requests so far."""
 
     address: str
     requests: list[Request] = field(default_factory=list)
@@ -40,7 +40,7 @@ class UnixServer(ThreadingHTTPServer):
     address_family = socketserver.socket.AF_UNIX
 
     def server_bind(self) -> None:
-        """Bind only: a path has no host name to look up."""
+        """Binds only, because a path has no host name to look up."""
         self.socket.bind(self.server_address)
         self.server_name, self.server_port = "docker", 0
 

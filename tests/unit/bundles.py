@@ -1,4 +1,4 @@
-"""Small bundles for tests, signed by a key of their own."""
+"""Small bundles for tests, signed by a separate key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FILES = {
 
 
 def key_pair(path: Path) -> EngineTrust:
-    """A fresh key that signs."""
+    """A new signing key."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return EngineTrust(key=str(path))
 
@@ -34,7 +34,7 @@ def key_pair(path: Path) -> EngineTrust:
 def made(
     directory: Path, trust: EngineTrust, files: dict[str, bytes] = FILES, split: int = 0, base: str = ""
 ) -> Contents:
-    """A signed bundle of these files, its packages those of a plain Debian 12 host."""
+    """A signed bundle of these files, with the packages of a plain Debian 12 host."""
     store, parts = Store(directory), []
     directory.mkdir(exist_ok=True)
     for path, content in files.items():

@@ -1,4 +1,4 @@
-"""Certificates and keys for tests, made on the spot."""
+"""Certificates and keys made for a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeps the test run's own ssl, sockets and threads: pyinfra's command line replaces them when it is imported."""
+"""Keeps the test run's own ssl, sockets and threads, because pyinfra's command line replaces them at its import."""
 
 from __future__ import annotations
 

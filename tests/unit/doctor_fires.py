@@ -1,4 +1,4 @@
-"""Answers of a host that make the findings of its kernel's log and certificates; data of tests/unit/test_doctor.py."""
+"""Answers of a host that cause the findings on kernel log and certificates; data of tests/unit/test_doctor.py."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A healthy host as the doctor reads it, and that host with something wrong: what tests of the doctor begin with.
+"""A healthy host as the doctor reads it, and the same host with a fault: the start of the doctor's tests.
 
-Where the outputs are from:
+Sources of the outputs:
 
     smi            tests/golden/card/query.txt, recorded on one H100 80GB HBM3 with driver 580.159.04 (2026-11-22), up
                    to "Conf Compute"; what follows has the labels of rehearsal/packages/sources/smi_fields.c (public
                    listings of that branch), with the values seen on that card: no repair pending, Fabric N/A
-    kernel         the driver's messages as NVIDIA's catalogue and leptonai/gpud's samples print them
-    loaded         made up: the newest of that branch, which has no known hole
-    all others     the shape that systemctl, df, /proc and openssl of Debian 13 print, with values made up
+    kernel         the driver's messages as in NVIDIA's catalogue and leptonai/gpud's samples
+    loaded         invented: the newest version of that branch, which has no known hole
+    all others     the format of systemctl, df, /proc and openssl in Debian 13, with invented values
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def read(texts: Mapping[str, str], **ended: str) -> Readings:
 
 
 def examined(changes: Mapping[str, str], wanted: Wanted = WANTED, **ended: str) -> tuple[Finding, ...]:
-    """The findings of the healthy host with these answers instead of its own."""
+    """The findings of the healthy host with these answers changed."""
     return findings_of(read({**HEALTHY, **changes}, **ended), wanted)
 
 
@@ -129,9 +129,9 @@ def ids(findings: tuple[Finding, ...]) -> list[str]:
 
 
 def smi(*changes: tuple[str, str]) -> str:
-    """The recorded card with each (line's label, value) changed, the first line of that label that does not say so yet.
+    """The recorded card with each (line's label, value) changed, in the first line of that label with another value.
 
-    A label `Section/Label` is looked for below the line of that section.
+    A label `Section/Label` is searched below the line of that section.
     """
     text = SMI
     for path, value in changes:

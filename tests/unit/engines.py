@@ -1,4 +1,4 @@
-"""Engines to start from: a Llama in fp8 on one H100, and the shortest way from an LLM to what is planned for it."""
+"""Engines to start from: a Llama in fp8 on one H100, and a helper that plans an LLM."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MIXTRAL = Checkpoint(
 
 
 def engine_plan(model: LLM, *, gpu: str = "h100-80", gpus: int = 1, around: Any = AROUND, **data: Any) -> Plan:
-    """The plan of one host whose one server has this LLM alone, on all its GPUs."""
+    """The plan of one host with one server and only this LLM, on all its GPUs."""
     data = {"engine_trust": TRUST, "machine": Machine(os="ubuntu-24.04", gpu=gpu, gpus=gpus)} | data
     return given.plan(**given.main(model, gpus=tuple(range(gpus))), around=around, **data)
 

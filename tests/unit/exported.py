@@ -1,4 +1,4 @@
-"""Manifests of an export as the tests read them, and the host's own files that they are compared with."""
+"""Parsed manifests of an export, and the host's own files for comparison."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def container(deployment: dict[str, Any], name: str) -> dict[str, Any]:
 
 @dataclass
 class StartLine:
-    """The `docker run` of a release's `run`, read with regular expressions: no code of the renderer is used."""
+    """The `docker run` of a release's `run`, parsed by regular expressions, without code of the renderer."""
 
     image: str
     words: list[str]

@@ -1,4 +1,4 @@
-"""Good inventories to start from, and the shortest way from their data to a plan or to its refusals."""
+"""Good inventories to start from, and helpers that plan or refuse them."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ class Source:
 
 
 def sources(*names: str, **data: Any) -> list[Source]:
-    """An inventory of hosts with the same good data, changed as named; None removes a key. No gateway stands before
-    them unless the test names one."""
+    """An inventory of hosts with the same good data, with these changes; None removes a key. By default no gateway."""
     good = {"machine": MACHINE, "servers": (MAIN,), "release": "26.07"} | data
     kept = {"gateway": None} | {key: value for key, value in good.items() if value is not None}
     return [Source(name, dict(kept)) for name in names or ("h100-01",)]

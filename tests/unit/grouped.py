@@ -1,4 +1,4 @@
-"""Inventories of groups: the four models that no host of theirs holds alone, or whose experts two hosts split."""
+"""Inventories of groups: four models too large for one host, or with experts on two hosts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def model(name: str, checkpoint: Checkpoint, **changes: Any) -> LLM:
 
 
 def group(llm: LLM, gpu: str, gpus: int, fabric: Fabric | None = INFINIBAND, hosts: int = 2) -> list[Source]:
-    """The hosts of a group, which differ in their addresses alone."""
+    """The hosts of a group, which differ only in their addresses."""
     data = {
         "machine": Machine(os="ubuntu-24.04", gpu=gpu, gpus=gpus, nvswitch=True, fabric=fabric),
         "servers": (Server(name="main", models=(llm,), gpus=tuple(range(gpus))),),
@@ -126,7 +126,7 @@ GROUPS = {
 
 
 def changed(sources: list[Source], place: int, **data: Any) -> list[Source]:
-    """The same inventory in which one host says something else."""
+    """The same inventory with one host changed."""
     return [
         Source(source.name, source.data | data) if number == place else source for number, source in enumerate(sources)
     ]

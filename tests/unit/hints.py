@@ -1,8 +1,8 @@
-"""Follows the hints of refusals: what stands behind `try` is applied to the inventory as an operator would type it.
+"""Follows the hints of refusals: the text after `try` is applied to the inventory as an operator would type it.
 
-A hint is split into its ways out (`…; or …`). A way is an edit if its beginning is Python, or one of the set phrases
-of this project (`leave … out`, ``did you mean `…`?``); anything else is advice to a person, and is not followed.
-More than 300 lines, because a way out is read and typed by the same few shapes.
+A hint is split into its alternatives (`…; or …`). An alternative is an edit if it begins with Python, or with a fixed
+phrase of this project (`leave … out`, ``did you mean `…`?``); any other text is advice to a person, and is not
+followed. More than 300 lines, because reading and typing share the same few forms.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KEYS = frozenset({"release", "servers", "peer_address", "pool", "firewall", "gat
 
 
 def ways_out(hint: str) -> list[str]:
-    """The ways out that a hint names: split at `;` and at `or`, outside of brackets and quotes."""
+    """The alternatives in a hint: split at `;` and at `or`, outside brackets and quotes."""
     return _split(hint, APART)
 
 
@@ -53,7 +53,7 @@ def _split(hint: str, separator: re.Pattern[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Piece:
-    """A piece of a way out: a field with its value, a key of the data with its value, an object, or what goes away."""
+    """A part of an alternative: a field with its value, a data key with its value, an object, or a removal."""
 
     name: str = ""
     value: ast.expr | None = None
@@ -63,7 +63,7 @@ class Piece:
 
 
 def pieces_of(way: str) -> list[Piece]:
-    """The pieces that are typed, words for a person between them left out; none if it begins with such words."""
+    """The typed parts, without words for a person in between; none if the text begins with such words."""
     pieces = [
         _piece(text.strip().removeprefix("then ").removeprefix("add ").removeprefix("write "))
         for text in _split(way, BETWEEN)
@@ -90,7 +90,7 @@ def _piece(text: str) -> Piece | None:
 
 
 def _as_python(text: str) -> str:
-    """The text with `...` for `…`; behind a named argument as an argument of its own, `_=...`."""
+    """The text with `...` for `…`; after a named argument as its own argument, `_=...`."""
     return re.sub(r"(?<=\w=)…", "...", text.replace(", …", ", _=…")).replace("…", "...").replace("(_=", "(")
 
 
@@ -116,7 +116,7 @@ def _name(node: ast.expr) -> str:
 
 
 def steps_of(where: str) -> tuple[str, Steps]:
-    """The host that a place names, and the steps of its path inside that host's data."""
+    """The host in a place, and the steps of its path inside that host's data."""
     host, colon, path = where.rpartition(": ")
     steps: Steps = []
     for text, number, name in MARKS.findall(path if colon else where):
@@ -161,7 +161,7 @@ def put(value: Any, steps: Steps, item: Any) -> Any:
 
 
 def without(value: Any, steps: Steps) -> Any:
-    """The value without what stands at the end of the steps: a key less, an item less, or the field's default."""
+    """The value without the item at the end of the steps: without a key, an item, or with the field's default."""
     *parents, last = steps
     parent = value
     for step in parents:
@@ -176,7 +176,7 @@ def without(value: Any, steps: Steps) -> Any:
 
 
 def values_along(data: dict[str, Any], steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    """Each value on the way to a place, the deepest first, with its own steps."""
+    """Each value on the path to a place, the deepest first, with its own steps."""
     along: list[tuple[Steps, Any]] = [([], data)]
     for number, step in enumerate(steps):
         try:
@@ -205,11 +205,11 @@ FILLED = {"weights": OWN}
 
 
 class NotTyped(Exception):
-    """A way out with a place that only the operator can fill."""
+    """An alternative with a place that only the operator can fill."""
 
 
 def built(node: ast.expr, kept: Any = None, whole: bool = False) -> Any:
-    """The object that code builds; `…` keeps what `kept` has there."""
+    """The object that code builds; `…` is replaced by the part of `kept` there."""
     if isinstance(node, ast.Constant) and node.value is ...:
         if kept is None:
             raise NotTyped
@@ -293,9 +293,9 @@ ALONE: dict[Any, str] = {
 
 
 def followed(way: str, problem: Refusal, hosts: list[Source]) -> list[list[Source]]:
-    """The inventories that an operator may have after a way out; none if the way is advice to a person.
+    """The inventories that an operator may have after following an alternative; none for advice to a person.
 
-    An object of a hint replaces the one that stands there, or its fields do: an operator may type either.
+    An object in a hint replaces the present one, or only its fields: an operator may type either.
     """
     results = []
     for whole in (False, True):
@@ -435,7 +435,7 @@ def _placed(node: ast.expr, steps: Steps, data: Data, whole: bool) -> Data:
 
 
 def _elsewhere(node: ast.Call, hosts: list[Source]) -> list[Source]:
-    """A hint about an object of another host: a route of the balancer, say."""
+    """A hint about an object of another host, for example a route of the balancer."""
     kind: Any = SPEC[_name(node.func)]
     words = {word.arg: word.value.value for word in node.keywords if isinstance(word.value, ast.Constant)}
     for number, source in enumerate(hosts):

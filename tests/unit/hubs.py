@@ -33,7 +33,7 @@ LLAMA = {
 
 @dataclass
 class Heard:
-    """Requests that a hub was sent, as (path without its query, Range), and answers that it is to give before."""
+    """Requests to a hub, as (path without its query, Range), and the answers that it gives first."""
 
     requests: list[tuple[str, str]] = field(default_factory=list)
     busy: list[tuple[int, str]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Heard:
 
 @dataclass(frozen=True)
 class Standing:
-    """A hub that listens: how to reach it, and its state."""
+    """A listening hub: its address and its state."""
 
     endpoint: str
     heard: Heard
@@ -56,7 +56,7 @@ class Standing:
 
 
 def repository(folder: Path, config: Mapping[str, Any] | None = None, files: Mapping[str, bytes] | None = None) -> None:
-    """A folder as it is published: config.json, and other files as they are."""
+    """A folder like a published repository: config.json, and other files unchanged."""
     texts = {"config.json": json.dumps(config).encode()} if config else {}
     for name, content in {**texts, **(files or {})}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def repository(folder: Path, config: Mapping[str, Any] | None = None, files: Map
 
 
 def weights(header_bytes: int = 0, **tensors: tuple[str, list[int]]) -> bytes:
-    """A safetensors file with this header, padded to a least length, and a little data that must not be requested."""
+    """A safetensors file with this header, padded to a least length, and some data that must not be requested."""
     described: dict[str, Any] = {
         name: {"dtype": kind, "shape": shape, "data_offsets": [0, 0]} for name, (kind, shape) in tensors.items()
     }
@@ -73,7 +73,7 @@ def weights(header_bytes: int = 0, **tensors: tuple[str, list[int]]) -> bytes:
 
 
 def llama_files(header_bytes: int = 0) -> dict[str, bytes]:
-    """Files beside config.json: two shards that add up to Llama-3.2-1B, a tokenizer, and what nobody fetches."""
+    """Files beside config.json: two shards that add up to Llama-3.2-1B, a tokenizer, and files that are not fetched."""
     return {
         "model-00001-of-00002.safetensors": weights(header_bytes, a=("BF16", [1, 1_000_000_000])),
         "model-00002-of-00002.safetensors": weights(b=("BF16", [1, 235_814_400])),
@@ -94,7 +94,7 @@ def standing(folder: Path, state: Path) -> Iterator[Standing]:
     hub = Hub(known, TOKEN, STRANGER, "", state)
 
     class Counting(Handler):
-        """Notes every request, and is busy first if the test says so."""
+        """Records every request, and is busy first if the test says so."""
 
         def do_GET(self) -> None:
             path = self.path.split("?")[0]
@@ -109,7 +109,7 @@ def standing(folder: Path, state: Path) -> Iterator[Standing]:
                 super().do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Silence."""
+            """Writes no log line."""
 
     front, storage = (Server(("127.0.0.1", 0), type("Of", (Counting,), {"hub": hub})) for _ in range(2))
     hub.cdn = f"http://localhost:{storage.server_address[1]}"

@@ -1,4 +1,4 @@
-"""Lines of logs as public sources have them, with the finding that each asks for: tests/unit/logged_lines.txt."""
+"""Lines of logs from public sources, with the expected finding of each: tests/unit/logged_lines.txt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE = Path(__file__).with_suffix(".txt")
 
 @dataclass(frozen=True)
 class Logged:
-    """A line of a log; `part` is the log, `batch` says when the line was read."""
+    """A line of a log; `part` is the log, `batch` the time when the line was read."""
 
     batch: str
     part: str

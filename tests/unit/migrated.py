@@ -1,4 +1,4 @@
-"""Texts that start vLLM, with what stands around it: shells, a deployment, a compose file, options of `docker run`."""
+"""Texts that start vLLM, with surrounding text: shells, a deployment, a compose file, options of `docker run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's pages as their parts: fenced blocks with what they need, commands, links, prose."""
+"""The project's pages in parts: fenced blocks with their requirements, commands, links, prose."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page git knows of, or would."""
+    """Every page in git, or to be added."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
         cwd=ROOT,

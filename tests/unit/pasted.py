@@ -1,4 +1,4 @@
-"""Commands as guides print them, by the promise each one proves: the text, and the kinds of finding it must bring.
+"""Commands as guides print them, by the promise that each proves: the text, and the expected kinds of findings.
 
 One table, longer than 300 lines, because broken commands side by side are easier to compare than in ten files.
 """

@@ -1,4 +1,4 @@
-"""The form of a pasted text with the findings that it has to bring."""
+"""The form of a pasted text with its expected findings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """A pasted text; `kinds` lists its wrong findings in order, and is empty for a right command."""
+    """A pasted text; `kinds` lists its expected findings in order, and is empty for a correct command."""
 
     text: str
     kinds: tuple[str, ...] = ()

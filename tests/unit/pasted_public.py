@@ -1,4 +1,4 @@
-"""Texts of public sources with the right verdict of `check` or `migrate`: tests/unit/pasted_public.yml."""
+"""Texts of public sources with the expected verdict of `check` or `migrate`: tests/unit/pasted_public.yml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_suffix(".yml")
 
 @dataclass(frozen=True)
 class Public:
-    """A text; `check` and `migrate` are the verdicts that were written down for it, None if there is none."""
+    """A text; `check` and `migrate` are its recorded verdicts, None without one."""
 
     source: str
     batch: str

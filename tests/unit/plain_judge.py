@@ -1,4 +1,4 @@
-"""A second judge of plans: simple claims that hold for every sensible one, checked on its JSON alone.
+"""A second judge of plans: simple claims that hold for every sensible plan, checked on its JSON alone.
 
 It shares no code with `deploy.validation`, so that both would have to be wrong in the same way.
 """
@@ -22,7 +22,7 @@ MARGIN = 1.001
 
 
 def absurdities(plan: dict[str, Any], secret: str) -> Iterator[str]:
-    """A sentence for each thing in a plan that nobody can mean; `secret` is a text that no plan may hold."""
+    """A sentence for each absurdity in a plan; `secret` is a text that no plan may contain."""
     if secret in str(plan):
         yield "the plan shows a secret"
     yield from _numbers(plan, "plan")

@@ -1,4 +1,4 @@
-"""Forty-three repositories as they are published: config.json, elements by type, and the names of their files.
+"""Forty-three published repositories: config.json, elements by type, and the names of their files.
 
 Typed from memory of the public repositories (2026-11-25); no weights. The verdict of each is in `test_published`.
 """
@@ -21,7 +21,7 @@ COMMIT = "c" * 40
 
 
 def locked(name: str) -> LocalWeights:
-    """The files of one repository as a lock has them. Raises: the Refusal of one that holds no checkpoint."""
+    """The files of one repository in a lock's form. Raises: a Refusal if it has no checkpoint."""
     entry = ENTRIES[name]
     config, names, elements = entry["config"], entry["files"], entry["elements"]
     if problem := kind_problem(f"x/{name}", names, config, is_hub=True):

@@ -1,7 +1,6 @@
-"""Random rollouts over a fleet of pretended hosts: failures at every step, control killed at every boundary.
+"""Random rollouts over a fleet of simulated hosts: failures at every step, control killed at every boundary.
 
-The fleet checks what nobody may break at the moment it happens, from what its hosts do and not from what the machine
-believes.
+The fleet checks the invariants at every moment, by its hosts' actions and not by the state machine's view.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Killed(Exception):
 
 @dataclass
 class PretendedHost:
-    """A host: the release that it has ("" has none), and what it had before the run."""
+    """A host: its release ("" for none), and its release before the run."""
 
     release: str = "old"
     before: str = "old"
@@ -37,7 +36,7 @@ class PretendedHost:
 
 @dataclass
 class PretendedFleet:
-    """Hosts, their pools, and the draw of what goes wrong. `ends` are the decisions that ended its runs."""
+    """Hosts, their pools, and the random faults. `ends` are the decisions that ended its runs."""
 
     draw: random.Random
     rollout: Rollout
@@ -55,7 +54,7 @@ class PretendedFleet:
 
     @classmethod
     def drawn(cls, draw: random.Random, most: int = 200) -> PretendedFleet:
-        """A fleet of up to `most` hosts in one to five pools, and a rollout that lets somebody out of each."""
+        """A fleet of up to `most` hosts in one to five pools, and a rollout that lets some hosts of each out."""
         names = [f"h{number:03}" for number in range(draw.randint(1, most))]
         pools = ["", *"abcd"] if draw.random() < 0.3 else list("abcde")
         members = [(name, draw.choice(pools[: draw.randint(1, 5)])) for name in names]
@@ -80,7 +79,7 @@ class PretendedFleet:
         return cls(draw, rollout, made, hosts, has_balancers)
 
     def wrong(self) -> bool:
-        """True if something goes wrong here."""
+        """True if a fault happens here."""
         return self.draw.random() < self.fails
 
     def boundary(self) -> None:
@@ -90,7 +89,7 @@ class PretendedFleet:
             raise Killed
 
     def drain(self, name: str) -> None:
-        """The host leaves its pool. Fails if that takes too many out, before its turn, or before all are staged."""
+        """Takes the host out of its pool. Fails if too many are then out, before its turn, or before all are staged."""
         host, (pool, others) = self.hosts[name], self._pool_of[name]
         if host.is_ready:
             out = sum(not host_of_pool.is_ready and host_of_pool.release != "" for host_of_pool in others)
@@ -99,9 +98,9 @@ class PretendedFleet:
         host.serves, host.is_swapping = False, True
 
     def run(self, limit: bool = False) -> Run:
-        """Runs a rollout to its end, or to the moment it is killed; the hosts then finish their current step.
+        """Runs a rollout to its end, or to its kill; the hosts then finish their current step.
 
-        With `limit` some hosts are out for other reasons, and they and others are left out of the run.
+        With `limit` some hosts are out for other reasons, and these and others are not in the run.
         """
         if limit:
             for host in self.hosts.values():
@@ -220,7 +219,7 @@ class PretendedFleet:
         run.hear("put back", name)
 
     def is_as_wanted(self, name: str) -> bool:
-        """True if the host has nothing to do."""
+        """True if the host needs no change."""
         return self.hosts[name].release == "new" and self.hosts[name].serves
 
     def _lose(self, run: Run, name: str) -> None:
@@ -228,7 +227,7 @@ class PretendedFleet:
         run.hear("lost", name)
 
     def _settle(self) -> None:
-        """Control is gone: a cut swap ends on its host, one way or the other, and what crashed starts again."""
+        """Ends the control process: an interrupted swap ends on its host, and crashed servers start again."""
         for host in self.hosts.values():
             if host.is_swapping and not host.is_dead:
                 host.release = host.release if self.draw.random() < 0.5 else host.before

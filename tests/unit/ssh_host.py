@@ -1,4 +1,4 @@
-"""A host of loopback that speaks SSH and answers every command with what a test gives it: its words are nobody's."""
+"""A host on loopback that speaks SSH and answers every command with a test's text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import paramiko
 
 @dataclass
 class SshHost:
-    """`answer` is what every command prints; `heard` is every command, and every key that logged in."""
+    """`answer` is the output of every command; `heard` is every command, and every key that logged in."""
 
     answer: bytes = b""
     key: paramiko.PKey = field(default_factory=lambda: paramiko.ECDSAKey.generate())
@@ -28,7 +28,7 @@ class SshHost:
         return f"[127.0.0.1]:{self.port} {self.key.get_name()} {self.key.get_base64()}\n"
 
     def data(self, directory: Path, **more: Any) -> dict[str, Any]:
-        """Host data by which pyinfra logs in, with a key that is written into the directory."""
+        """Host data with which pyinfra logs in, with a key that is written to the directory."""
         file = directory / "login_key"
         paramiko.ECDSAKey.generate().write_private_key_file(str(file))
         login = {"ssh_hostname": "127.0.0.1", "ssh_port": self.port, "ssh_user": "root", "ssh_key": str(file)}

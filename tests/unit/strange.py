@@ -1,4 +1,4 @@
-"""Random inventories: a good one with a few places changed to objects, numbers and texts that nobody expects there.
+"""Random inventories: a good one with a few places changed to unexpected objects, numbers and texts.
 
 `choose` picks an item of a sequence: hypothesis draws in tests, a seeded random generator in
 
@@ -77,7 +77,7 @@ def _with(value: Any, key: Any, item: Any) -> Any:
 
 
 def _substitute(value: Any, choose: Choose) -> Any:
-    """A value that stands where `value` stood: another unit, a part doubled or gone, or something else altogether."""
+    """A replacement of `value`: another unit, a part doubled or removed, or something else altogether."""
     way = choose(range(4))
     if way == 0 and isinstance(value, int | float) and not isinstance(value, bool):
         scaled = value * choose(FACTORS)
@@ -93,7 +93,7 @@ def _substitute(value: Any, choose: Choose) -> Any:
 
 @dataclass(frozen=True)
 class Strange:
-    """Data by host, and what was changed on the way to it; `error` is an exception that Python itself raised."""
+    """Data by host, and the changes made to it; `error` is an exception that Python itself raised."""
 
     hosts: dict[Any, dict[Any, Any]]
     error: Exception | None = None
@@ -138,7 +138,7 @@ def planned(hosts: dict[Any, dict[Any, Any]]) -> Plan:
 
 
 def fault_of(case: Strange) -> tuple[str, str]:
-    """The verdict, and the fault: a traceback, a secret that is shown, a message without a part, or an absurd plan."""
+    """The verdict, and the fault: a traceback, a secret in the text, a message without a part, or an absurd plan."""
     try:
         if case.error is not None:
             text = str(explained(case.error, "hosts.py"))
@@ -181,7 +181,7 @@ def tried(seed: int, numbers: range) -> tuple[Counter[str], list[tuple[str, str,
 
 
 def _ask_for_connectors_once() -> None:
-    """pyinfra reads the metadata of every installed package for each inventory, half of what one takes here."""
+    """Caches pyinfra's list of connectors, whose lookup takes half of the time of an inventory here."""
     for module in (connectors, pyinfra_inventory):
         for name in ("get_all_connectors", "get_execution_connectors"):
             asker = getattr(connectors, name)
@@ -189,7 +189,7 @@ def _ask_for_connectors_once() -> None:
 
 
 def main() -> None:
-    """Try COUNT inventories of a seed in JOBS processes, and print the first two of each fault."""
+    """Tries COUNT inventories of a seed in JOBS processes, and prints the first two of each fault."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=10_000)

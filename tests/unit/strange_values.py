@@ -1,4 +1,4 @@
-"""Objects, numbers, texts and keys that nobody expects in an inventory; `tests.unit.strange` puts them there."""
+"""Unexpected objects, numbers, texts and keys for an inventory; `tests.unit.strange` inserts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECRET = "canary4711canary"
 
 
 class Ambiguous:
-    """An object like an array of numpy: a comparison with it has no truth."""
+    """An object like a numpy array, whose comparison has no truth value."""
 
     __hash__ = None
 
@@ -38,7 +38,7 @@ class Mute:
 
 
 class Empty:
-    """An object every attribute of which raises."""
+    """An object all of whose attributes raise."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"no {name} yet")
@@ -56,14 +56,14 @@ class Number(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Foreign:
-    """A dataclass that is none of the spec."""
+    """A dataclass outside the spec."""
 
     name: str = "foreign"
     gpus: int = 1
 
 
 def endless() -> list[Any]:
-    """A list that holds itself."""
+    """A list that contains itself."""
     value: list[Any] = []
     value.append(value)
     return value
@@ -78,7 +78,7 @@ def deep() -> tuple[Any, ...]:
 
 
 def numbers() -> Iterator[int]:
-    """A generator, which can be walked once."""
+    """A generator, which can be iterated only once."""
     yield 1
 
 
@@ -116,5 +116,5 @@ KEYS: tuple[Any, ...] = (
 
 
 def strange_value(choose: Callable[[Sequence[Any]], Any]) -> Any:
-    """A random value of both tables; objects that can change are made anew."""
+    """A random value of both tables; mutable objects are made anew."""
     return choose(MADE)() if choose((False, True)) else choose(VALUES)

@@ -40,7 +40,7 @@ def written(directory: Path, answers: str = ANSWERS, target: Target = TARGET) ->
 
 
 def test_the_written_machine_matches_its_answers(tmp_path: Path) -> None:
-    """Two H100s with NVSwitches, 2 GiB, 900,000 MiB free, a display adapter that is not counted."""
+    """Two H100s with NVSwitches, 2 GiB, 900,000 MiB free, and a display adapter that is not counted."""
     assert written(tmp_path).hosts[0].machine == Machine(
         os="debian-12",
         gpu="h100-80",
@@ -71,7 +71,7 @@ def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
 def test_named_models_are_declared_by_their_names_and_can_be_planned(
     tmp_path: Path, sources: list[tuple[str, str]], lines: list[str], served: str
 ) -> None:
-    """These are of the catalog, so that no lock is needed."""
+    """They are in the catalog, so no lock is needed."""
     named = [Named(kind, source) for kind, source in sources]
     text = inventory_text([Answered.of(TARGET, ANSWERS)], models=named)
     assert all(line in text for line in [*lines, f"models={served}"]) and "Weights" not in text
@@ -92,11 +92,11 @@ def test_whatever_a_model_is_called_the_file_holds_literals_alone(source: str) -
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
     """The file has the PCI id; no name is guessed."""
     text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
-    assert "found 10de:ffff, which is not in the catalog" in text
+    assert 'found 10de:ffff, not in the catalog: give a name and card=GPU(pci_id="10de:ffff"' in text
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    """An inventory may have grown since."""
+    """The inventory may have been edited since."""
     written(tmp_path)
     with pytest.raises(Refusal) as refused:
         written(tmp_path)
@@ -104,7 +104,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_the_questions_change_nothing() -> None:
-    """They read, and write to nobody's file."""
+    """They only read."""
     assert not [word for word in ("sudo", "rm ", "tee", "> /", "apt") if word in QUESTIONS]
 
 
@@ -118,7 +118,7 @@ def test_the_questions_change_nothing() -> None:
     ],
 )
 def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> None:
-    """The target is printed in messages as it was typed."""
+    """Messages show the target as typed."""
     assert (Target.of(typed), str(target)) == (target, typed)
 
 
@@ -138,7 +138,7 @@ def test_a_text_that_names_no_machine_is_refused(typed: str) -> None:
 
 
 def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ssh takes it apart, pyinfra as `ssh_port`."""
+    """ssh parses the target itself; pyinfra gets the port as `ssh_port`."""
     (tmp_path / "ssh").write_text('#!/bin/sh\necho "argv=$*"\n')
     (tmp_path / "ssh").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -150,14 +150,14 @@ def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def machine(host: str, *without: str, address: str, **changed: str) -> Answered:
-    """A machine that answered as the first does, but for these values."""
+    """A machine with the answers of the first, except for these values."""
     lines = [line for line in ANSWERS.splitlines() if line.partition("=")[0] not in (*without, *changed)]
     answers = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
     return Answered.of(Target(host, "ubuntu"), "\n".join(answers))
 
 
 def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path) -> None:
-    """Two of a kind, and a third with another system; memory and disk are what each of a group has."""
+    """Two equal machines, and a third with another system; memory and disk are the least of each group."""
     serving = [
         machine("gpu-1", address="10.0.0.1"),
         machine("gpu-2", address="10.0.0.2", disk_mib="700000"),
@@ -175,7 +175,7 @@ def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path)
 
 
 def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp_path: Path) -> None:
-    """Each group a pool behind the balancer, with an address that balancer and monitor reach."""
+    """Each group is a pool behind the balancer, with an address that balancer and monitor reach."""
     from deploy.planning.plan import make_plan
 
     serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]

@@ -1,4 +1,4 @@
-"""`enginehouse init` and answers that are none: they are refused, and whatever is written is literals."""
+"""`enginehouse init` and invalid answers: they are refused, and the written file has only literals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HOSTILE = (
 @pytest.mark.parametrize("name", ["os", "kernel", "gpu", "bridge", "memory_kib", "disk_mib", "address", "secure_boot"])
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_an_answer_to_another_question_is_refused_by_name_and_nothing_is_written(name: str, answer: str) -> None:
-    """Its words would go into a file that Python runs; they are shown as a literal."""
+    """Its words would be written to a file that Python runs; they are shown as a literal."""
     with pytest.raises(Refusal) as refused:
         Answered.of(TARGET, f"{ANSWERS}{name}={answer}\n")
     assert refused.value.kind == "strange-answer"
@@ -42,7 +42,7 @@ def test_an_answer_to_another_question_is_refused_by_name_and_nothing_is_written
 
 
 def test_an_address_is_an_address_of_four_numbers() -> None:
-    """IPv6 may carry the name of an interface behind `%`, which may be any text."""
+    """IPv6 may have the name of an interface after `%`, which may be any text."""
     for address in ('fe80::1%x"', "1.2.3", "300.0.0.1", "10.0.0.1/8"):
         with pytest.raises(Refusal):
             Answered.of(TARGET, f"{ANSWERS}address={address}\n")
@@ -50,13 +50,13 @@ def test_an_address_is_an_address_of_four_numbers() -> None:
 
 
 def test_words_of_a_login_around_the_answers_are_not_read() -> None:
-    """Many a provider greets."""
+    """Many providers print a greeting."""
     assert Answered.of(TARGET, f'Welcome! "\nhint=__import__("os")\n{ANSWERS}') == Answered.of(TARGET, ANSWERS)
 
 
 @given(text())
 def test_a_literal_is_the_text_on_one_line_in_double_quotes(value: str) -> None:
-    """Any text; inside three quotes as well."""
+    """Any text is possible, three quotes included."""
     literal = source(value)
     assert ast.literal_eval(literal) == value
     assert len(literal.splitlines()) == 1
@@ -88,7 +88,7 @@ CALLED = {
 def test_whatever_a_machine_is_called_and_says_the_file_holds_literals_alone(
     host: str, user: str, os: str, pci_id: str, flavour: str, address: str
 ) -> None:
-    """Also past the refusal of such answers: constructors of the spec are called, and nothing else is."""
+    """Even without the refusal of such answers, the file only calls constructors of the spec."""
     kind = Kind(os=os, pci_id=pci_id, gpus=1, kernel_flavour=flavour, secure_boot=False, nvswitch=False)
     machine = Answered(Target(host, user), kind, 1, 1, address)
     tree = ast.parse(inventory_text([machine], [machine], [machine]))
@@ -100,7 +100,7 @@ def test_whatever_a_machine_is_called_and_says_the_file_holds_literals_alone(
 
 @given(STRANGE, sampled_from([line.partition("=")[0] for line in (*ANSWERS.splitlines(), "address=")]))
 def test_an_answer_is_refused_or_what_is_written_parses_as_before(answer: str, name: str) -> None:
-    """The whole way from the answer to the file."""
+    """The whole path from the answer to the file is tested."""
     try:
         machine = Answered.of(TARGET, f"{ANSWERS}{name}={answer}\n")
     except Refusal:

@@ -37,7 +37,7 @@ REPLIES = {
 
 
 class Triton(BaseHTTPRequestHandler):
-    """Replies by model, and keeps what it was sent."""
+    """Replies by model, and records its requests."""
 
     received: list[tuple[str, Any]]
 
@@ -51,12 +51,12 @@ class Triton(BaseHTTPRequestHandler):
         self.wfile.write(reply)
 
     def log_message(self, *_: object) -> None:
-        """Keeps request lines out of the test's output."""
+        """Writes no log line."""
 
 
 @pytest.fixture
 def received() -> list[tuple[str, Any]]:
-    """(path, body) of every request that came."""
+    """(path, body) of every received request."""
     return []
 
 
@@ -72,7 +72,7 @@ def port(received: list[tuple[str, Any]]) -> Iterator[int]:
 
 @pytest.fixture(autouse=True)
 def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program called ssh in these tests."""
+    """The program `ssh` of these tests."""
     program = tmp_path / "ssh"
     program.write_text(SSH)
     program.chmod(0o755)
@@ -139,7 +139,7 @@ def test_an_unknown_model_gets_the_near_name_and_keeps_the_text() -> None:
 
 
 def test_a_server_that_is_down_is_asked_once() -> None:
-    """Three models, one refusal, and the line that shows why."""
+    """Three models, one refusal, and the command that shows the reason."""
     with pytest.raises(Refusal) as refused:
         printed_by_ask(planned(CLOSED))
     assert refused.value.kind == "server-silent"
@@ -173,7 +173,7 @@ def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
 
 
 class GatewayHandler(BaseHTTPRequestHandler):
-    """A gateway: replies as OpenAI and Cohere do to whoever has the key, and keeps what it was sent."""
+    """A gateway: replies like OpenAI and Cohere to clients with the key, and records its requests."""
 
     received: list[tuple[str, Any]]
     key = "eh-a-key-of-this-test"
@@ -207,7 +207,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
         )
 
     def log_message(self, *_: object) -> None:
-        """Keeps request lines out of the test's output."""
+        """Writes no log line."""
 
 
 UNKNOWN = json.dumps({"error": {"message": "this API key is unknown, revoked or expired"}})
@@ -220,7 +220,7 @@ def events(*choices: dict[str, Any]) -> str:
 
 @pytest.fixture
 def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[GatewayHandler]]:
-    """The gateway's handler; `gateway.port` is where it listens. The shell that lines are pasted into knows the key."""
+    """The gateway's handler, with its port in `gateway.port`. The shell of pasted lines has the key."""
     handler = type("Handler", (GatewayHandler,), {"received": received})
     monkeypatch.setenv("ENGINEHOUSE_KEY", GatewayHandler.key)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -239,7 +239,7 @@ def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = N
 
 
 def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
-    """The printed lines, pasted into a shell that knows the key, send the same requests."""
+    """The printed lines, pasted into a shell with the key, send the same requests."""
     shown = through(gateway)
     first = list(received)
     assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]
@@ -250,7 +250,7 @@ def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway:
 
 
 def test_the_key_is_in_no_program_s_arguments(gateway: Any, tmp_path: Path, ssh: Path) -> None:
-    """Every user of the host and of this machine can read those."""
+    """Every user of the host and of this machine can read arguments."""
     ssh.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/argv\n{SSH}')
     file = tmp_path / "key"
     file.write_text(GatewayHandler.key + "\n")

@@ -1,4 +1,4 @@
-"""The fleet's authority: made once, readable by its owner, and certificates that say what they are for."""
+"""The fleet's authority: made once, readable only by its owner; certificates have a purpose."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOST = ("server", "h1", "10.0.0.11")
 
 
 def request(name: str = "whatever it says") -> str:
-    """A request as a host makes it."""
+    """A request in the form of a host."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     unsigned = x509.CertificateSigningRequestBuilder().subject_name(subject)
     return unsigned.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM).decode()
@@ -87,7 +87,7 @@ def test_an_authority_whose_key_was_moved_away_is_followed_by_another_and_stays_
 def test_whoever_keeps_the_first_certificate_alone_trusts_nothing_that_was_signed_before(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """The page's way to end a stolen certificate: hosts are then sent the new authority and no other."""
+    """This is the documented way to revoke a stolen certificate: hosts then get the new authority and no other."""
     stolen, folder = signed(authority, request(), *HOST, NOW), tmp_path / "authority"
     (folder / KEY).rename(tmp_path / "old.key")
     new = made(folder, NOW)

@@ -1,4 +1,4 @@
-"""Balancers and hosts know each other by the same names, whatever the inventory's order."""
+"""Balancers and hosts use the same names for each other, whatever the inventory's order."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> No
 
 
 def test_held_requests_of_all_balancers_take_at_most_half_of_the_smallest_queue() -> None:
-    """However small it is, each port sends some."""
+    """Each port sends at least one, for any size of the queue."""
     (model,) = SERVER.models
     larger = replace(model, name="larger", max_queue_size=1024)
 
@@ -137,7 +137,7 @@ def test_a_balancer_waits_longer_than_any_gateway_takes() -> None:
 
 
 def test_a_gateway_of_two_servers_stays_in_while_one_of_them_drains() -> None:
-    """A balancer that asks the host hears of either server; it asks the host itself, and keeps using the other."""
+    """An agent-check of a server reflects that server; the one of the host stays ready for the other server."""
     two = (SERVER, replace(SERVER, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012))
     plan = behind_gateways(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
     mine, gateway = plan.for_host("a"), plan.balancers[0].routes[0].gateway
@@ -181,8 +181,7 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
 
 
 def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
-    """The note covers networks that a firewall lets reach Triton itself; there is none without keys, or behind a
-    balancer alone."""
+    """The note covers networks that a firewall admits to Triton; none without keys, or behind a balancer alone."""
 
     def notes(server: Server, gateway: Gateway) -> list[str]:
         host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}
@@ -198,7 +197,7 @@ GATEWAY = Gateway(address="0.0.0.0", protection="balancer", ports=(8080, 8081))
 
 
 def behind_gateways(gateway: Gateway = GATEWAY, **changes: object) -> Plan:
-    """Two hosts with gateways behind a balancer that leads to them."""
+    """Two hosts with gateways, and a balancer that sends to them."""
     key = Secret.command("cat", "keys/edge.key")
     declared = replace(
         EDGE, routes=(replace(CHAT, gateway_port=8443),), certificate="keys/edge.pem", certificate_key=key

@@ -1,4 +1,4 @@
-"""Every number of an inventory has a range and a unit that a person believes."""
+"""Every number of an inventory has a unit and a plausible range."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EACH = pytest.mark.parametrize(("owner", "field"), FIELDS, ids=[f"{owner.__name_
 
 @EACH
 def test_every_numeric_field_of_the_spec_has_a_range_and_a_unit(owner: type, field: Field[Any]) -> None:
-    """Only ports, ids and verbosities count nothing."""
+    """Only ports, ids and verbosities have no unit."""
     row = RANGES[owner.__name__][field.name]
     assert row.least < row.most
     assert row.reason
@@ -49,7 +49,7 @@ def test_every_numeric_field_of_the_spec_has_a_range_and_a_unit(owner: type, fie
 
 @EACH
 def test_every_default_is_in_its_range(owner: type, field: Field[Any]) -> None:
-    """An inventory is never refused for a number that it leaves out."""
+    """An inventory is never refused for a number that it omits."""
     value = field.default if field.default is not MISSING else None
     numbers = value if isinstance(value, tuple) else (value,)
     assert all(
@@ -70,7 +70,7 @@ def test_no_range_is_of_a_field_that_is_gone() -> None:
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_every_checkpoint_of_the_catalog_is_believed(name: str) -> None:
-    """The largest and smallest models that are known are in the ranges."""
+    """The largest and smallest known models are in the ranges."""
     assert list(number_problems(CHECKPOINTS[name].shape)) == []
 
 
@@ -97,7 +97,7 @@ def test_a_number_in_another_unit_is_named_and_converted(
 
 
 def test_the_number_that_is_offered_is_taken() -> None:
-    """For every field: what `try` says is in the range."""
+    """For every field, the value after `try` is in the range."""
     for rows in RANGES.values():
         for row in rows.values():
             for value in (-1, 0.5, 10**12, 10**17, 1e300):
@@ -126,6 +126,6 @@ def test_a_number_is_written_for_a_person(number: float, text: str) -> None:
 
 
 def test_the_keys_of_pyinfra_are_those_of_the_installed_version() -> None:
-    """A key it gains or loses fails here, and not on a host."""
+    """A new or removed key fails here, and not on a host."""
     assert set(SSH_KEYS) == set(ConnectorData.__annotations__)
     assert {key for key in all_argument_meta if key != "name"} <= set(OPERATION_KEYS)

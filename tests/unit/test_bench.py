@@ -41,7 +41,7 @@ REPORT = {
 
 
 def result(*first_tokens: float, **changes: Any) -> dict[str, Any]:
-    """A bench result with a run for each median of the first token; every other figure stays."""
+    """A bench result with a run for each median of the first token; every other figure is the same."""
     runs = []
     for number, value in enumerate(first_tokens):
         report = REPORT | {"time_to_first_token": {"p50": value, "p95": 245.0 + number % 2, "p99": 256.0}}
@@ -52,18 +52,18 @@ def result(*first_tokens: float, **changes: Any) -> dict[str, Any]:
 
 
 def worse(comparison: Comparison) -> list[str]:
-    """Names of the figures that are."""
+    """Names of the figures that got worse."""
     return [figure.name for figure in comparison.figures if figure.is_worse]
 
 
 def test_equal_results_give_no_findings() -> None:
-    """Exit 0."""
+    """The exit status is 0."""
     comparison = compared(result(20, 21, 22, 23, 24, 25), result(21, 20, 25, 24, 22, 23))
     assert (worse(comparison), comparison.exit_code) == ([], 0)
 
 
 def test_a_slower_first_token_is_named_and_nothing_else() -> None:
-    """Exit 2, whichever way it is asked; faster is not a finding."""
+    """Exit status 2, in either order of the files; a faster result is not a finding."""
     before, after = result(20, 21, 22, 23, 24, 25), result(30, 31, 32, 33, 34, 35)
     assert worse(compared(before, after)) == ["first_token_p50_ms"]
     assert (compared(before, after).exit_code, compared(after, before).exit_code) == (2, 0)
@@ -81,7 +81,7 @@ def test_one_slow_run_is_noise() -> None:
 
 
 def test_too_few_runs_are_reported() -> None:
-    """Three against three cannot be told apart, however far they lie; that is not "no slower"."""
+    """Three against three runs cannot be significant, whatever the difference; that is not reported as "no slower"."""
     comparison = compared(result(20, 21, 22), result(900, 901, 902))
     assert (worse(comparison), comparison.exit_code) == ([], 1)
     assert not any(figure.is_tellable for figure in comparison.figures)
@@ -96,7 +96,7 @@ def test_results_of_other_loads_or_machines_are_reported() -> None:
 
 
 def test_ranks_are_counted_exactly() -> None:
-    """Against every order of three and four, counted one by one."""
+    """The result is compared with a full enumeration for three and four runs."""
     for wins in range(13):
         orders = sum(
             sum(place - position for position, place in enumerate(places)) == wins
@@ -113,7 +113,7 @@ def test_chances_are_raised_by_holms_method() -> None:
 
 @pytest.mark.parametrize(("after", "code"), [("again", 0), ("slowed", 2)])
 def test_recorded_results_of_one_server_are_equal_and_of_a_slowed_one_are_not(after: str, code: int) -> None:
-    """aiperf before a gateway and Triton 2.51 on a busy CPU, 2026-11-23; slowed: what it sends comes 100 ms later."""
+    """aiperf before a gateway and Triton 2.51 on a busy CPU, 2026-11-23; slowed by 100 ms for each chunk."""
     done = CliRunner().invoke(
         enginehouse, ["bench", "compare", str(GOLDEN / "first.json"), str(GOLDEN / f"{after}.json")]
     )
@@ -130,7 +130,7 @@ def test_figures_are_taken_from_aiperfs_report() -> None:
 
 
 def test_cost_reads_a_bench_result() -> None:
-    """The rates of all its cards together, and the first token of 95 of 100 in seconds."""
+    """The rates of all its cards together, and the 95th percentile of the first token in seconds."""
     (load,) = loads_of(result(20, 21), "bench.json")
     assert (load.prompt_tokens, load.completion_tokens, load.clients, load.card) == (2160.0, 180.0, 4, "h100-80")
     assert (load.first_token_p95_seconds, load.alone) == (0.2455, True)
@@ -153,14 +153,14 @@ def test_the_key_is_in_no_configuration(ask: str) -> None:
 
 
 def test_a_rate_and_leaving_clients_are_configured_in_aiperf() -> None:
-    """Poisson arrivals, and 5 of 100 requests cut."""
+    """Poisson arrivals, and 5 of 100 requests cancelled."""
     load = Load(rate=7.5, clients=0, cancel_percent=5)
     phase = aiperf_config(load, "chat", "m", "http://gateway", "tokens", False)["benchmark"]["phases"][1]
     assert (phase["type"], phase["rate"], phase["cancellation"]) == ("poisson", 7.5, {"rate": 5, "delay": 0.5})
 
 
 def stand_in(folder: Path, body: str) -> Path:
-    """A program that aiperf is not, and that is called like it."""
+    """A stand-in for aiperf, with the same name."""
     program = folder / "aiperf"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
@@ -168,7 +168,7 @@ def stand_in(folder: Path, body: str) -> Path:
 
 
 def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> None:
-    """The key reaches the program by its environment alone; machine, release and plan stand in the result."""
+    """The key reaches the program only by its environment; machine, release and plan are in the result."""
     (tmp_path / "report").write_text(json.dumps(REPORT))
     program = stand_in(
         tmp_path,

@@ -1,4 +1,4 @@
-"""An LLM beside Triton as `enginehouse ask` and the doctor see it: asked through the gateway, judged by its unit."""
+"""An LLM beside Triton for `enginehouse ask` and the doctor: asked through the gateway, judged by its unit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BESIDE = replace(WANTED, servers=(replace(WANTED.servers[0], llm="llm"),))
 
 
 def test_an_llm_beside_triton_is_asked_through_the_gateway_alone() -> None:
-    """Without a key the encoders of Triton are asked, and the sentence names the LLM that is not."""
+    """Without a key the encoders of Triton are asked, and a sentence names the skipped LLM."""
     assert [request.model.name for request in requests(PLAN, {}, "", ())] == ["bge", "nomic"]
     assert unopened(PLAN, None).endswith("the gateway is asked, and gpt-oss-20b too")
     with pytest.raises(Refusal) as refused:

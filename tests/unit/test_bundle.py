@@ -1,4 +1,4 @@
-"""Bundles: what was signed is whole, or refused with the reason."""
+"""Bundles: a signed bundle is complete, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def trust(tmp_path_factory: pytest.TempPathFactory) -> EngineTrust:
 
 
 def refusal_of(directory: Path, trust: EngineTrust | None) -> Refusal:
-    """The refusal of a bundle whose every byte is judged."""
+    """The refusal of a bundle whose every byte is verified."""
     with pytest.raises(Refusal) as caught:
         confirm_whole(directory, opened(directory, trust))
     return caught.value
@@ -91,7 +91,7 @@ def test_a_list_changed_after_it_was_signed_is_refused(tmp_path: Path, trust: En
 
 
 def test_an_engine_s_signature_signs_no_bundle(tmp_path: Path, trust: EngineTrust) -> None:
-    """The namespaces differ, so that nobody passes a signed record off as a list."""
+    """The namespaces differ, so that a signed record cannot pass as a list."""
     made(tmp_path, trust)
     (tmp_path / SIGNATURE).unlink()
     words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "enginehouse-engine", "-f", trust.key, str(tmp_path / LIST)]
@@ -112,7 +112,7 @@ def test_an_unfinished_bundle_is_refused_with_the_command_that_goes_on(
 
 @pytest.mark.parametrize("path", ["apt/../../etc/passwd", "/etc/passwd", "strange/file", "apt//x", "keys/a\nb"])
 def test_a_list_that_leads_out_of_the_bundle_is_refused(tmp_path: Path, trust: EngineTrust, path: str) -> None:
-    """Also if it is signed: a signer's machine may have been somebody else's."""
+    """This holds for a signed list too: a signer's machine may have been compromised."""
     store = Store(tmp_path)
     sha256, size = store.write(b"x")
     text = Contents(parts=(Part(path=path, sha256=sha256, size=size, source=""),)).to_text()
@@ -148,7 +148,7 @@ def test_a_split_bundle_has_no_larger_file_and_the_same_bytes(tmp_path: Path, tr
 def test_bytes_verified_once_are_read_again_only_after_a_change(
     tmp_path: Path, trust: EngineTrust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run judges hundreds of gigabytes once, and a changed file always."""
+    """A run verifies hundreds of gigabytes only once, but a changed file always."""
     monkeypatch.setattr(bundle_verify, "MEMORY", tmp_path / "memory.json")
     contents = made(tmp_path / "bundle", trust)
     assert confirm_whole(tmp_path / "bundle", contents, remember=True) > 0

@@ -1,4 +1,4 @@
-"""Hosts without a network: every source is their own loopback, and what their bundle lacks is refused first."""
+"""Hosts without a network: every source is their own loopback, and parts that their bundle lacks are refused first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOSED = {
 
 
 def closed(**changes: Any) -> Slice:
-    """A host without a network, as the plan has it."""
+    """A host without a network, from a plan."""
     return plan(**(CLOSED | changes)).slices[0]
 
 
@@ -55,7 +55,7 @@ def test_a_connected_host_has_the_plan_it_had() -> None:
 
 
 def bundle_for(mine: Slice, **changes: Any) -> Contents:
-    """A list with all that a host wants."""
+    """A list with all parts that a host needs."""
     names = [f"images/{DIGEST[7:]}/{DIGEST[7:]}"]
     names += [f"weights/{weights.repository}/{weights.revision}/config.json" for weights in mine.weights]
     names += ["apt/debian-12/nvidia/x/linux-headers-6.1.0-28-amd64_1_amd64.deb"]

@@ -1,4 +1,4 @@
-"""A bundle whose making is killed at any moment goes on, ends as if it had not been, and is never taken for whole."""
+"""A bundle whose making is killed at any moment is resumed with the same result, and is never used incomplete."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MOMENTS = (1, *[2] * 9)
 
 
 def image() -> dict[str, bytes]:
-    """The blobs of a small image, by digest; the manifest comes first."""
+    """The blobs of a small image, by digest; the manifest is first."""
     layers = [b"a layer " * 5000, b"another layer " * 5000]
     config = b'{"architecture": "amd64"}'
     named = {hashlib.sha256(content).hexdigest(): content for content in (config, *layers)}
@@ -71,7 +71,7 @@ def order(port: int, directory: Path, trust: EngineTrust, digest: str, control: 
 
 
 def run(moment: int, pickled: Path) -> int:
-    """Exit status of a making that is killed at a moment; 0: never."""
+    """Exit status of a making that is killed at a moment; 0 means never."""
     words = [sys.executable, "-c", CHILD, str(moment), str(pickled)]
     return subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode
 

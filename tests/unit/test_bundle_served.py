@@ -1,4 +1,4 @@
-"""A bundle as it is served: an apt mirror, a registry and a hub that give what the list names, and nothing else."""
+"""A served bundle: an apt mirror, a registry and a hub with exactly the files of the list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.bundles import BIG, COMMIT, MANIFEST, key_pair, made
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """A bundle as it is served."""
+    """The address of a served bundle."""
     made(tmp_path / "bundle", key_pair(tmp_path / "key"), split=1)
     serving = server(tmp_path / "bundle", "tcp:0")
     thread = threading.Thread(target=serving.serve_forever)
@@ -42,7 +42,7 @@ def got(url: str, **headers: str) -> tuple[int, bytes, http.client.HTTPMessage]:
 
 
 def test_apt_gets_packages_by_the_address_in_its_list(address: str) -> None:
-    """apt asks for a plus as %2b, and for a flat repository with `./`."""
+    """apt requests a plus as %2b, and a flat repository with `./`."""
     assert got(f"{address}/apt/debian-12/system/debian/pool/main/c/curl/curl_1%2bb1_amd64.deb")[1] == b"a package"
     flat = "apt/debian-12/nvidia/debian12/x86_64/./linux-headers-6.1.0-28-amd64_1_amd64.deb"
     assert got(f"{address}/{flat}")[1] == b"headers"

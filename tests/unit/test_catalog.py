@@ -23,13 +23,13 @@ def gpt_oss_others(layers: int, experts: int) -> int:
 
 @pytest.mark.parametrize(("name", "layers", "experts"), [("gpt-oss-20b", 24, 32), ("gpt-oss-120b", 36, 128)])
 def test_gpt_oss_parameters_are_the_sum_of_its_parts(name: str, layers: int, experts: int) -> None:
-    """Others plus layers x experts x (gate, up, down) of 2880 x 2880."""
+    """The other parameters plus layers x experts x (gate, up, down) of 2880 x 2880."""
     assert CHECKPOINTS[name].shape.parameters == gpt_oss_others(layers, experts) + layers * experts * 3 * 2880 * 2880
 
 
 @pytest.mark.parametrize(("name", "size"), [("gpt-oss-20b", 13_761_264_768), ("gpt-oss-120b", 65_248_815_744)])
 def test_gpt_oss_bytes_are_those_of_its_published_index(name: str, size: int) -> None:
-    """4.25 bits an expert weight, 16 bits all else, to the byte."""
+    """4.25 bits for an expert weight, 16 bits for the rest, exact to the byte."""
     row = CHECKPOINTS[name]
     assert mxfp4_bytes(row.shape) == size == row.published_bytes
 
@@ -78,12 +78,12 @@ def test_bge_reranker_parameters_are_the_sum_of_its_parts() -> None:
 
 
 def test_minilm_parameters_are_the_sum_of_its_parts() -> None:
-    """30,522 words, 512 positions, 2 segments, and the pooler that is stored and not used."""
+    """30,522 words, 512 positions, 2 segments, and the pooler that is stored but not used."""
     assert CHECKPOINTS["all-minilm-l6-v2"].shape.parameters == bert(6, 384, 1536, 30_522 + 512 + 2) + 384 * 384 + 384
 
 
 def test_encoder_parameters_are_the_sum_of_their_parts() -> None:
-    """Each a trunk and the pooler that is stored with it; of rerankers a head of two projections."""
+    """Each has a trunk and its stored pooler; rerankers have a head of two projections."""
     large, base, small = (size * size + size for size in (1024, 768, 384))
     counted = {
         "bge-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large,
@@ -122,7 +122,7 @@ def test_every_checkpoint_has_a_known_architecture() -> None:
 
 
 def test_no_architecture_fetches_a_pickle_or_another_copy() -> None:
-    """Root files only, but for the steps after an encoder, and of pickles only those that a host rewrites."""
+    """Root files only, except for the steps after an encoder; pickles only if a host rewrites them."""
     names = {name for row in ARCHITECTURES.values() for name in row.files}
     rewritten = {"pytorch_model.bin", "*_Dense/pytorch_model.bin"}
     assert not rewritten & {name for row in ARCHITECTURES.values() if not row.python for name in row.files}
@@ -142,12 +142,12 @@ def test_the_default_release_is_offered_with_its_defect() -> None:
 
 
 def test_five_releases_are_offered() -> None:
-    """The rest of the matrix is there to be told from a misspelt one."""
+    """The other rows distinguish known releases from misspelt ones."""
     assert [row.name for row in RELEASES.values() if row.offered] == ["24.12", "25.04", "25.10", "26.02", "26.07"]
 
 
 def test_pci_ids_are_unique() -> None:
-    """Preflight tells cards apart by them."""
+    """Preflight distinguishes cards by them."""
     assert len({gpu.pci_id for gpu in GPUS.values()}) == len(GPUS)
 
 
@@ -162,7 +162,7 @@ def test_580_lasts_longest() -> None:
 
 
 def test_an_unlike_name_gets_no_suggestion() -> None:
-    """An offer that does not help is not made."""
+    """Only helpful suggestions are made."""
     assert nearest("zzzz", CHECKPOINTS) == ""
 
 
@@ -176,7 +176,7 @@ def test_an_unlike_name_gets_no_suggestion() -> None:
     ],
 )
 def test_parsers_are_the_declared_ones_else_the_rows(more: dict[str, Any], parsers: tuple[str, str]) -> None:
-    """A fine-tuned model may write its calls in another way than the row it is counted by."""
+    """A fine-tuned model may write its calls in another format than its base."""
     assert parsers_of(LLM(name="m", weights=Weights.local("/w"), **more)) == parsers
 
 

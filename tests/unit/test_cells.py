@@ -1,4 +1,4 @@
-"""Valid cells, their turns, and the actions of a driver that starts again: decided without Prefect."""
+"""Valid cells, their order, and the actions of a restarted driver, decided without Prefect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DIGEST = "plan-1"
 
 
 def turn(*runs: tuple[str, str], before: int = 0) -> Turn | None:
-    """Whose turn it is after these runs."""
+    """The next cell after these runs."""
     return next_turn(CELLS, [Run(cell, state) for cell, state in runs], DIGEST, before)
 
 
@@ -35,7 +35,7 @@ def test_nothing_is_left_after_the_last_cell() -> None:
 
 
 def test_a_driver_that_starts_again_follows_the_run_that_is_under_way() -> None:
-    """It uses the key that the run was begun with, and needs no second approval."""
+    """It uses the key of the run's start, and needs no second approval."""
     assert turn(("east", "open")) == Turn("east", "plan-1 east 0", wants_approval=False)
     assert turn(("east", "completed"), ("west", "open")) == Turn("west", "plan-1 west 0", wants_approval=False)
 
@@ -46,7 +46,7 @@ def test_a_cell_that_failed_is_tried_again_under_another_key() -> None:
 
 
 def test_a_rollout_that_is_typed_again_after_its_end_begins_anew() -> None:
-    """deploy.py finds nothing to do, or repairs what was changed by hand; each further cell is approved again."""
+    """deploy.py has no changes, or repairs manual ones; each further cell is approved again."""
     ended = [("east", "completed"), ("west", "ended"), ("west", "completed")]
     assert rollouts(CELLS, [Run(cell, state) for cell, state in ended]) == 1
     assert turn(*ended, before=1) == Turn("east", "plan-1 east 1", wants_approval=False)
@@ -130,7 +130,7 @@ def test_an_unknown_cell_is_offered_the_nearest() -> None:
 
 
 def test_a_host_is_in_one_cell() -> None:
-    """A host in no cell would silently stay unchanged."""
+    """A host in no cell would silently remain unchanged."""
     assert refused(GROUPS | {"west": GROUPS["west"] - {"west-1"} | {"east-2"}}) == (
         "2 problems\n\n"
         "east-2 is in east and in west\n"

@@ -1,4 +1,4 @@
-"""A certificate is judged by what its file says, and its key by the certificate, before any host is touched."""
+"""A certificate is judged by its file, and its key by the certificate, before any host is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tests/clients/README.md names the versions that the locks pin, without asking a gateway; `make clients` asks."""
+"""tests/clients/README.md names the versions of the locks, without asking a gateway; `make clients` asks one."""
 
 import json
 

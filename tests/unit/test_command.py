@@ -1,4 +1,4 @@
-"""The command `enginehouse`, as typed: a process of its own, its output and its exit code."""
+"""The command `enginehouse` as typed: a separate process, its output and its exit code."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def enginehouse(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_plan_prints_digest_and_memory() -> None:
-    """Exit 0, and the MiB of the hand calculation."""
+    """Exit status 0, and the MiB of the hand calculation."""
     done = enginehouse("plan", INVENTORY)
     assert (done.returncode, "30,615" in done.stdout, "digest  plan-" in done.stdout) == (0, True, True)
 
 
 def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: Path) -> None:
-    """pyinfra's own command allows it too."""
+    """pyinfra's own command allows this too."""
     (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
     (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
     installed = f"import sys; sys.path[0] = {str(ROOT)!r}; from deploy.__main__ import main; main()"
@@ -41,7 +41,7 @@ def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: 
 
 
 def test_plan_json_is_json() -> None:
-    """Keys for programs."""
+    """The output has keys for programs."""
     assert sorted(json.loads(enginehouse("plan", INVENTORY, "--json").stdout)) == [
         "digest",
         "engines",
@@ -58,7 +58,7 @@ def test_a_refused_plan_ends_with_1_and_touches_nothing() -> None:
 
 
 def test_refusals_are_json_too() -> None:
-    """Fields, not text."""
+    """The JSON has fields, not text."""
     done = enginehouse("plan", INVENTORY, "--json", "--data", "release=24.08")
     assert [problem["kind"] for problem in json.loads(done.stdout)["refusals"]] == ["release-not-offered"]
 
@@ -73,7 +73,7 @@ def test_limit_shows_some_hosts_under_the_same_digest(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_plan_is_refused() -> None:
-    """The same words pyinfra takes."""
+    """pyinfra accepts the same option."""
     done = enginehouse("plan", INVENTORY, "--data", "expect=plan-0000000000000000")
     assert (done.returncode, "this is not the plan that was expected" in done.stderr) == (1, True)
 
@@ -101,14 +101,14 @@ def test_the_verbs_are_listed() -> None:
 
 @pytest.mark.parametrize("verb", sorted(main.commands))
 def test_every_verb_has_an_example(verb: str) -> None:
-    """A line to paste stands below its options."""
+    """A line to paste is below its options."""
     shown = CliRunner().invoke(main, [verb, "--help"]).output
     assert [line.strip()[:20] for line in shown.splitlines() if "Example:" in line] == ["Example: enginehouse"]
     assert f"Example: enginehouse {verb} " in shown
 
 
 def test_no_summary_of_a_verb_is_cut() -> None:
-    """In 80 columns, where click would end a long one with dots."""
+    """The width is 80 columns, where click would cut a long one."""
     lines = CliRunner().invoke(main, ["--help"], terminal_width=80).output.partition("Commands:")[2].splitlines()
     summaries = [line.split(maxsplit=1) for line in lines if line.strip() and "Example" not in line]
     assert [verb for verb, _ in summaries] == sorted(main.commands)
@@ -116,7 +116,7 @@ def test_no_summary_of_a_verb_is_cut() -> None:
 
 
 def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """pyinfra on three scripted hosts of the shipped inventory, with a deploy file that only asks for the plan."""
+    """pyinfra on three scripted hosts of the shipped inventory, with a deploy file that only makes the plan."""
     hosts = '["@fake/a", "@fake/b", "@fake/c"]'
     (directory / "fleet.py").write_text((ROOT / INVENTORY).read_text().replace('["h100-01.example.internal"]', hosts))
     (directory / "ask.py").write_text(

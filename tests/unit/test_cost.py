@@ -1,4 +1,4 @@
-"""`enginehouse cost`: figures written out by hand, from the encoders of a real H100 and from counters of an hour."""
+"""`enginehouse cost`: figures calculated by hand, from the encoders of a real H100 and from counters of an hour."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOUR = Window(
 
 
 def plan(*names: str, **data: Any) -> Plan:
-    """The plan of hosts with these names, or of one called h."""
+    """The plan of hosts with these names, or of a host `h`."""
     return plan_of(*sources(*(names or ("h",)), **data))
 
 
@@ -81,25 +81,25 @@ def test_an_encoder_that_is_served_in_8_bits_is_priced_by_its_own_figures() -> N
 
 
 def rows_of(**data: Any) -> list[tuple[str, bool]]:
-    """Models of a plan, and whether a figure covers them."""
+    """Models of a plan, and True if a figure covers them."""
     rows: tuple[Floor, ...] = floors(plan(**data), loads(), H100, 4)
     return sorted({(row.model, row.load is not None) for row in rows})
 
 
 def test_a_model_that_no_bench_covers_is_not_measured() -> None:
-    """An LLM, and any model on another card."""
+    """This holds for an LLM, and for any model on another card."""
     assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
     other_card = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
     assert rows_of(**main(RERANKER), **other_card) == [("bge", False)]
 
 
 def test_one_slow_query_at_a_time_is_no_saturation() -> None:
-    """The file has 5 loads of 6 that keep the card full."""
+    """5 of the file's 6 loads keep the card full."""
     assert sorted(load.saturated for load in loads() if load.products == "fp16") == [False, *[True] * 5]
 
 
 def test_models_pay_the_gpu_by_the_seconds_it_worked_for_them() -> None:
-    """An hour at 3.60 $: 300, 100 and 1,400 of 1,800 s, idle time in the same proportion."""
+    """An hour at 3.60 $: 300, 100 and 1,400 of 1,800 s, with idle time in the same proportion."""
     rows = lines(shares(plan(**SERVED), HOUR, 4), Prices(rest=3.6), ("model",), 4)
     assert {row.key[0]: round(row.dollars, 6) for row in rows} == {"bge": 0.6, "nomic": 0.2, "gpt-oss-20b": 2.8}
 
@@ -113,7 +113,7 @@ def test_units_of_the_real_load_agree_with_a_hand_calculation() -> None:
 
 
 def test_without_the_gpus_own_seconds_the_llm_pays_what_encoders_leave() -> None:
-    """3,200 of 3,600 s; and no utilisation is claimed."""
+    """3,200 of 3,600 s; and no utilisation is reported."""
     paid = shares(plan(**SERVED), replace(HOUR, worked={}), 4)
     assert {share.model: share.gpu_seconds for share in paid}["gpt-oss-20b"] == 3200
     assert not any(share.is_busy_known for share in paid)
@@ -135,7 +135,7 @@ def test_two_llms_of_a_card_divide_its_rest_by_weighted_tokens() -> None:
 
 
 def test_every_second_of_every_gpu_is_paid_by_somebody() -> None:
-    """GPUs that no server has, and those that served nothing, are rows of their own."""
+    """GPUs without a server, and GPUs that served no request, have their own rows."""
     data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
     paid = shares(plan(**data), Window(seconds=50), 4)
     assert [(share.model, share.paid_seconds) for share in paid] == [("", 50), ("", 150)]
@@ -149,7 +149,7 @@ def test_passes_that_overlap_are_no_more_than_the_card_worked() -> None:
 
 
 def test_tenants_divide_a_model_by_weighted_tokens() -> None:
-    """500 in weigh 500, 500 in and 250 out weigh 1,500; who has no audit line is named so."""
+    """500 in weigh 500, 500 in and 250 out weigh 1,500; usage without an audit line has its own row."""
     audit = [
         {"tenant": "a", "model": "gpt-oss-20b", "prompt_tokens": 500, "completion_tokens": 0},
         {"tenant": "b", "model": "gpt-oss-20b", "prompt_tokens": 400, "completion_tokens": 250},
@@ -174,7 +174,7 @@ def test_the_bill_of_a_month_counts_every_gpu() -> None:
 
 
 def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
-    """165.8 s recorded, 61.2 of them for downloads; ours: 30,617 MiB at 500 MiB/s, and 60 s for the machine."""
+    """165.8 s recorded, 61.2 of them for downloads; here: 30,617 MiB at 500 MiB/s, and 60 s for the machine."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     mine = plan(**SERVED)
     assert mine.slices[0].image.size_mib + sum(weights.size_mib for weights in mine.slices[0].weights) == 30_617
@@ -187,7 +187,7 @@ def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
 
 
 def test_a_host_that_is_always_interrupted_is_refused() -> None:
-    """More seconds to come back than the day has."""
+    """Its restarts take more seconds than the day has."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     with pytest.raises(Refusal, match="interrupted before it serves"):
         spot(plan(**SERVED), "h", 1.0, 2.0, recorded, Interruptions(a_day=1000))
@@ -202,7 +202,7 @@ def test_an_engine_built_once_is_paid_once() -> None:
 
 @pytest.mark.parametrize("words", [["2.49", "l40s=0.9"], ["L40S=0.9", "2.49"]])
 def test_cards_have_prices_of_their_own(words: list[str]) -> None:
-    """By any name that `fit` takes; the bare number is of every other card."""
+    """Cards are named as for `fit`; a bare number is for every other card."""
     prices = typed_prices(words, "--per-hour")
     assert (prices.of("l40s-48"), prices.of("h100-80")) == (0.9, 2.49)
 

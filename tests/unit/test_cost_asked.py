@@ -1,4 +1,4 @@
-"""`enginehouse cost` as typed, and the Prometheus that it asks."""
+"""`enginehouse cost` as typed, and the Prometheus that it queries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_no_price_is_built_in() -> None:
 
 
 def answers(query: str) -> list[tuple[dict[str, str], float]]:
-    """A Prometheus whose fleet served HOUR."""
+    """The answers of a Prometheus whose fleet served HOUR."""
     triton = {"instance": "h/main"}
     if "gateway_tokens" in query:
         of_gateway = {"instance": "h", "model": "gpt-oss-20b"}
@@ -40,7 +40,7 @@ def answers(query: str) -> list[tuple[dict[str, str], float]]:
 
 
 def test_counters_of_prometheus_become_a_window() -> None:
-    """Hosts are the part of `instance` before the slash; a gateway's tokens of an encoder are not added to its own."""
+    """A host is the part of `instance` before the slash; a gateway's tokens of an encoder are not added to its own."""
     assert window_of(answers, "1h") == HOUR
 
 
@@ -57,11 +57,11 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_words: object) -> None:
-        """Keeps request lines out of the test's output."""
+        """Writes no log line."""
 
 
 def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) -> None:
-    """Five queries over HTTP; utilisation is a half."""
+    """Five queries over HTTP; the utilisation is a half."""
     server = HTTPServer(("127.0.0.1", 0), Answers)
     thread = threading.Thread(target=lambda: [server.handle_request() for _ in range(5)])
     thread.start()
@@ -101,13 +101,13 @@ def test_a_prometheus_that_is_not_there_is_refused() -> None:
     ],
 )
 def test_wrong_options_of_cost_are_refused_with_a_way_out(words: list[str]) -> None:
-    """Exit 1, and a way out."""
+    """The exit status is 1, and the message has a remedy."""
     done = CliRunner().invoke(enginehouse, ["cost", "inventories/h100.py", "--per-hour", "2.49", *words])
     assert (done.exit_code, "  try " in done.output) == (1, True)
 
 
 def test_cost_says_floor_of_saturation_and_names_its_source() -> None:
-    """It halves nothing unless the fleet's utilisation is given."""
+    """It is not divided by the utilisation unless that is passed."""
     words = ["cost", "inventories/h100.py", "--per-hour", "2.49", "--bench", ENCODERS]
     output = CliRunner().invoke(enginehouse, words).output
     assert "floor: what a unit costs while the load keeps the card full" in output

@@ -23,13 +23,13 @@ HOLD = '{{"since": {}, "until": {}}}'
 
 
 def units(old: str, new: str) -> dict[str, str]:
-    """The healthy host's units with a piece replaced, and no port of a server open."""
+    """The healthy host's units with a text replaced, and no open port of a server."""
     assert old in UNITS
     return {"units": UNITS.replace(old, new, 1), "listening": "00000000:0016 0A"}
 
 
 def servers(record: str) -> dict[str, str]:
-    """The healthy host's server with one more record beside it."""
+    """The healthy host's server with one more record."""
     return {"servers": f"main current 0f63ebc3e7737224\nmain {record}"}
 
 
@@ -142,7 +142,7 @@ def test_a_healthy_host_has_no_finding() -> None:
 
 @pytest.mark.parametrize("kind", FIRES)
 def test_a_finding_fires_on_its_evidence_and_alone(kind: str) -> None:
-    """The healthy host above and every other case here show that it is silent elsewhere."""
+    """The healthy host above and every other case here show that it does not fire elsewhere."""
     beside = {"server-missing": ["server-left"]}.get(kind, [])
     assert ids(examined(FIRES[kind], smi=ENDS.get(kind, "0"))) == [kind, *beside]
 
@@ -162,7 +162,7 @@ def test_a_remedy_to_type_has_no_unfilled_placeholder(kind: str) -> None:
 
 
 def test_a_port_that_another_program_took_from_a_stopped_server_is_reported() -> None:
-    """A server that starts is not a finding: its container may listen before it is ready."""
+    """A starting server is not a finding: its container may listen before it is ready."""
     listening = {"listening": "00000000:1F40 0A"}
     failed, starting = (units("ActiveState=active", f"ActiveState={state}") for state in ("failed", "activating"))
     assert ids(examined(failed | listening)) == ["unit-failed", "port-taken"]

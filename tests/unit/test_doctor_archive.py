@@ -1,4 +1,4 @@
-"""The archive for a colleague or a vendor: an allow-list decides what is in it, and no secret gets past that."""
+"""The archive for a colleague or a vendor: an allow-list decides its content, and no secret passes it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def opened(packed: bytes) -> dict[str, str]:
 
 
 def in_archive(readings: Readings) -> str:
-    """All that stands in the archive over this host, names of files included."""
+    """The whole content of the archive over this host, file names included."""
     return json.dumps(opened(archive_of({"h1": (readings, WANTED)}, NOW).packed), ensure_ascii=False)
 
 
 @pytest.mark.parametrize("name", sorted(HEALTHY))
 def test_no_secret_is_in_it_whichever_answer_has_one(name: str) -> None:
-    """As a line of its own, behind a line that is let in, and quoted wherever somebody's words may stand."""
+    """As a separate line, after an admitted line, and quoted in any free text."""
     lines = HEALTHY[name].splitlines() or ["0"]
     texts = [SECRET, f"{HEALTHY[name]}\n{SECRET}", *(f"{line} {SECRET}" for line in lines[:40]), *QUOTED.values()]
     for text in texts:

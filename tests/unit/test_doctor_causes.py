@@ -1,4 +1,4 @@
-"""Causes in the logs of servers and builds: told by the phrase alone, which is all that leaves a host."""
+"""Causes in the logs of servers and builds, reported by the phrase alone, because only phrases leave a host."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOGGED = {
 
 @pytest.mark.parametrize("line", LOGGED)
 def test_a_server_that_failed_is_told_with_the_cause_in_its_log(line: str) -> None:
-    """grep keeps the phrase alone, as the host does."""
+    """grep keeps only the phrase, as on the host."""
     grep = subprocess.run(["grep", "-aoE", PATTERN], input=line, capture_output=True, text=True, check=True)
     causes = "".join(f"      1 {phrase}\n" for phrase in grep.stdout.splitlines())
     failed = units("ActiveState=active", "ActiveState=failed") | {"causes": causes}

@@ -1,4 +1,4 @@
-"""The doctor's findings of certificates: how many days are left, and which end is near for which file."""
+"""The doctor's findings on certificates: the days left, and the limit for each kind of file."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def test_a_finding_says_how_many_days_are_left(path: str, end: str, evidence: st
 
 
 def test_a_year_s_certificate_and_ten_years_authority_have_no_finding() -> None:
-    """A plain run renews the certificate long before; 180 days before its end the authority is told of."""
+    """A plain run renews the certificate long before; the authority is reported 180 days before its end."""
     lines = [f"{HOST} notAfter=Feb  1 10:00:00 2027 GMT", f"{AUTHORITY} notAfter=Jun  1 10:00:00 2027 GMT"]
     assert ids(examined({"certificates": "\n".join(lines)})) == []

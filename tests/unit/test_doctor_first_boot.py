@@ -21,7 +21,7 @@ def test_a_first_boot_that_failed_is_named_with_its_step_and_the_command_that_tr
 
 
 def test_a_first_boot_that_goes_on_is_a_note() -> None:
-    """A reboot that the deploy asked for is not its end."""
+    """A reboot that the deploy requested is not its end."""
     (running,) = examined(first_boot("running", "null") | {"units": f"{AT_WORK}\n\n{UNITS}"})
     (rebooting,) = examined(first_boot("running", "null", "reboot"))
     assert [(finding.id, finding.severity) for finding in (running, rebooting)] == [("first-boot-running", "note")] * 2

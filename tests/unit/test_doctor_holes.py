@@ -1,4 +1,4 @@
-"""The doctor on known holes: versions that a host reported, against the table; nothing else is guessed at."""
+"""The doctor on known holes: versions that a host reported, by the table, without guesses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_doctor_names_an_old_version_on_a_host(changes: dict[str, str], os: 
 
 @pytest.mark.parametrize("line", ["haproxy 2.4.24-0ubuntu0.22.04.1", "docker.io 20.10.24+dfsg1-1", "words", ""])
 def test_the_doctor_guesses_at_no_version(line: str) -> None:
-    """No fix of that system was read, or the host reported nothing."""
+    """No fix for that system is recorded, or the host reported no version."""
     assert examined({"installed": line}, replace(WANTED, os="debian-13")) == ()
 
 

@@ -1,4 +1,4 @@
-"""The doctor's findings about notices of interruption, from the metrics that a host writes of them."""
+"""The doctor's findings on notices of interruption, from the host's metrics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.unit.doctored import NOW, examined
 
 
 def seen(*standing: str, is_active: bool = False, answered: float = NOW - 10.0, cut: int = 0) -> tuple[Finding, ...]:
-    """The findings of a host whose program says so."""
+    """The findings of a host whose program reports this state."""
     active = {"ends": NOW + 90.0} if is_active else None
     record = {"active": active, "totals": {}, "cut": cut, "standing": list(standing), "answered": answered}
     return examined({"notices": "\n".join(line for line in metrics(record).splitlines() if line[0] != "#")})

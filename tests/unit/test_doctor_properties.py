@@ -27,7 +27,7 @@ FEW = settings(max_examples=60, deadline=None)
     st.dictionaries(st.sampled_from(NAMES), GARBAGE | ROWS, max_size=8), st.dictionaries(st.sampled_from(NAMES), ENDS)
 )
 def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -> None:
-    """Each finding can be printed, on one line, and put into JSON."""
+    """Each finding can be printed, on one line, and converted to JSON."""
     readings = Readings.parse(
         [
             *(f"{name}|{line}" for name, text in {**HEALTHY, **texts}.items() for line in text.split("\n")),
@@ -43,7 +43,7 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
 @FEW
 @given(st.lists(st.text(max_size=60)))
 def test_no_line_makes_it_raise(lines: list[str]) -> None:
-    """Garbage instead of answers leaves questions unanswered, which is reported."""
+    """Invalid lines leave questions unanswered, which is reported."""
     findings = findings_of(Readings.parse(lines).expecting(NAMES), WANTED)
     assert "unread" in {finding.id for finding in findings}
 
@@ -51,7 +51,7 @@ def test_no_line_makes_it_raise(lines: list[str]) -> None:
 @FEW
 @given(st.sampled_from(NAMES), st.data())
 def test_an_answer_that_breaks_off_is_never_healthy(name: str, data: st.DataObject) -> None:
-    """Cut anywhere: the host then sends no end of it."""
+    """It may be cut anywhere: the host then sends no end mark."""
     whole = HEALTHY[name]
     text = whole[: data.draw(st.integers(0, len(whole)))]
     readings = read({**HEALTHY, name: text}, **{name.replace("-", "_"): CUT})
@@ -61,7 +61,7 @@ def test_an_answer_that_breaks_off_is_never_healthy(name: str, data: st.DataObje
 @FEW
 @given(st.integers(0, 10**9), st.text(max_size=40), st.booleans(), st.integers(1, 8))
 def test_every_xid_of_this_boot_is_reported(number: int, words: str, with_pci: bool, gpus: int) -> None:
-    """The number does not matter, now and in the future; 154 has a finding of its own."""
+    """This holds for any number, known or not; 154 has a separate finding."""
     place = f"{'PCI:' if with_pci else ''}0000:00:06"
     line = f"1795420000.1 h1 kernel: NVRM: Xid ({place}): {number}, {''.join(words.splitlines())}"
     wanted = replace(WANTED, gpus=gpus)

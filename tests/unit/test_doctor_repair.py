@@ -1,4 +1,4 @@
-"""The doctor's findings about repairs of GPUs, from the metrics that a host writes of them."""
+"""The doctor's findings on repairs of GPUs, from the host's metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.doctored import NOW, examined
 
 
 def seen(looked: float = NOW - 60.0, **changes: Any) -> tuple[Finding, ...]:
-    """The findings of a host whose program says so."""
+    """The findings of a host whose program reports this state."""
     lines = metrics(EMPTY | changes | {"looked": looked}).splitlines()
     return examined({"repair": "\n".join(line for line in lines if line[0] != "#")})
 

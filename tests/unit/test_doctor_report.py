@@ -1,4 +1,4 @@
-"""The verdict over all hosts: its exit code, its text with alike findings told once, its JSON."""
+"""The verdict over all hosts: its exit code, its text with equal findings shown once, its JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every CI run tries the share of the faults that its commit's hash draws; together the shares are all of them."""
+"""Every CI run tries the share of the faults that its commit's hash draws; all shares together are complete."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def collected(commit: str, scratch: Path) -> dict[str, dict[str, int]]:
 
 
 def test_forty_hashes_cover_every_fault(tmp_path: Path) -> None:
-    """And pytest, asked for the share of one of them, tries just those tests."""
+    """For one of them, pytest itself selects exactly those tests."""
     whole = collected("", tmp_path)
     tried: dict[int, set[str]] = {
         share: {test for test, indices in whole.items() if draw.is_in(share, test.partition("::")[0], indices)}

@@ -1,4 +1,4 @@
-"""`enginehouse drift` only looks: 0 if nothing differs, 2 if something does, 1 if it could not ask."""
+"""`enginehouse drift` only reads: exit status 0 without differences, 2 with some, 1 if it could not ask."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_equal_messages_of_several_hosts_are_printed_once() -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A verb in small, and an inventory: two hosts as they should be, one that is not, one that is away."""
+    """A minimal verb, and an inventory: two hosts as planned, one that differs, one that is away."""
     folder = tmp_path_factory.mktemp("drift")
     (folder / "verb.py").write_text(VERB)
     (folder / "inventory.py").write_text(INVENTORY)
@@ -91,7 +91,7 @@ def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
-    """The gate, which would stop them all, is not a difference of theirs."""
+    """The gate, which would stop the others, does not count as their difference."""
     drift = drift_of(files[1], verb=files[0])
     assert (drift.exit_code, drift.unasked, drift.differing) == (1, ("far",), ("@fake/three",))
     assert "Could not connect" in drift.messages["far"][0]
@@ -122,7 +122,7 @@ tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.
 def test_what_the_doctor_finds_of_known_holes_is_a_warning_of_the_drift(
     files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its other findings are no warnings, and the exit code counts only the differences."""
+    """Its other findings are not warnings, and the exit code counts only the differences."""
     (doctor := tmp_path / "doctor.py").write_text(FINDS)
     monkeypatch.setattr(edge_doctor, "drift_of", partial(drift_of, verb=files[0]))
     drift = edge_doctor.drift_with_holes(files[1], limit=["right"], verb=doctor)

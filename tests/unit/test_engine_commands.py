@@ -38,7 +38,7 @@ FINISHED = replace(FP8, calibration=None, engine=Engine(checkpoint="trtllm"), we
 
 @pytest.mark.parametrize("release", ["25.04", "25.10", "26.02", "26.07"])
 def test_one_model_is_built_with_these_commands_on(release: str) -> None:
-    """Llama-3.1-8B-Instruct, fp8 weights and cache; the file is what is typed on that release."""
+    """Llama-3.1-8B-Instruct with fp8 weights and cache; the file has the commands for that release."""
     same_as_golden(f"engines/llama-fp8.{release}.txt", commands(FP8, release=release))
 
 
@@ -68,38 +68,38 @@ def test_published_gptq_weights_are_converted_by_these_commands() -> None:
 
 @pytest.mark.parametrize("name", SPECULATIONS)
 def test_every_speculation_is_built_with_these_commands(name: str) -> None:
-    """On 26.07, in 16 bit; a draft model is an engine of its own."""
+    """On 26.07, in 16 bit; a draft model is a separate engine."""
     model = replace(PLAIN, speculative=SPECULATIONS[name], max_batch_size=8)
     same_as_golden(f"engines/speculation.{name}.txt", commands(model))
 
 
 @pytest.mark.parametrize("name", ["draft", "medusa", "lookahead", "redrafter"])
 def test_speculation_goes_with_fp8_by_these_commands(name: str) -> None:
-    """The target is quantised first; a draft is made as its target is."""
+    """The target is quantised first; a draft is made like its target."""
     model = replace(FP8, speculative=SPECULATIONS[name], max_batch_size=8)
     same_as_golden(f"engines/speculation.{name}.fp8.txt", commands(model))
 
 
 def test_redrafter_of_an_older_release_reads_the_published_model() -> None:
-    """`--base_model_checkpoint_dir` came after 0.18."""
+    """`--base_model_checkpoint_dir` is new after 0.18."""
     model = replace(PLAIN, speculative=SPECULATIONS["redrafter"], max_batch_size=8)
     same_as_golden("engines/speculation.redrafter.25.04.txt", commands(model, release="25.04"))
 
 
 def test_experts_and_ranks_are_split_by_the_convert_script() -> None:
-    """Mixtral on four GPUs, experts in two halves: moe_tp x moe_ep = tp; nothing of it at trtllm-build."""
+    """Mixtral on four GPUs, experts in two halves: moe_tp x moe_ep = tp; trtllm-build gets none of it."""
     model = replace(PLAIN, checkpoint=MIXTRAL, weights=ELSEWHERE, parallel=Parallel(tensor=4, expert=2))
     same_as_golden("engines/mixtral.ep.txt", commands(model, gpus=4))
 
 
 def test_a_pipeline_is_split_by_the_convert_script() -> None:
-    """Two by two."""
+    """Two stages of two."""
     model = replace(PLAIN, parallel=Parallel(tensor=2, pipeline=2))
     same_as_golden("engines/llama.tp2-pp2.txt", commands(model, gpus=4))
 
 
 def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None:
-    """The adapters themselves are not: one more needs no rebuild."""
+    """The adapters themselves are not: another one needs no rebuild."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),), max_rank=32)
     compiled = Engine(
         max_input_len=4096, context_logits=True, generation_logits=True, options={"reduce_fusion": "enable"}
@@ -110,7 +110,7 @@ def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None
 
 
 def test_what_an_engine_with_adapters_holds_in_16_bit_is_of_their_type() -> None:
-    """Quantised weights leave the rest in 16 bit: of the checkpoint's type otherwise."""
+    """The unquantised rest has that type; otherwise it has the checkpoint's."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     assert [typed(FP8), typed(replace(FP8, lora=lora))] == ["auto", "float16"]
 
@@ -134,7 +134,7 @@ def test_an_option_of_the_inventory_takes_the_place_of_the_plans_own_flag() -> N
 
 
 def test_the_prompt_may_be_as_long_as_the_sequence_allows() -> None:
-    """8,192 tokens, one of them at least an answer."""
+    """8,192 tokens, of which at least one is an answer."""
     assert dict(engine(PLAIN).flags)["--max_input_len"] == "8191"
 
 

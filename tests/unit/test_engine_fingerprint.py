@@ -1,4 +1,4 @@
-"""Engine fingerprints: equal fields, equal fingerprint; and the reason the plan states for a rebuild."""
+"""Engine fingerprints: equal fields, equal fingerprint; and the plan's reason for a rebuild."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=20)
 @settings(deadline=None)
 @given_(st.sampled_from(LEAVES), VALUES)
 def test_changing_any_one_field_changes_the_fingerprint(path: Path, value: Any) -> None:
-    """Any field and any value, provided that its JSON differs."""
+    """Any field and any value count, provided that its JSON differs."""
     fields = changed(path, value)
     same = json.dumps(fields, sort_keys=True) == json.dumps(FULL, sort_keys=True)
     assert (fingerprint(fields) == fingerprint(FULL)) == same
@@ -64,7 +64,7 @@ def test_changing_any_one_field_changes_the_fingerprint(path: Path, value: Any) 
 @settings(deadline=None)
 @given_(st.randoms(use_true_random=False), st.sampled_from([None, 1, 4]))
 def test_order_and_formatting_change_no_fingerprint(random: Any, indent: int | None) -> None:
-    """Keys in any order, read back from any layout."""
+    """Keys may be in any order, read from any layout."""
     keys = list(FULL)
     random.shuffle(keys)
     again = json.loads(json.dumps({key: FULL[key] for key in keys}, indent=indent))
@@ -89,7 +89,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_the_inventory_that_an_engine_depends_on_is_another_engine(name: str) -> None:
-    """Each alone."""
+    """Each is changed alone."""
     assert engine(CHANGES[name]).fingerprint != ORIGINAL.fingerprint
 
 
@@ -104,7 +104,7 @@ def test_a_change_of_the_inventory_that_an_engine_depends_on_is_another_engine(n
     ],
 )
 def test_another_sm_release_image_or_calibration_text_is_another_engine(changes: dict[str, Any]) -> None:
-    """Each alone."""
+    """Each is changed alone."""
     assert engine(FP8, **changes).fingerprint != ORIGINAL.fingerprint
 
 
@@ -131,7 +131,7 @@ def test_one_more_adapter_of_the_same_modules_needs_no_rebuild() -> None:
 
 
 def test_equal_inventories_give_equal_bytes() -> None:
-    """The whole plan, engines and all."""
+    """This covers the whole plan, engines included."""
     plans = [json.dumps(engine_plan(FP8).to_json(), sort_keys=True) for _ in range(2)]
     assert plans[0] == plans[1]
 
@@ -172,14 +172,14 @@ def test_an_engine_of_the_ledger_is_known() -> None:
 
 
 def test_a_rebuild_says_what_changed() -> None:
-    """Against the nearest engine of the same model."""
+    """The comparison is with the nearest engine of the same model."""
     far = record(engine(replace(FP8, max_batch_size=8, max_seq_len=4096)))
     near = record(engine(replace(FP8, max_batch_size=32)))
     assert why_built(ORIGINAL, [far, near]) == "rebuild: max_batch_size 32 → 16"
 
 
 def test_a_rebuild_for_another_release_names_image_and_version() -> None:
-    """All that differs, by human names."""
+    """It lists all differences, by names for people."""
     assert why_built(ORIGINAL, [record(engine(FP8, release="26.02"))]) == (
         "rebuild: image reference nvcr.io/nvidia/tritonserver:26.02-trtllm-python-py3 → "
         "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3; trtllm 1.1.0 → 1.2.1"
@@ -187,7 +187,7 @@ def test_a_rebuild_for_another_release_names_image_and_version() -> None:
 
 
 def test_the_plan_says_why_each_engine_is_built() -> None:
-    """In its JSON, beside the commands as a person would type them."""
+    """The reason is in its JSON, beside the commands in the form that a person types."""
     around = replace(AROUND, engines=(record(engine(replace(FP8, max_batch_size=32))),))
     engines = engine_plan(FP8, around=around).to_json()["engines"]
     assert isinstance(engines, list)
@@ -196,7 +196,7 @@ def test_the_plan_says_why_each_engine_is_built() -> None:
 
 
 def test_a_farm_host_builds_what_its_card_can_build() -> None:
-    """Every engine of the inventory for the same card and image, once, and the weights these read."""
+    """Every engine of the inventory for the same card and image, once, with its weights."""
     hosts = given.sources("h100-01", "h100-02", **given.main(FP8), engine_trust=TRUST)
     farm = given.Source("farm-01", {**hosts[0].data, "servers": (), "farm": True})
     other_card = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})

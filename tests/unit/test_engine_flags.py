@@ -1,4 +1,4 @@
-"""Every flag a plan writes is in the facts: the rows of the data as it is packaged, not the tables made of them."""
+"""Every flag in a plan is in the facts: the packaged rows of the data, not the tables made of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def words(step: BuildStep) -> Iterator[tuple[str, list[str]]]:
 
 
 def facts_of(step: BuildStep, release: str) -> list[dict[str, Any]]:
-    """The raw rows a command has to obey."""
+    """The raw rows that apply to a command."""
     program = step.argv[0] if step.argv[0] == "trtllm-build" else step.argv[1]
     if program == "trtllm-build":
         return [ROWS[row] for row in SIDES[release]]
@@ -73,7 +73,7 @@ def is_of_heads(step: BuildStep) -> bool:
 
 @pytest.mark.parametrize(("release", "name"), CASES)
 def test_every_flag_and_choice_is_in_the_facts_of(release: str, name: str) -> None:
-    """By exact name, in every row on both sides, a value among the choices; a switch stands alone."""
+    """By exact name, in every row on both sides, with a value among the choices; a switch has none."""
     model = FINISHED if name == "finished" else MODELS[name]
     for step in engine(model, release=release).steps:
         for row in [] if is_of_heads(step) else facts_of(step, release):
@@ -86,14 +86,14 @@ def test_every_flag_and_choice_is_in_the_facts_of(release: str, name: str) -> No
 
 @pytest.mark.parametrize("name", ["medusa", "eagle", "redrafter"])
 def test_every_flag_of_the_heads_scripts_was_read(name: str) -> None:
-    """The facts have no row for them; what was read of them is written down beside its source."""
+    """The facts have no row for them; known flags are listed beside their source."""
     steps = [step for step in engine(MODELS[name]).steps if is_of_heads(step)]
     assert {flag for step in steps for flag, _ in words(step)} <= set(HEAD_FLAGS[name])
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_nothing_that_is_decided_at_run_time_is_built_in(name: str) -> None:
-    """The two share one name: the widest beam is a limit of the engine and of the backend."""
+    """The only shared name is the widest beam, a limit of both the engine and the backend."""
     flags = {flag.removeprefix("--") for flag, _ in engine(MODELS[name]).flags}
     assert flags & set(RUNTIME_KEYS) == {"max_beam_width"}
 
@@ -145,7 +145,7 @@ def test_a_model_without_a_build_command_is_refused(model: LLM, release: str, pr
 
 
 def test_a_format_only_one_side_of_a_release_has_is_not_written() -> None:
-    """quantize.py of 1.2 has fp8_pc_pt, of 0.17 not, and 1.0 lies between; llama's own script has a switch."""
+    """quantize.py of 1.2 has fp8_pc_pt, 0.17 does not, and 1.0 is between them; llama's own script has a switch."""
     model = replace(PLAIN, precision="fp8_rowwise", calibration=CALIBRATION)
     assert "--use_fp8_rowwise" in engine(model, release="25.10").steps[0].argv
 
@@ -157,7 +157,7 @@ def test_experts_are_not_split_by_quantize() -> None:
 
 
 def test_all_calibrated_precisions_read_the_texts_of_the_inventory() -> None:
-    """Their digest names the directory on the host, the sample count is the inventory's."""
+    """Their digest names the directory on the host; the sample count is the inventory's."""
     models = [
         replace(PLAIN, precision=precision, calibration=CALIBRATION) for precision in CALIBRATED if precision != "nvfp4"
     ]

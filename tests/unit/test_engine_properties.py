@@ -46,7 +46,7 @@ RELEASES = st.sampled_from(["24.12", "25.04", "25.10", "26.02", "26.07"])
 
 
 def certain_of(step: BuildStep, trtllm: str) -> set[str]:
-    """Flags a command's program has for certain."""
+    """Flags that a command's program certainly has."""
     if step.argv[0] == BUILD:
         return set(build_flags(trtllm).certain)
     *_, family, program = step.argv[1].split("/")
@@ -67,7 +67,7 @@ def planned(model: LLM, release: str, gpus: int) -> Plan | None:
 @settings(deadline=None, max_examples=300)
 @given(MODELS, RELEASES, st.sampled_from([1, 2, 4]))
 def test_a_plan_writes_only_what_it_knows_for_certain(model: LLM, release: str, gpus: int) -> None:
-    """Exact names of this very release; one engine for each model, the draft's after the target's."""
+    """It has exact names of this very release, and one engine for each model, the draft's after the target's."""
     made = planned(model, release, gpus)
     for engine in made.engines if made else ():
         trtllm = str(engine.fields["trtllm"])
@@ -78,6 +78,6 @@ def test_a_plan_writes_only_what_it_knows_for_certain(model: LLM, release: str, 
 @settings(deadline=None, max_examples=60)
 @given(MODELS, RELEASES)
 def test_equal_words_give_equal_engines(model: LLM, release: str) -> None:
-    """Byte for byte."""
+    """They are equal byte for byte."""
     first, second = (planned(replace(model), release, 2) for _ in range(2))
     assert (first and first.to_json()) == (second and second.to_json())

@@ -1,4 +1,4 @@
-"""The ledger and the calibration texts, as the plan gets to see them."""
+"""The ledger and the calibration texts, as the plan gets them."""
 
 from __future__ import annotations
 

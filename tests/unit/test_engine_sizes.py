@@ -1,4 +1,4 @@
-"""Sizes of engines and builds against sums made by hand, and the files a host keeps for them."""
+"""Sizes of engines and builds compared with hand calculations, and the files that a host keeps for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_an_fp8_engine_of_an_8b_model_takes_its_weights_and_a_little() -> None:
 
 
 def test_a_checkpoint_as_large_is_written_before_the_engine() -> None:
-    """As much scratch space is needed."""
+    """The same amount of scratch space is needed."""
     assert engine(FP8).scratch_mib == engine(FP8).size_mib
 
 
@@ -24,18 +24,18 @@ def test_a_finished_checkpoint_needs_no_scratch_space() -> None:
 
 
 def test_redrafter_writes_two_checkpoints() -> None:
-    """The model's, then the one with heads."""
+    """The first is the model's, the second has the heads."""
     model = replace(PLAIN, speculative=ReDrafter(weights=ELSEWHERE), max_batch_size=8)
     assert engine(model).scratch_mib == 2 * engine(model).size_mib
 
 
 def test_calibrating_an_8b_model_wants_it_in_16_bit_on_the_gpu() -> None:
-    """15,317 MiB of weights and 6,144 for what is measured; building alone would want 17,088."""
+    """15,317 MiB of weights and 6,144 for the measurement; building alone would need 17,088."""
     assert engine(FP8).gpu_mib == 15_317 + 6_144
 
 
 def test_calibration_is_spread_over_the_gpus_of_an_engine() -> None:
-    """7,659 MiB a GPU and 6,144: more than one of two ranks needs to be built."""
+    """7,659 MiB a GPU and 6,144: more than building one of two ranks needs."""
     assert engine(replace(FP8, parallel=Parallel(tensor=2)), gpus=2).gpu_mib == 7_659 + 6_144
 
 
@@ -57,7 +57,7 @@ def test_the_disk_holds_engines_and_the_largest_scratch_space() -> None:
 
 
 def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None:
-    """Each part has its own directory."""
+    """Each part has a separate directory."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     draft = Draft(checkpoint=SMALL, weights=ELSEWHERE)
     model = replace(PLAIN, precision="float16", speculative=draft, lora=lora, max_batch_size=8)
@@ -65,7 +65,7 @@ def test_everything_a_model_speculates_with_or_adapts_reaches_the_host() -> None
 
 
 def test_heads_are_read_by_the_targets_build() -> None:
-    """A draft's weights are read by its own."""
+    """A draft's weights are read by its own build."""
     eagle = replace(PLAIN, speculative=Eagle(weights=ELSEWHERE), max_batch_size=8)
     assert [files.model for files in engine(eagle).weights] == ["llama", "llama-eagle"]
 

@@ -1,4 +1,4 @@
-"""User-data of `enginehouse export cloud-init`: valid, small enough, without a secret, and refused with the reason."""
+"""User-data of `enginehouse export cloud-init`: valid, small enough, without secrets, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECRETS = {
 
 
 def data(planned: Plan | None = None, host: str = HOST, file: str = FILE, fetch: str = "", **archive: str) -> UserData:
-    """The user-data of one host, of the good inventory unless a test says another."""
+    """The user-data of one host, of the good inventory by default."""
     return user_data(planned or plan(), host, file, replace(ARCHIVE, **archive), programs(), fetch)
 
 
@@ -51,7 +51,7 @@ def content(entry: dict[str, Any]) -> str:
 
 
 def test_the_whole_text_is_reviewed() -> None:
-    """Secrets by the names of their variables."""
+    """Secrets appear by the names of their variables."""
     same_as_golden("cloud_init/h100-01.yaml", data(plan(**SECRETS), fetch="cat /run/given/secrets.env").text)
 
 
@@ -65,14 +65,14 @@ def test_the_export_is_cloud_config_with_the_exit_code_of_the_deploy() -> None:
 
 
 def test_unattended_upgrades_are_kept_out_before_any_package() -> None:
-    """`bootcmd` runs first of all; cloud-init itself upgrades nothing."""
+    """`bootcmd` runs first of all; cloud-init itself upgrades no package."""
     read = yaml.safe_load(data().text)
     assert "apt-daily-upgrade.timer unattended-upgrades.service" in read["bootcmd"][0][-1]
     assert (read["package_update"], read["package_upgrade"]) == (False, False)
 
 
 def test_files_arrive_to_the_letter_packed_or_not() -> None:
-    """A command for secrets that does not fit as text packs all files; both sizes are said."""
+    """If a command for secrets does not fit as text, all files are packed; both sizes are printed."""
     long = data(fetch="echo " + "A" * LIMIT)
     assert (long.is_compressed, long.size < LIMIT, "gz+b64" in long.sizes) == (True, True, True)
     plain = files(data(fetch="true"))
@@ -81,7 +81,7 @@ def test_files_arrive_to_the_letter_packed_or_not() -> None:
 
 
 def test_the_export_holds_no_secret_and_names_the_needed_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The values are set in this shell, and stand nowhere."""
+    """Their values are set in this shell, and appear nowhere."""
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh12345678")
     monkeypatch.setenv("NGC_API_KEY", "nvapi-abcdefgh12345678")
     rendered = data(plan(**SECRETS))
@@ -91,7 +91,7 @@ def test_the_export_holds_no_secret_and_names_the_needed_variables(monkeypatch: 
 
 
 def test_the_export_expects_the_exported_plan() -> None:
-    """An archive with another inventory is refused by the host."""
+    """The host refuses an archive with another inventory."""
     settings = files(data())["/etc/enginehouse-first-boot/settings"]
     assert f"PLAN={plan().digest}\n" in settings
 
@@ -109,7 +109,7 @@ def behind_proxy(**more: Any) -> Plan:
 
 
 def test_a_first_boot_goes_out_through_the_host_s_proxy() -> None:
-    """Of the inventory: its URL, and the places that it reaches without it."""
+    """The proxy is the inventory's: its URL, and the places that are reached without it."""
     settings = files(data(behind_proxy()))["/etc/enginehouse-first-boot/settings"].splitlines()
     assert "PROXY=http://proxy.example:3128" in settings
     (direct,) = [line for line in settings if line.startswith("DIRECT=")]
@@ -118,7 +118,7 @@ def test_a_first_boot_goes_out_through_the_host_s_proxy() -> None:
 
 
 def noise() -> str:
-    """A command that no compression makes small."""
+    """An incompressible command."""
     return "echo " + "".join(base64.b64encode(bytes((n * n * 7919 >> 5) % 251 for n in range(40_000))).decode())
 
 
@@ -146,7 +146,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("promise", REFUSED)
 def test_an_impossible_export_is_refused_with_the_reason(promise: str) -> None:
-    """The whole message, read in review; it says what to type, and no secret."""
+    """The whole message, reviewed as a golden file; it has a command to type, and no secret."""
     attempt, kind = REFUSED[promise]
     with pytest.raises(Refusal) as caught:
         attempt()
@@ -171,7 +171,7 @@ def test_standard_output_is_the_text_alone() -> None:
 
 
 def test_a_folder_gets_a_file_for_each_host_below_the_limit(tmp_path: Path) -> None:
-    """Hosts of a fleet too."""
+    """This also holds for hosts of a fleet."""
     hosts = ["chat-01.example.internal", "chat-02.example.internal"]
     done = export("inventories/fleet.py", *hosts, "--into", str(tmp_path / "new"))
     assert done.exit_code == 0, done.output

@@ -1,4 +1,4 @@
-"""`enginehouse export kubernetes`: the Pods are what the hosts' units would start, compared argument by argument."""
+"""`enginehouse export kubernetes`: the Pods equal the containers of the hosts' units, argument by argument."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def servers(inventory: str) -> list[tuple[ServedHost, ServedServer, dict[str, An
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_pod_runs_the_hosts_start_line(inventory: str) -> None:
-    """Image, words, user, ports, mounts, environment, sizes and switches, out of the file that the unit starts."""
+    """Image, words, user, ports, mounts, environment, sizes and switches, from the file that the unit starts."""
     for host, server, deployment in servers(inventory):
         drain = host.slice.traffic.drain_seconds if host.slice.traffic else 0
         release = release_of(server.slice, Defaults(), drain)
@@ -86,7 +86,7 @@ def test_a_pod_runs_the_hosts_start_line(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_probes_have_the_times_of_the_units_and_of_the_watchdog(inventory: str) -> None:
-    """TimeoutStartSec, TimeoutStopSec, and how often a question may stay unanswered."""
+    """TimeoutStartSec, TimeoutStopSec, and the number of unanswered probes."""
     for host, server, deployment in servers(inventory):
         drain = host.slice.traffic.drain_seconds if host.slice.traffic else 0
         times = unit_times(release_of(server.slice, Defaults(), drain).unit_settings.content)
@@ -103,7 +103,7 @@ def test_probes_have_the_times_of_the_units_and_of_the_watchdog(inventory: str) 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
-    """From ConfigMaps at the release's paths, so its id is the host's; the packages that repair the image by hash."""
+    """They come from ConfigMaps at the release's paths, so its id is the host's; repair packages come by hash."""
     maps = {item["metadata"]["name"]: item["data"] for item in objects(texts(inventory), "ConfigMap")}
     for host, server, deployment in servers(inventory):
         drain = host.slice.traffic.drain_seconds if host.slice.traffic else 0
@@ -122,7 +122,7 @@ def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> None:
-    """But for addresses: it listens on all of its Pod's, and servers are names of Services with the plan's ports."""
+    """Except for addresses: it listens on all of its Pod's, and servers have Services' names with the plan's ports."""
     labels = host_labels(host.slice.host for host in rendered(inventory).hosts)
     services = {item["metadata"]["name"]: item for item in objects(texts(inventory), "Service")}
     for host in rendered(inventory).hosts:
@@ -160,7 +160,7 @@ def test_no_object_is_larger_than_kubectl_applies(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_pod_is_restricted(inventory: str) -> None:
-    """By the words of the standard: no root, no capability, no privilege, seccomp, and harmless volumes only."""
+    """By the standard's rules: no root, no capability, no privilege, seccomp, and harmless volumes only."""
     harmless = {"projected", "emptyDir", "persistentVolumeClaim", "secret"}
     for item in [*objects(texts(inventory), "Deployment"), *objects(texts(inventory), "Job")]:
         pod = item["spec"]["template"]["spec"]
@@ -173,7 +173,7 @@ def test_every_pod_is_restricted(inventory: str) -> None:
 
 
 def test_names_that_are_mounted_and_named_are_there() -> None:
-    """Every claim and ConfigMap that a Pod names is in the folder, and every Secret is on its page."""
+    """Every claim and ConfigMap of a Pod is in the folder, and every Secret is on its page."""
     for inventory in INVENTORIES:
         written = texts(inventory)
         names = {(item["kind"], item["metadata"]["name"]) for item in objects(written)}
@@ -206,7 +206,7 @@ def test_secrets_are_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_mig_instance_is_its_own_resource() -> None:
-    """Resource name by the device plugin's mixed strategy."""
+    """The resource is named as by the device plugin's mixed strategy."""
     resources = [container(deployment, "triton")["resources"]["limits"] for _, _, deployment in servers("mig")]
     assert {name for item in resources for name in item} <= {"nvidia.com/mig-3g.40gb", "nvidia.com/mig-1g.10gb"} | {
         f"nvidia.com/mig-{profile}" for host in rendered("mig").hosts for profile in host.slice.mig
@@ -214,14 +214,14 @@ def test_a_mig_instance_is_its_own_resource() -> None:
 
 
 def test_policies_and_page_are_reviewed() -> None:
-    """The policies, and the commands in their order."""
+    """The golden files have the policies, and the commands in their order."""
     same_as_golden("kubernetes/policies.yaml", texts("h100")["stage/policies.yaml"])
     page = re.sub(r"plan-[0-9a-f]{16}|(?<=fetch-h100-01-)[0-9a-f]{10}", "…", texts("h100")["README.md"])
     same_as_golden("kubernetes/README.txt", page)
 
 
 def test_a_hub_of_a_private_authority_is_trusted(tmp_path: Path) -> None:
-    """Its certificate is among the settings of the Job, at the path that they name."""
+    """Its certificate is among the settings of the Job, at the path in them."""
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
     written = files(of_plan(plan(hub=Hub(ca_file=str(tmp_path / "ca.crt")))), "enginehouse", Storage())
     (settings_map,) = [item["data"] for item in objects(written, "ConfigMap") if "hub-ca.crt" in item["data"]]
@@ -230,7 +230,7 @@ def test_a_hub_of_a_private_authority_is_trusted(tmp_path: Path) -> None:
 
 
 def test_an_engine_is_refused() -> None:
-    """Hosts compile and sign it."""
+    """Engines are compiled and signed on hosts."""
     done = CliRunner().invoke(main, ["export", "kubernetes", "inventories/h100_engine.py", "-o", "never"])
     assert (done.exit_code, Path("never").exists()) == (1, False)
     assert 'try     path="pytorch"' in done.output

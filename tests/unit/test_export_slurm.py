@@ -1,4 +1,4 @@
-"""`enginehouse export slurm`: the jobs start what the hosts' units would start, compared argument by argument."""
+"""`enginehouse export slurm`: the jobs equal the containers of the hosts' units, argument by argument."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def drain_of(host: ServedHost) -> int:
 
 
 def shown(text: str) -> str:
-    """A text without the digests that every change of a release or a program makes anew."""
+    """A text without the digests that change with every edit of a release or a program."""
     return re.sub(r"plan-[0-9a-f]{16}|(?<=releases/)[0-9a-f]{16}|(?<=release=)[0-9a-f]{16}", "…", text)
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_job_runs_the_hosts_start_line(inventory: str) -> None:
-    """Image, words, ports, addresses, devices, mounts, environment, sizes and switches, out of the unit's own file."""
+    """Image, words, ports, addresses, devices, mounts, environment, sizes and switches, from the unit's own file."""
     for host, server, run in servers(inventory):
         release = release_of(server.slice, Defaults(), drain_of(host))
         of_host = start_line(release.files["run"], server.path)
@@ -78,7 +78,7 @@ def test_a_job_runs_the_hosts_start_line(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_job_has_every_byte_of_the_release(inventory: str) -> None:
-    """At the release's paths, so its id is the host's; the packages that repair the image by hash."""
+    """They are at the release's paths, so its id is the host's; repair packages come by hash."""
     texts = written(inventory)
     for host, server, _ in servers(inventory):
         release, folder = (
@@ -98,7 +98,7 @@ def test_a_job_has_every_byte_of_the_release(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_job_has_the_times_of_the_units(inventory: str) -> None:
-    """The signal comes before the time limit by more than drain and stop may take, which TimeoutStopSec covers."""
+    """The signal precedes the time limit by more than drain and stop may take, which TimeoutStopSec covers."""
     texts = written(inventory)
     for job in jobs_of(rendered(inventory).hosts):
         text = texts[f"serve-{job.name}.sbatch"]
@@ -113,7 +113,7 @@ def test_a_job_has_the_times_of_the_units(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_balancers_ask_a_job_what_they_ask_a_host(inventory: str) -> None:
-    """The settings of the traffic service, and every port that the job listens on in the table of nodes."""
+    """The settings of the traffic service, and every port that the job listens on, are in the table of nodes."""
     texts = written(inventory)
     for host in rendered(inventory).hosts:
         traffic = host.slice.traffic
@@ -127,7 +127,7 @@ def test_balancers_ask_a_job_what_they_ask_a_host(inventory: str) -> None:
 
 
 def test_hosts_of_a_pool_share_a_file_and_every_host_is_in_one() -> None:
-    """A job that is queued again may so start on another host of its pool."""
+    """A requeued job may then start on another host of its pool."""
     jobs = jobs_of(rendered("fleet").hosts)
     assert [job.name for job in jobs] == ["chat", "search", "trial"]
     assert [host.slice.host for job in jobs for host in job.hosts] == [
@@ -136,7 +136,7 @@ def test_hosts_of_a_pool_share_a_file_and_every_host_is_in_one() -> None:
 
 
 def test_the_files_are_reviewed() -> None:
-    """The batch files, a start line for each runtime, and the page."""
+    """The golden files have the batch files, a start line for each runtime, and the page."""
     texts = written("fleet")
     for name in ("serve-chat.sbatch", "stage.sbatch", "README.md"):
         same_as_golden(f"slurm/{name.replace('.md', '.txt')}", shown(texts[name]))
@@ -146,7 +146,7 @@ def test_the_files_are_reviewed() -> None:
 
 
 def test_every_shell_text_is_bash() -> None:
-    """bash reads each file of each runtime to its end."""
+    """bash parses each file of each runtime completely."""
     for runtime in RUNTIMES:
         texts = written("fleet", runtime)
         for name in [name for name in texts if name.endswith((".sbatch", ".sh", "/main/run"))]:
@@ -154,7 +154,7 @@ def test_every_shell_text_is_bash() -> None:
 
 
 def test_the_options_are_sbatchs_own() -> None:
-    """A line each, before the first command: Slurm reads none after it."""
+    """Each is a line before the first command: Slurm reads none after it."""
     text = written("fleet")["serve-chat.sbatch"]
     head = re.match(r"#!/bin/bash\n((?:#SBATCH --\S+\n)+)", text)
     assert head and text.count("#SBATCH") == head[1].count("#SBATCH")
@@ -162,7 +162,7 @@ def test_the_options_are_sbatchs_own() -> None:
 
 
 def test_ranks_have_a_task_each_under_pyxis() -> None:
-    """And pmix; Docker has one container, whose program starts its ranks as on a host."""
+    """They use pmix; Docker has one container, whose program starts its ranks as on a host."""
     split = split_plan()
     texts = {runtime: files(split, Cluster(runtime=runtime), steps()) for runtime in RUNTIMES}
     run, batch = texts["pyxis"]["hosts/h100-01/main/run"], texts["pyxis"]["serve-h100-01.sbatch"]
@@ -181,7 +181,7 @@ def split_plan() -> Served:
 
 
 def test_secrets_are_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub's token is a file of the submitting user; no value is written, and no environment is handed on."""
+    """The hub's token is a file of the submitting user; no value is written, and no environment is passed on."""
     monkeypatch.setenv("HF_TOKEN", "hunter2")
     monkeypatch.setenv("NGC_API_KEY", "hunter2")
     declared = plan(hub=Hub(token=Secret.env("HF_TOKEN")), registry=Registry(key=Secret.env("NGC_API_KEY")))
@@ -191,7 +191,7 @@ def test_secrets_are_paths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_image_of_a_registry_is_written_as_enroot_reads_it() -> None:
-    """A digest takes the place of a tag."""
+    """A digest replaces the tag."""
     pinned = f"nvcr.io/nvidia/tritonserver@sha256:{'5e' * 32}"
     assert enroot_image(pinned) == f"nvcr.io#nvidia/tritonserver:sha256:{'5e' * 32}"
     assert enroot_image("vllm/vllm-openai:v0.26.0") == "vllm/vllm-openai:v0.26.0"
@@ -205,7 +205,7 @@ def test_time_limits_are_read_as_slurm_writes_them() -> None:
 
 
 def export(inventory: str, *words: str) -> str:
-    """The output of `enginehouse export slurm` that is refused."""
+    """The output of a refused `enginehouse export slurm`."""
     done = CliRunner().invoke(main, ["export", "slurm", f"inventories/{inventory}.py", "-o", "never", *words])
     assert (done.exit_code, Path("never").exists()) == (1, False), done.output
     return done.output
@@ -225,7 +225,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("promise", REFUSED)
 def test_it_is_refused_with_the_reason(promise: str) -> None:
-    """The whole message, read in review; it says what to type."""
+    """The whole message, reviewed as a golden file; it has a command to type."""
     same_as_golden(f"slurm/refused-{promise}.txt", export(*REFUSED[promise]))
 
 
@@ -242,7 +242,7 @@ def test_named_hosts_alone_are_written(tmp_path: Path) -> None:
 
 
 def test_a_node_that_lacks_everything_is_told_all_of_it_at_once(tmp_path: Path) -> None:
-    """By the job itself, with what to type; nothing is started, and its folder is as it was."""
+    """The job itself reports everything, with commands to type; nothing is started, and its folder is unchanged."""
     for name, text in written("fleet").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -270,7 +270,7 @@ def test_a_node_that_lacks_everything_is_told_all_of_it_at_once(tmp_path: Path) 
 
 
 def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
-    """The message has the sbatch option that keeps the job away from it."""
+    """The message has the sbatch option that excludes it."""
     (tmp_path / "job.sh").write_text(steps())
     environment = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "login", "SLURM_SUBMIT_DIR": str(tmp_path)}
     ran = subprocess.run(
@@ -286,7 +286,7 @@ def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
 
 
 def test_a_program_that_a_job_starts_is_in_the_folder() -> None:
-    """Each program of the steps, with all that it imports."""
+    """Each program of the steps is there with all its imports."""
     texts = programs(OF_JOBS)
     started = set(re.findall(r'"\$\{host\[@\]\}" ([a-z-]+) ', steps()))
     assert started == {"pod", "prove", "job", "traffic"}

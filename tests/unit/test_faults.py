@@ -1,4 +1,4 @@
-"""Every fault is shown by a test, and the table of rehearsal/README.md is what the faults themselves say."""
+"""Every fault has a test, and the table of rehearsal/README.md has the faults' own descriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program of a first boot: what it runs, where it ends, and what it says there. apt, curl, Python are stand-ins."""
+"""The program of a first boot: its commands, its end, and its state. apt, curl and Python are stand-ins."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Boot:
     calls: list[str] = field(default_factory=list)
 
     def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
-        """The program, once; its calls are kept."""
+        """Runs the program once; its calls are recorded."""
         text = (ROOT / "files/shell/first-boot.sh").read_text("utf-8")
         for folder in ("/etc/", "/var/lib/", "/opt/", "/run/"):
             text = text.replace(f"{folder}enginehouse-first-boot", f"{self.root}{folder}enginehouse-first-boot")
@@ -94,7 +94,7 @@ def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Boot:
 
 
 def test_a_verified_archive_is_deployed_to_this_host_alone(boot: Boot) -> None:
-    """From the locked packages, as the plan that was exported."""
+    """It uses the locked packages, and expects the exported plan."""
     done = boot.run()
     assert (done.returncode, boot.state) == (0, ("serving", "deploy", 0)), done.stderr
     assert boot.deploys == ["pyinfra gpu-1 inventories/mine.py deploy.py -y --limit gpu-1 --data expect=plan-1"]
@@ -103,7 +103,7 @@ def test_a_verified_archive_is_deployed_to_this_host_alone(boot: Boot) -> None:
 
 
 def test_every_program_of_a_first_boot_goes_out_through_its_proxy(boot: Boot) -> None:
-    """apt, curl, pip and the deploy read it from the environment; without one none of them has a proxy."""
+    """apt, curl, pip and the deploy read it from the environment; without a proxy none of them has the variable."""
     boot.proxy = {"PROXY": "http://proxy.example:3128", "DIRECT": "localhost,.corp.example"}
     shown = "env | grep -E '^[a-z]+_proxy=' >>\"$CALLS\"; true"
     assert boot.run(pyinfra_DOES=shown, pip_DOES=shown).returncode == 0
@@ -144,7 +144,7 @@ def test_nothing_of_another_archive_is_run(boot: Boot) -> None:
 
 
 def test_a_url_that_does_not_answer_ends_in_a_state_that_names_the_step(boot: Boot) -> None:
-    """With curl's exit code, and the command that tries again."""
+    """The state has curl's exit code, and the command for another attempt."""
     boot.source = "https://files.example.internal/enginehouse.tar.gz"
     done = boot.run()
     assert (done.returncode, boot.state) == (22, ("failed", "fetch the archive", 22))
@@ -159,7 +159,7 @@ def test_a_failed_deploy_fails_the_unit_with_its_exit_code_and_may_be_tried_agai
 
 
 def test_a_reboot_that_the_deploy_asks_for_is_no_failure_and_the_next_boot_goes_on(boot: Boot) -> None:
-    """The environment is there by then, and is not made again."""
+    """The environment exists by then, and is not made again."""
     done = boot.run(pyinfra_DOES="kill -TERM $PPID", SYSTEM="stopping")
     assert (done.returncode, boot.state) == (0, ("running", "reboot", None)), done.stderr
     assert not (boot.root / "var/lib/enginehouse-first-boot/served").exists()
@@ -179,7 +179,7 @@ def test_a_package_without_its_hash_ends_it_before_the_deploy(boot: Boot) -> Non
 
 @pytest.mark.parametrize("file", ["secrets.env", "fetch-secrets"])
 def test_secrets_come_from_a_file_or_a_command_of_the_host(boot: Boot, file: str) -> None:
-    """They are in the environment of the deploy as they stand, and in no argument and no output."""
+    """They are in the environment of the deploy unchanged, and in no argument and no output."""
     boot.secrets = "HF_TOKEN"
     assert (boot.run().returncode, boot.state) == (78, ("failed", "read the secrets", 78))
     line = "# the hub\nHF_TOKEN=a$(id)='b c'=d\n"

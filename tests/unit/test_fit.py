@@ -1,4 +1,4 @@
-"""`enginehouse fit`: near names of cards, hub ids, local directories, and what an LLM is to be fitted with."""
+"""`enginehouse fit`: near names of cards, hub ids, local directories, and settings of an LLM."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_near_name_of_a_card_is_taken_and_said(word: str, card: str, sentence:
 
 
 def test_a_hub_id_of_the_catalog_is_its_checkpoint(tmp_path: Path) -> None:
-    """In any case of letters, pinned to the catalog's commit."""
+    """Letter case does not matter; the commit is the catalog's."""
     ((model,), _around) = models_of(["qwen/qwen3-8B"], AROUND, tmp_path)
     assert (model.name, model.checkpoint) == ("qwen3-8b", "qwen3-8b")
 
@@ -69,7 +69,7 @@ def checkpoint(directory: Path, **changes: Any) -> str:
 
 
 def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> None:
-    """config.json says the shape, the headers how many parameters."""
+    """config.json has the shape, the headers the number of parameters."""
     path = checkpoint(tmp_path / "My Llama")
     ((model,), around) = models_of([path], AROUND, tmp_path)
     assert (model.name, model.checkpoint, model.weights) == ("my-llama", ONE_B, Weights.local(path))
@@ -110,7 +110,7 @@ def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path, files: dic
 
 
 def test_a_config_without_a_number_is_refused() -> None:
-    """All that is missing, by the names config.json uses."""
+    """The refusal lists all missing numbers, by the names of config.json."""
     with pytest.raises(Refusal) as refused:
         checkpoint_of({"vocab_size": 5, "hidden_size": 4}, 1, "x/config.json")
     assert refused.value.problem == (
@@ -149,7 +149,7 @@ def test_weights_in_a_format_that_nothing_reads_are_never_counted_as_16_bit() ->
     ],
 )
 def test_stored_precision_is_read(stored: dict[str, str], known: str) -> None:
-    """Under the planner's own word."""
+    """The result is the planner's own word."""
     assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x").quantisation == known
 
 
@@ -166,24 +166,24 @@ def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
 
 
 def test_a_longer_context_is_a_row_of_its_own() -> None:
-    """The row stands between the usual ones."""
+    """It is among the usual rows, in order."""
     assert list(fitted("qwen3-8b", max_seq_len=16_384).users) == [2048, 8192, 16_384, 32_768]
 
 
 def test_a_model_that_prefills_in_one_piece_gets_an_iteration_as_long() -> None:
-    """Its workspace grows with it."""
+    """Its workspace grows with the prompt."""
     (model,) = fitted("gpt-oss-20b", max_seq_len=65_536).plan.slices[0].servers[0].models
     assert model.memory.workspace_mib == 15_502
 
 
 def test_two_gpus_hold_half_the_weights_each() -> None:
-    """Tensor parallelism over all of them."""
+    """All GPUs are used for tensor parallelism."""
     server = fitted("llama-3.1-70b-instruct", card="h200-141", gpus=2).plan.slices[0].servers[0]
     assert (server.gpus, server.models[0].memory.weights_mib) == ((0, 1), 67_286)
 
 
 def test_an_engine_s_texts_are_taken_for_granted() -> None:
-    """A fit asks what there is room for."""
+    """A fit only calculates room."""
     (model,) = fitted("llama-3.1-8b-instruct", path="engine", precision="fp8").plan.slices[0].servers[0].models
     assert (model.path, model.memory.weights_mib) == ("engine", 8661)
 
@@ -199,7 +199,7 @@ def test_every_type_of_a_cache_can_be_asked_for() -> None:
 
 
 def test_an_encoder_is_as_it_comes() -> None:
-    """The wish is the LLM's."""
+    """The settings are only for the LLM."""
     ((model,), _around) = models_of(["nomic-embed-text-v2-moe"], AROUND, Path("."))
     assert isinstance(model, Embedder) and not isinstance(model, LLM)
     assert fitted("nomic-embed-text-v2-moe", max_seq_len=100_000).llm == ""

@@ -1,8 +1,8 @@
-"""The flag table of the catalog against the flags as upstream's source has them, kept in a file of another form.
+"""The flag table of the catalog compared with the flags in upstream's source, stored in a file of another form.
 
-`tests/golden/flag_rows.txt` holds the readings of upstream's source as differences between releases; no test
-writes it. A row that is changed on purpose is changed there too, after another look at that release's source. A mistake
-of the reading itself is the rehearsal's to find, whose stand-in compiler was read a second time.
+`tests/golden/flag_rows.txt` holds the readings of upstream's source as differences between releases; no test writes it.
+A row that is changed on purpose is changed there too, after reading that release's source again. Errors of the reading
+itself are noticed by the rehearsal, whose stand-in compiler is a second reading.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DATA = flags._data()
 
 
 def upstream() -> dict[str, set[str]]:
-    """The flags of every reading, `program release` by the words of each flag; later ones are told by differences."""
+    """The flags of every reading, `program release` by the words of each flag; later ones are stored as differences."""
     readings: dict[str, set[str]] = {}
     program, present = "", set[str]()
     for line in UPSTREAM.read_text("utf-8").splitlines():
@@ -57,18 +57,18 @@ def spelt(flag: Flag) -> str:
 
 
 def table(data: Any) -> dict[str, set[str]]:
-    """The same readings as the catalog has them."""
+    """The same readings, from the catalog."""
     return {reading: {spelt(flags._flag(name, facts)) for name, facts in row.items()} for reading, row in rows(data)}
 
 
 @pytest.mark.parametrize("reading", [reading for reading, _ in rows(DATA)])
 def test_every_flag_of_a_row_is_upstreams(reading: str) -> None:
-    """Its name, its aliases, what it takes and its choices."""
+    """Its name, its aliases, its type and its choices."""
     assert table(DATA)[reading] == upstream()[reading]
 
 
 def test_no_reading_is_without_its_row() -> None:
-    """A row that was lost would go unseen above."""
+    """A missing row would not be noticed above."""
     assert set(upstream()) == {reading for reading, _ in rows(DATA)}
 
 

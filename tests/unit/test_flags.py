@@ -1,4 +1,4 @@
-"""The catalog of flags: what exists in which TensorRT-LLM, how surely, and what a misquoted name was meant to be."""
+"""The catalog of flags: their existence in each TensorRT-LLM, the certainty, and the intent of misquoted names."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_flags_of_the_newer_side_only_are_not_certain() -> None:
 
 
 def test_a_choice_of_one_side_only_is_not_certain() -> None:
-    """nvfp4 came somewhere between 0.18 and 1.2."""
+    """nvfp4 is new in a version between 0.18 and 1.2."""
     table = build_flags("1.0.0")
     assert ("nvfp4" in table.flags["--gemm_plugin"].choices, "nvfp4" in table.certain["--gemm_plugin"].choices) == (
         True,
@@ -65,12 +65,12 @@ def test_a_switch_that_became_a_path_is_not_certain_in_between() -> None:
 
 
 def test_tensorrt_llm_1_3_has_no_build() -> None:
-    """Removed, which is another thing than unread."""
+    """It is removed, which is different from unknown."""
     assert (build_flags("1.3.0").is_removed, build_flags("1.3.0").is_unread) == (True, False)
 
 
 def test_an_unread_version_is_reported_as_unread() -> None:
-    """No guess."""
+    """There is no guess."""
     assert (build_flags("7.0.0").is_unread, convert_flags("1.2.1", "falcon").is_unread) == (True, True)
 
 
@@ -90,7 +90,7 @@ def test_a_script_last_read_at_0_17_is_near_for_1_2() -> None:
     ],
 )
 def test_convert_scripts_moved(trtllm: str, scripts: tuple[str, ...]) -> None:
-    """In 0.19 both places are possible."""
+    """In 0.19 both paths are possible."""
     assert convert_script(trtllm, "llama") == scripts
 
 
@@ -135,7 +135,7 @@ def test_a_flag_of_a_neighbouring_row_is_unsure_and_not_wrong() -> None:
     ],
 )
 def test_a_value_outside_the_choices_gets_the_right_one_offered(flag: str, value: str, instead: str | None) -> None:
-    """As spelt in the guides."""
+    """The value is spelt as in the guides."""
     table = build_flags("1.2.1")
     verdict = value_verdict(table, table.flags[flag], value)
     assert verdict and verdict.instead == instead
@@ -143,18 +143,18 @@ def test_a_value_outside_the_choices_gets_the_right_one_offered(flag: str, value
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: f"{table.program}-{table.trtllm}")
 def test_every_default_is_a_value_the_flag_takes(table: FlagTable) -> None:
-    """A wrong default would mean a wrongly copied row."""
+    """A wrong default would be a copying error."""
     flags = [flag for flag in table.flags.values() if flag.default not in (None, "unset") and not flag.is_switch]
     assert [flag.name for flag in flags if value_verdict(table, flag, str(flag.default))] == []
 
 
 def test_what_is_called_misquoted_is_in_no_row_of_1_2() -> None:
-    """A table that contradicts itself helps nobody."""
+    """Otherwise the tables would contradict each other."""
     assert set(MISQUOTED["trtllm-build"]) & set(build_flags("1.2.1").names()) == set()
 
 
 def test_every_run_time_key_a_misquoted_flag_names_exists() -> None:
-    """It is where the operator is sent."""
+    """The operator is sent there."""
     keys = [row.key for rows in MISQUOTED.values() for row in rows.values() if row.key]
     assert [key for key in keys if key not in RUNTIME_KEYS] == []
 
@@ -166,7 +166,7 @@ def test_what_replaces_a_deprecated_flag_exists() -> None:
 
 
 def test_guided_decoding_keys_are_mandatory_from_0_19() -> None:
-    """An uncaught lookup, upstream."""
+    """Upstream has an uncaught lookup."""
     older, newer = ({key.name for key in mandatory_keys(release)} for release in ("0.18.2", "0.19.0"))
     assert newer - older == {"tokenizer_dir", "xgrammar_tokenizer_info_path", "guided_decoding_backend"}
 

@@ -1,4 +1,4 @@
-"""Reading an inventory: pyinfra's own loader, its precedence, and problems of many hosts told once."""
+"""Reading an inventory: pyinfra's own loader, its precedence, and problems of many hosts reported once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_command_line_wins_and_its_release_stays_a_name(tmp_path: Path, type
 
 
 def test_groups_are_kept(tmp_path: Path) -> None:
-    """A role may ask for them."""
+    """Roles may use them."""
     assert "group" in read(GOOD, tmp_path).hosts[0].groups
 
 
@@ -57,7 +57,7 @@ def test_hosts_are_sorted_by_name() -> None:
 
 
 def test_keys_of_pyinfra_and_of_own_roles_are_let_through() -> None:
-    """Connection settings, global arguments, role settings, and whatever starts with `own_`."""
+    """Connection settings, global arguments, role settings, and names that start with `own_`."""
     assert refusals(ssh_user="ubuntu", _sudo=True, triton_settings={}, own_rack="r7") == []
 
 
@@ -80,7 +80,7 @@ def test_forty_hosts_with_one_mistake_make_one_problem() -> None:
 
 
 def test_all_problems_come_in_one_report() -> None:
-    """Never one per run: wrong machine, wrong driver, unknown key."""
+    """It has all of them at once: wrong machine, wrong driver, unknown key."""
     with pytest.raises(Refusals) as refused:
         plan(machine={}, relase="26.07")
     assert {problem.kind for problem in refused.value.problems} == {"wrong-type", "unknown-key"}
@@ -113,21 +113,21 @@ def test_one_address_may_lead_to_two_machines(route: dict[str, Any]) -> None:
 
 
 def test_an_empty_inventory_is_refused() -> None:
-    """Rather than planned."""
+    """It is not planned as an empty fleet."""
     from deploy.validation.every import judge
 
     assert [problem.kind for problem in judge(Fleet.of([]), AROUND)] == ["no-hosts"]
 
 
 def test_a_misspelt_setting_in_the_file_is_offered_the_nearest(tmp_path: Path) -> None:
-    """Python's own TypeError would be a stack trace."""
+    """Python's own TypeError would be a traceback."""
     with pytest.raises(Refusal) as refused:
         read(GOOD.replace('gpu="h100-80"', 'gpuu="h100-80"'), tmp_path)
     assert (refused.value.kind, refused.value.attempt[:19]) == ("unknown-setting", "did you mean `gpu`?")
 
 
 def test_other_mistakes_in_the_file_keep_pythons_words(tmp_path: Path) -> None:
-    """A missing name, for example."""
+    """An example is a missing name."""
     with pytest.raises(Refusal) as refused:
         read("hosts = [nowhere]", tmp_path)
     assert (refused.value.kind, refused.value.facts["seen"]) == ("inventory-error", "name 'nowhere' is not defined")

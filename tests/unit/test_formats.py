@@ -1,4 +1,4 @@
-"""Formats of published weights: each is told by its files, and the page says which release reads it on which path."""
+"""Formats of published weights: each is recognised by its files, and the page lists its releases and paths."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def test_a_format_is_told_by_its_files(quantization: dict[str, Any], names: tupl
     ],
 )
 def test_the_end_of_a_name_says_a_format_until_its_files_are_known(repository: str, row: str) -> None:
-    """FP8 alone says none: makers and NVIDIA publish in formats that are read."""
+    """FP8 alone gives none: makers and NVIDIA publish it in readable formats."""
     assert format_by_name(repository) == row
     assert {name for _word, name in NAMED} <= set(FORMATS)
 
 
 def table() -> str:
-    """Each format, and the first release on offer that reads it on each path."""
+    """Each format, and the first offered release that reads it on each path."""
     rows = ["| format | PyTorch backend | engine path | vLLM 0.26.0 |", "| --- | --- | --- | --- |"]
     offered = [row for row in RELEASES.values() if row.offered and row.trtllm]
     for row in FORMATS.values():
@@ -87,7 +87,7 @@ def table() -> str:
 
 
 def test_the_page_lists_every_format() -> None:
-    """Written by `GOLDEN=write`."""
+    """`GOLDEN=write` writes the page."""
     page = PAGE.read_text("utf-8")
     if os.environ.get("GOLDEN") == "write":
         PAGE.write_text(BLOCK.sub(lambda _: table(), page), "utf-8")

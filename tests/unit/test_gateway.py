@@ -1,4 +1,4 @@
-"""The gateway in the plan: what clients may ask for, and what changes nothing if none is declared."""
+"""The gateway in the plan: the models for clients, and an unchanged plan without a gateway."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def gateway(made: Plan) -> GatewaySlice:
 
 
 def test_the_plan_of_a_host_without_a_gateway_is_unchanged() -> None:
-    """The slice has no field of it, so digests of older inventories stay."""
+    """The slice has no field of it, so digests of older inventories do not change."""
     assert "gateway" not in plan().slices[0].to_json()
 
 
 def undeclared(*names: str, **data: Any) -> list[Source]:
-    """An inventory of these hosts that says nothing of a gateway."""
+    """An inventory of these hosts that declares no gateway."""
     return [
         Source(source.name, {key: value for key, value in source.data.items() if key != "gateway"})
         for source in sources(*names, **data)
@@ -78,7 +78,7 @@ def test_a_host_that_builds_and_serves_nothing_has_no_gateway() -> None:
     ids=["port", "in-one-piece", "no-tokenizer"],
 )
 def test_an_undeclared_gateway_that_cannot_run_is_left_out_with_a_note(data: dict[str, Any]) -> None:
-    """The plan says why there is none; a gateway that is declared is refused."""
+    """The plan has the reason for its absence; a declared gateway is refused."""
     made = plan(*undeclared("a", **data))
     assert made.slices[0].gateway is None
     assert [note for note in made.warnings if note.startswith("no gateway: ")]
@@ -121,7 +121,7 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
 
 
 def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known() -> None:
-    """Before the first client is refused; not for a model of the catalog, nor if the operator chose."""
+    """This precedes the first refused client; there is no note for a catalog model or an operator's choice."""
     weights = Weights.hub("acme/own", "0" * 40)
     unknown = replace(LLAMA, name="own", checkpoint=CHECKPOINTS["qwen3-8b"].shape, weights=weights)
 
@@ -162,7 +162,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
 
 
 def test_the_plan_of_an_alias_without_weights_is_unchanged() -> None:
-    """The slice has no field of splits, so digests of older inventories stay."""
+    """The slice has no field of splits, so digests of older inventories do not change."""
     (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 
@@ -210,7 +210,7 @@ def test_the_plan_with_a_gateway_is_plain_json() -> None:
 
 
 def test_traces_that_nobody_asked_for_are_in_no_plan() -> None:
-    """Digests of older inventories stay."""
+    """Digests of older inventories do not change."""
     assert "trace" not in json.dumps(plan(gateway=Gateway()).slices[0].to_json())
 
 
@@ -221,11 +221,11 @@ def test_a_gateway_that_traces_says_how_often_and_its_servers_know() -> None:
 
 
 def test_another_share_of_traces_is_no_other_server() -> None:
-    """A swap is for the first trace and the last, not for each change of mind."""
+    """A swap is needed for the first and the last trace, not for each change of the share."""
     often, rarely = (plan(gateway=Gateway(trace_one_in=share)).slices[0].servers for share in (1, 1000))
     assert often == rarely
 
 
 def test_every_release_traces_what_the_gateway_chose_and_nothing_else() -> None:
-    """`rate=0` means that since core 2.42 (24.01)."""
+    """`rate=0` has this meaning since core 2.42 (24.01)."""
     assert all(at_least(row.triton_core, "2.42.0") for row in RELEASES.values())

@@ -203,7 +203,7 @@ def test_written_keys_are_read_back_unchanged() -> None:
 
 
 def test_expiry_is_given_as_a_time_or_a_day() -> None:
-    """The day itself is still good."""
+    """The day itself is included."""
     assert [expiry(word, NOW) - int(NOW.timestamp()) for word in ("12h", "1d", "2w", "2026-11-23")] == [
         43200, 86400, 1209600, 57600,
     ]  # fmt: skip
@@ -242,7 +242,7 @@ def test_a_new_key_is_for_models_that_the_inventory_s_gateways_serve(
 
 
 def test_a_plan_names_keys_for_models_that_no_gateway_serves(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And a file of keys that a deploy would refuse."""
+    """It also notes a file of keys that a deploy would refuse."""
     monkeypatch.chdir(file.parent.parent)
     Path("mine.py").write_text(INVENTORY)
     key(file, "new", "acme", "--models", "llama,gtp-4o")

@@ -1,4 +1,4 @@
-"""The groups of an inventory: of a shape pyinfra can read, and of one mind about a host."""
+"""The groups of an inventory: in a shape that pyinfra reads, and without contradictions about a host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.unit.test_loading import GROUP, STATE, refused
 
 
 def test_a_tuple_of_names_is_no_group(tmp_path: Path) -> None:
-    """pyinfra takes the letters of the first for hosts, and the second for their data."""
+    """pyinfra takes the letters of the first word as hosts, and the second word as their data."""
     assert refused(tmp_path, 'hosts = ("a1", "b1")\n') == (
         "`hosts` is a tuple and no group: pyinfra reads every public tuple as (hosts, data)\n"
         "  where   fleet.py: hosts\n"
@@ -30,7 +30,7 @@ def test_other_tuples_are_offered_an_underscore(tmp_path: Path, value: str) -> N
 
 
 def test_a_host_with_data_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """A name and a dictionary."""
+    """It has to be a name and a dictionary."""
     assert refused(tmp_path, 'hosts = [("a", 3)]\n') == (
         "a host of `hosts` is a tuple, and not (name, data)\n"
         "  where   fleet.py: hosts\n"
@@ -50,7 +50,7 @@ batch = (["a"], {"machine": _machine, "servers": (Server(name="batch", models=(_
 
 
 def test_two_groups_with_different_servers_for_one_host_are_refused(tmp_path: Path) -> None:
-    """pyinfra keeps the last group's and drops the other's without a word."""
+    """pyinfra silently keeps the last group's and drops the other's."""
     (tmp_path / "fleet.py").write_text(TWO_GROUPS)
     with pytest.raises(Refusal) as refusal:
         load_plan(str(tmp_path / "fleet.py"))
@@ -79,7 +79,7 @@ def test_a_host_in_two_pools_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_may_settle_what_its_groups_say(tmp_path: Path) -> None:
-    """Its own data is above theirs."""
+    """Its own data have precedence over its groups'."""
     text = TWO_GROUPS.replace('(["a"],', '([("a", {"servers": (Server(name="own", models=(_llm,)),)})],')
     (tmp_path / "fleet.py").write_text(text)
     hosts = load_plan(str(tmp_path / "fleet.py")).slices
@@ -93,5 +93,5 @@ def test_a_host_with_two_sets_of_own_data_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_fleet_of_a_good_inventory_is_unchanged() -> None:
-    """Looking at the groups reads nothing into it."""
+    """Reading the groups does not change it."""
     assert Fleet.of(load_inventory("inventories/h100.py", {})).unread == ()

@@ -1,4 +1,4 @@
-"""A group of hosts serves one model: the plan has every rank's layers and memory, and all mistakes in one report."""
+"""A group of hosts serves one model: the plan has every rank's layers and memory, and one report has all mistakes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_group_is_one_unit_of_pool_and_wave() -> None:
 
 
 def test_one_report_has_every_mistake_of_a_group() -> None:
-    """Another GPU, no network, no firewall, an image of its own and no address, on the second host."""
+    """The second host has another GPU, no network, no firewall, its own image and no address."""
     larger = Machine(os="ubuntu-24.04", gpu="h200-141", gpus=8, nvswitch=True)
     wrong = changed(LLAMA, 1, machine=larger, firewall=Firewall(), peer_address="", image_digest="sha256:" + "a" * 64)
     assert {
@@ -173,7 +173,7 @@ def test_a_run_has_a_group_whole_or_not_at_all() -> None:
 
 
 def test_a_fleet_without_a_group_has_no_word_of_one_in_its_plan() -> None:
-    """The digests of older inventories stay."""
+    """The digests of older inventories do not change."""
     alone = with_model(group(model("m", replace(LLAMA_405B, layers=8, parameters=40_000_000_000)), "h100-80", 8)[:1])
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=8)
     text = json.dumps(plan(*changed(alone, 0, firewall=None, machine=machine)).to_json())

@@ -1,4 +1,4 @@
-"""The `try` line of a refusal, typed, leads neither to the same refusal again nor to what the line left out.
+"""The `try` line of a refusal, when typed, leads neither to the same refusal nor to a consequence that it omitted.
 
 The inventories are those of the tables tests.unit.wrong*, edited as `tests.unit.hints` reads their `try` lines.
 """
@@ -31,7 +31,7 @@ NEXT: dict[str, tuple[set[str], str]] = {
 
 
 def verdicts(promise: str, wrong: Wrong) -> list[tuple[str, set[tuple[str, str]]]]:
-    """Each way out that could be typed, with the refusals that are left or new after it: the fewest of its readings."""
+    """Each typed alternative, with the remaining or new refusals after it: the fewest of its possible readings."""
     hosts = [*sources(**wrong.data), *wrong.beside]
     before = wrong.refused()
     places = {(problem.kind, problem.facts["where"]) for problem in before}
@@ -51,19 +51,19 @@ def verdicts(promise: str, wrong: Wrong) -> list[tuple[str, set[tuple[str, str]]
 
 @CASES
 def test_a_hint_is_accepted_when_it_is_typed(promise: str, wrong: Wrong) -> None:
-    """No way out leads to its own refusal, nor to another one that it could have named."""
+    """No alternative leads to its own refusal, nor to another one that it could have named."""
     known = NEXT.get(promise, (set(), ""))[0] | PINNED_NEXT
     assert [(way, left) for way, left in verdicts(promise, wrong) if {kind for kind, _ in left} - known] == []
 
 
 def test_every_listed_exception_is_still_needed() -> None:
-    """A hint that leads no further any more is taken off the list."""
+    """A hint that works is removed from the list."""
     for promise, (kinds, _) in NEXT.items():
         assert {kind for _, left in verdicts(promise, ALL[promise]) for kind, _ in left} & kinds, promise
 
 
 def test_most_hints_are_code() -> None:
-    """The reader of hints understands them: of the ways out, those that are typed are far more than half."""
+    """The test understands them: more than half of the alternatives are typed."""
     offers = [way for wrong in ALL.values() for problem in wrong.refused() for way in ways_out(problem.attempt)]
     assert sum(bool(pieces_of(way)) for way in offers) >= 0.6 * len(offers)
 

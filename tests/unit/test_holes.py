@@ -1,4 +1,4 @@
-"""Known holes: rows with sources, refused if strangers reach them, noted elsewhere, and named on running hosts.
+"""Known holes: rows with sources, refused if strangers can reach them, noted elsewhere, and reported on running hosts.
 
 `GOLDEN=write pytest tests/unit/test_holes.py` writes the table of deploy/catalog/README.md anew.
 """
@@ -77,7 +77,7 @@ def test_the_page_has_every_row_and_says_which_come_from_memory() -> None:
 
 @pytest.mark.parametrize("hole", HOLES, ids=lambda hole: hole.id)
 def test_each_row_is_well_formed(hole: Hole) -> None:
-    """An id, versions in order, a source, a date that is not to come, known systems."""
+    """An id, versions in order, a source, a past date, known systems."""
     assert re.fullmatch(r"CVE-20\d\d-\d{4,6}", hole.id)
     assert hole.fixed or hole.packages
     assert list(hole.fixed) == sorted(hole.fixed, key=version) and all(map(version, hole.fixed))
@@ -148,7 +148,7 @@ def test_a_version_that_the_source_does_not_speak_of_is_not_guessed_at(
 
 
 def test_a_package_is_judged_by_its_distributions_number_alone() -> None:
-    """2.6.12 is below every upstream fix; Debian mended it in its own fourth revision."""
+    """2.6.12 is below every upstream fix; Debian fixed it in its own fourth revision."""
     open_holes = [hole.id for hole in holes_in_package("haproxy", "debian-12", "2.6.12-1+deb12u3")]
     assert open_holes == ["CVE-2026-110354"]
     assert holes_in_package("haproxy", "debian-12", "2.6.12-1+deb12u4") == ()
@@ -156,7 +156,7 @@ def test_a_package_is_judged_by_its_distributions_number_alone() -> None:
 
 
 def test_packages_compare_as_dpkg_has_it() -> None:
-    """Each before the next; checked against `dpkg --compare-versions` on 2026-11-25."""
+    """Each is older than the next; checked with `dpkg --compare-versions` on 2026-11-25."""
     order = [
         "1.0~rc1-1",
         "1.0-1~bpo1",
@@ -236,7 +236,7 @@ def test_an_acceptance_is_in_the_plan_with_its_reason() -> None:
 
 
 def test_a_release_of_ones_own_has_the_holes_of_its_core() -> None:
-    """The row it is derived from does not count: that has other repairs and drivers."""
+    """Its base row does not count, because that has other repairs and drivers."""
     old = Release(name="ours", derived_from="26.07", triton_core="2.57.0")
     assert routed(old) == ["known-hole"]
     assert routed(Release(name="ours", derived_from="26.07")) == []

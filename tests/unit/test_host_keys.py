@@ -1,4 +1,4 @@
-"""Pinned host keys: a file that does not let every host in is refused by the plan, before anybody is logged in to."""
+"""Pinned host keys: the plan refuses a file that would lock out a host, before any login."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Hosts that answer with escapes, markup, Python and shell: nothing of it runs or reaches a terminal, and the host is
-named."""
+"""Hosts that answer with escapes, markup, Python and shell.
+
+None of it runs or reaches a terminal, and the message names the host.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ hosts = (
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[SshHost]:
-    """A host that answers hostile words, and a directory with its inventory and its key."""
+    """A host with hostile answers, and a directory with its inventory and its key."""
     with serving(SshHost(HOSTILE)) as host:
         (tmp_path / "known_hosts").write_text(host.line)
         pinned = {"ssh_known_hosts_file": str(tmp_path / "known_hosts"), "ssh_strict_host_key_checking": "yes"}
@@ -57,7 +59,7 @@ def host(tmp_path: Path) -> Iterator[SshHost]:
 
 
 def enginehouse(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A verb in a process of its own, as those need that start others."""
+    """A verb in a separate process, for verbs that start others."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(directory)}
     argv = [sys.executable, "-m", "deploy", *words]
     return subprocess.run(
@@ -67,7 +69,7 @@ def enginehouse(directory: Path, *words: str) -> subprocess.CompletedProcess[str
 
 @pytest.fixture
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory in which a verb runs, and where its `ssh` is."""
+    """The directory in which a verb runs, with its `ssh`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "ssh").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\n")
@@ -81,7 +83,7 @@ def here(*words: str) -> Result:
 
 
 def assert_harmless(done: subprocess.CompletedProcess[str] | Result, directory: Path) -> None:
-    """Fails if something ran, an exception ended it, or a character of its output moves a terminal."""
+    """Fails if a command ran, an exception ended it, or a character of its output controls a terminal."""
     shown = done.stdout + done.stderr
     assert not list(directory.rglob("ran"))
     assert "Traceback" not in shown
@@ -94,7 +96,7 @@ def assert_harmless(done: subprocess.CompletedProcess[str] | Result, directory: 
 def test_a_hostile_answer_is_attributed_to_its_host_and_has_no_effect(
     host: SshHost, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """Over a connection of SSH, as every verb of pyinfra has one."""
+    """It is sent over SSH, as for every verb of pyinfra."""
     done = enginehouse(tmp_path, *words)
     assert_harmless(done, tmp_path)
     assert "gpu-1" in done.stdout
@@ -105,7 +107,7 @@ def test_a_hostile_answer_is_attributed_to_its_host_and_has_no_effect(
 
 
 def test_top_shows_a_host_that_answers_anything(there: Path) -> None:
-    """Pages are samples, or nothing; the release of a server is shown as text."""
+    """Pages are parsed as samples, or ignored; the release of a server is shown as text."""
     (there / "hosts.py").write_text(INVENTORY.format(data="{}"))
     release = "[b]r\x1b\x07\u202e"
     pages = f"# enginehouse page 1\n# enginehouse page 2\n# server main active {release}\n".encode() + HOSTILE
@@ -148,7 +150,7 @@ def test_init_writes_nothing_of_bytes_that_are_no_text(there: Path) -> None:
 
 @pytest.mark.parametrize("words", WORDS)
 def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> None:
-    """`check` and `migrate` show what they were given; what migrate writes is literals."""
+    """`check` and `migrate` show their input; migrate writes only literals."""
     option = f"vllm serve m --{words} '{words}' --served-model-name '{words}' --tokenizer '{words}'"
     for text in (words, f"vllm serve '{words}'", option, f"trtllm-build --{words} {words}"):
         (there / "pasted").write_text(text)
@@ -172,7 +174,7 @@ def test_an_invalid_number_raises_no_exception(there: Path, number: str) -> None
 
 
 def test_another_key_than_the_pinned_one_gets_nothing(host: SshHost, tmp_path: Path) -> None:
-    """No login, no command: whoever answers at the address is not the host."""
+    """No login and no command are sent, because the machine at the address is not the host."""
     impostor = SshHost(port=host.port)
     (tmp_path / "known_hosts").write_text(impostor.line)
     done = enginehouse(tmp_path, "drift", "hosts.py")

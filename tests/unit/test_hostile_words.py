@@ -1,7 +1,7 @@
-"""Every text of every class of the spec, filled with words of a shell, a unit, a template: refused, or known as data.
+"""Every text of every class of the spec, filled with shell, unit and template syntax: refused, or known to be data.
 
-Whoever feeds an inventory (Terraform, Ansible, a form on a web page) says where hosts are and what they are called, and
-becomes root nowhere by it. More than 300 lines: an inventory has every class of the spec.
+The source of an inventory (Terraform, Ansible, a web form) sets names and addresses of hosts, and must not become root
+by that. More than 300 lines, because an inventory has every class of the spec.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 from deploy import spec
 from deploy.inventory.fleet import Fleet
 from deploy.spec import (
+    GPU,
     AcceptedHoles,
     Acme,
     Adapter,
@@ -52,6 +53,7 @@ from deploy.spec import (
     Secret,
     Sharing,
     Traffic,
+    Weights,
 )
 from deploy.validation.every import judge
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
@@ -123,6 +125,14 @@ BASES: dict[str, dict[str, Any]] = {
     ),
     "own release": host(release=Release(name="26.07-mine", derived_from="26.07", image="registry.example.com/t:1")),
     "own checkpoint": host(replace(GPT_OSS, name="mine", checkpoint=ONE_B, weights=OWN)),
+    "own card": host(
+        machine=replace(
+            MACHINE, gpu="rtx-5090-32", card=GPU(pci_id="10de:2b85", sm="120", mib=32_607, smi="GeForce RTX 5090")
+        )
+    ),
+    "weights on the host": host(
+        replace(GPT_OSS, weights=Weights.on_host("/mnt/models/gpt", "openai/gpt-oss-20b", "6" * 40)),
+    ),
     "lora": host(
         replace(COMPILED, precision="float16", lora=LoRA(adapters=(Adapter(name="sql", task_id=1, weights=OWN),))),
         **OF_ENGINES,
@@ -177,13 +187,13 @@ HINTS: dict[str, Any] = {
 
 
 def inventories() -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Inventories that are planned without a word, by name: data by host."""
+    """Valid inventories by name: data by host."""
     for name, data in BASES.items():
         yield name, {"h100-01": data, **BESIDE.get(name, {})}
 
 
 def replaced(value: Any, hint: Any, payload: str) -> Iterator[tuple[str, Any]]:
-    """(place, the value with the payload there) for every text that may stand in `value` by its type."""
+    """(place, the value with the payload there) for every text that may be in `value` by its type."""
     origin, options = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         matching = next((option for option in options if is_dataclass(option) and isinstance(value, option)), None)
@@ -243,7 +253,7 @@ def accepted(payload: str) -> set[str]:
 
 
 def test_these_inventories_are_good_and_have_every_class_of_the_spec() -> None:
-    """Refusals below are for the payload alone; a new class is tried as soon as it is declared."""
+    """So the refusals below are for the payload alone; a new class is tried as soon as it is declared."""
     assert {name: judge(read(hosts), AROUND) for name, hosts in inventories() if judge(read(hosts), AROUND)} == {}
     declared = {name for name in spec.__all__ if is_dataclass(getattr(spec, name))}
     without_texts = {"BalancerHost", "Encoder", "Host", "MonitorHost"}  # read from data, or never built itself
@@ -272,7 +282,7 @@ def test_a_line_break_or_an_escape_is_refused_everywhere(payload: str) -> None:
 
 
 def test_an_option_passes_for_no_text() -> None:
-    """But in the words of a secret's command, and behind a key of Docker's own; it may end a longer word."""
+    """Except in the words of a secret's command, and in a key of Docker's own; a longer word may end with one."""
     texts = {place for place, hosts in hostile(OPTION) if not place.endswith("+") and not judge(read(hosts), AROUND)}
     assert {place.rpartition(".")[2].partition("[")[0] for place in texts} == {"source", "daemon{value}"}
 
@@ -295,7 +305,7 @@ def test_an_option_passes_for_no_text() -> None:
     ],
 )
 def test_login_settings_add_no_further_option_of_ssh(name: str, data: dict[str, Any]) -> None:
-    """The name of a host, and its SSH settings, are words and lines of OpenSSH's."""
+    """The name of a host, and its SSH settings, become words and lines of OpenSSH."""
     problems = judge(read({name: BASES["own checkpoint"] | data}), AROUND)
     assert "unsafe-login" in {problem.kind for problem in problems}
     assert all("\n  ProxyCommand" not in str(problem.facts["seen"]) for problem in problems)

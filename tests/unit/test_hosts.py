@@ -1,4 +1,4 @@
-"""Hosts of an Ansible inventory and of Terraform's outputs: the plan that Python gives, and bad data refused."""
+"""Hosts of an Ansible inventory and of Terraform's outputs: the same plan as in Python, and bad data refused."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def output(value: Any) -> dict[str, Any]:
 
 
 def group(**hosts: dict[str, Any]) -> dict[str, Any]:
-    """The inventory as ansible-core reads it, with these hosts in group `h100`."""
+    """The inventory as ansible-core reads it, with these hosts in the group `h100`."""
     return {"hosts": hosts, "groups": {"all": list(hosts), "h100": list(hosts), "empty": []}}
 
 
 def test_python_ansible_and_terraform_make_the_same_plan(tmp_path: Path) -> None:
-    """The same digest, and the same way to log in to each host."""
+    """The digest and the login of each host are equal."""
     text = Path("inventories/from_terraform.py").read_text("utf-8")
     plain = re.sub(r'terraform_hosts\(_file, "(\w+)"\)', lambda match: repr(PLAIN[match[1]]), text)
     (tmp_path / "plain.py").write_text(plain)
@@ -62,7 +62,7 @@ def test_python_ansible_and_terraform_make_the_same_plan(tmp_path: Path) -> None
 
 
 def test_groups_ranges_host_vars_and_templates_of_ansible_are_read(tmp_path: Path) -> None:
-    """A group of groups has the hosts of all; what the host says itself stands above its group."""
+    """A group of groups has the hosts of all; the host's own variables precede its group's."""
     (tmp_path / "hosts").write_text(
         "[a]\na-[01:02]\n[b]\nb-1 ansible_port=2222\n[h100:children]\na\nb\n"
         "[h100:vars]\nansible_host={{ inventory_hostname }}.lan\nansible_user=ubuntu\nours=1\n"
@@ -77,7 +77,7 @@ def test_groups_ranges_host_vars_and_templates_of_ansible_are_read(tmp_path: Pat
 
 
 def test_a_host_that_stands_twice_in_a_map_of_ansible_is_refused(tmp_path: Path) -> None:
-    """YAML would keep the last. Any reason of ansible-core's own is shown so."""
+    """YAML would keep the last. Any message of ansible-core is shown this way."""
     (tmp_path / "a.yml").write_text("all:\n  hosts:\n    a: {}\n    a: {}\n")
     assert refused(ansible_hosts, str(tmp_path / "a.yml"), "all").replace(f"{tmp_path}/", "") == (
         "a.yml is no Ansible inventory that can be read here\n"
@@ -89,7 +89,7 @@ def test_a_host_that_stands_twice_in_a_map_of_ansible_is_refused(tmp_path: Path)
 
 
 def test_an_inventory_that_is_a_program_is_not_run(tmp_path: Path) -> None:
-    """Whoever can write that file would run what they like on the control machine."""
+    """Otherwise write access to that file would run code on the control machine."""
     (tmp_path / "hosts").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho '{{}}'\n")
     (tmp_path / "hosts").chmod(0o755)
     assert "is no Ansible inventory that can be read here" in refused(ansible_hosts, str(tmp_path / "hosts"), "all")
@@ -129,7 +129,7 @@ def test_a_machine_under_two_names_is_refused() -> None:
 
 
 def test_a_jump_host_among_ansible_s_ssh_arguments_is_refused_until_a_file_stands_for_it() -> None:
-    """pyinfra would log in around it."""
+    """pyinfra would ignore it and log in directly."""
     jump = group(a={"ansible_ssh_common_args": "-o ProxyJump=bastion"})
     assert refused(hosts_of_ansible, jump, "h100", "hosts.yml") == (
         "ansible_ssh_common_args of a is for OpenSSH, and pyinfra logs in without it\n"
@@ -165,7 +165,7 @@ def test_a_host_that_ansible_reaches_without_ssh_is_refused() -> None:
     ],
 )
 def test_an_output_is_a_name_names_a_map_of_addresses_or_of_objects(value: Any, hosts: Any) -> None:
-    """A map makes texts of numbers, and an optional attribute that is not set is null."""
+    """A map turns numbers into texts, and an unset optional attribute is null."""
     assert hosts_of_terraform(output(value), "h100", "outputs.json") == hosts
 
 
@@ -191,7 +191,7 @@ def test_an_output_is_a_name_names_a_map_of_addresses_or_of_objects(value: Any, 
     ],
 )
 def test_an_output_that_names_no_host_or_a_host_twice_is_refused(value: Any, problem: str, seen: str) -> None:
-    """A public address that a machine does not have is an empty text in Terraform."""
+    """A missing public address is an empty text in Terraform."""
     text = refused(hosts_of_terraform, output(value), "h100", "outputs.json")
     assert text.splitlines()[0] == problem
     assert f"  seen    {seen}" in text and "  try     " in text and text.endswith(STATE)
@@ -208,7 +208,7 @@ def test_an_output_that_names_no_host_or_a_host_twice_is_refused(value: Any, pro
     ],
 )
 def test_a_file_that_terraform_output_did_not_print_is_refused(tmp_path: Path, text: str, seen: str) -> None:
-    """The value of one output, the state, or a warning."""
+    """Examples are the value of one output, the state, or a warning."""
     (tmp_path / "outputs.json").write_text(text)
     assert refused(terraform_hosts, str(tmp_path / "outputs.json"), "h100").replace(f"{tmp_path}/", "") == (
         "outputs.json is not what `terraform output -json` prints\n"
@@ -220,7 +220,7 @@ def test_a_file_that_terraform_output_did_not_print_is_refused(tmp_path: Path, t
 
 
 def test_a_name_that_stands_twice_in_a_recorded_map_is_refused(tmp_path: Path) -> None:
-    """Python would keep the last and say nothing."""
+    """Python would silently keep the last."""
     text = json.dumps(output({"a": "10.0.0.1"})).replace('{"a"', '{"a": "10.0.0.2", "a"')
     (tmp_path / "outputs.json").write_text(text)
     assert "names a twice" in refused(terraform_hosts, str(tmp_path / "outputs.json"), "h100")

@@ -31,7 +31,7 @@ def mine(https: Https | None = None, firewall: Firewall = CLOSED) -> Slice:
 
 
 def opened(slice_: Slice) -> list[str]:
-    """The lines of the firewall that let connections in, between SSH and ICMP."""
+    """The lines of the firewall that admit connections, between SSH and ICMP."""
     lines = [line.strip() for line in rules(slice_, [22]).splitlines()]
     return lines[lines.index("tcp dport { 22 } accept") + 1 : lines.index("meta l4proto { icmp, ipv6-icmp } accept")]
 

@@ -1,4 +1,4 @@
-"""A hub is asked for commit, files, sizes and headers: it answers as the real one, refuses, is busy, cuts or lies."""
+"""A hub is asked for commit, files, sizes and headers: a correct, refusing, busy, interrupted or lying one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "rehearsal/llama-1b"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """A hub with a model in two shards, a gated one, and four that hold no checkpoint."""
+    """A hub with a model in two shards, a gated one, and four without a checkpoint."""
     root = tmp_path_factory.mktemp("hub")
     repository(root / "models/llama-1b", LLAMA, llama_files(header_bytes=200_000))
     repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
@@ -32,7 +32,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 @pytest.fixture
 def hub(made: Standing, monkeypatch: pytest.MonkeyPatch) -> Standing:
-    """The hub with nothing remembered of another test; its client pauses no longer than a test may."""
+    """The hub without the state of other tests; its client pauses only as long as a test may."""
     monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
     made.heard.requests.clear()
     made.heard.busy.clear()
@@ -48,7 +48,7 @@ def refusal(source: str, access: Access) -> Refusal:
 
 
 def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> None:
-    """Without a revision it is main; the files are those that a host fetches, and no Python is among them."""
+    """Without a revision it is main; the files are those that a host fetches, without Python files."""
     files = resolve(NAME, hub.access())
     known = hub.repositories[NAME]
     assert (files.files.revision, files.files.repository) == (known.commit, NAME)
@@ -66,7 +66,7 @@ def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> 
 
 
 def test_of_weights_only_headers_are_asked_for(hub: Standing) -> None:
-    """Every request for a shard has a range, none goes beyond the header, and nothing but config.json comes whole."""
+    """Every request for a shard has a range, none goes beyond the header, and only config.json is read whole."""
     resolve(NAME, hub.access())
     whole = [path for path, wanted in hub.heard.requests if not wanted]
     assert [path.rsplit("/", 1)[-1] for path in whole] == ["main", "config.json"]
@@ -100,7 +100,7 @@ def test_a_refusal_by_the_hub_is_named_with_a_remedy(
 
 
 def test_a_busy_hub_is_asked_again(hub: Standing) -> None:
-    """429, with a pause and without, and 503."""
+    """The cases are 429, with a pause and without, and 503."""
     hub.heard.busy += [(429, "0"), (429, ""), (503, "")]
     assert resolve(NAME, hub.access()).files.parameters == 1_235_814_400
 
@@ -163,7 +163,7 @@ def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
     ],
 )
 def test_an_invalid_answer_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
-    """A login page of a proxy, a list, an odd row, a header of lies."""
+    """Cases: a login page of a proxy, a list, an odd row, a false header."""
     hub.heard.bodies[end] = body
     assert refusal(NAME, hub.access()).kind == "hub-answer"
 
@@ -177,7 +177,7 @@ def test_a_hub_that_nobody_reaches_is_refused_with_the_ways_around(monkeypatch: 
 
 
 def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path) -> None:
-    """Its Python is named in the lock, for whoever reviews it, and stays where it is."""
+    """The lock names its Python files for reviewers, and they are not fetched."""
     files = resolve(NAME, hub.access()).files
     assert ("modeling_own.py" in files.files, "modeling_own.py" in files.fetched) == (True, False)
     assert not [path for path, _wanted in hub.heard.requests if path.endswith(".py")]

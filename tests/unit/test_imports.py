@@ -1,4 +1,4 @@
-"""The shape of the repository: imports point one way, files stay short, deploy.py stays a page."""
+"""The shape of the repository: imports point one way, files are short, deploy.py fits a page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST = 300
 
 
 def python_files() -> list[Path]:
-    """Every Python file git knows of, or would."""
+    """Every Python file in git, or to be added."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
         cwd=ROOT,
@@ -31,7 +31,7 @@ def python_files() -> list[Path]:
 
 
 def imports(file: Path) -> Iterator[str]:
-    """The modules a file imports, wherever in it; relative ones by their full name."""
+    """All imports of a file; relative ones by their full name."""
     for node in ast.walk(ast.parse((ROOT / file).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -84,7 +84,7 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 
 
 def test_deploy_imports_nothing_that_acts() -> None:
-    """No role, no rehearsal, no test; the command line alone hands in knobs and packages, and what exports wrap."""
+    """No role, no rehearsal, no test; the command line alone passes in knobs, packages and the roles' renderings."""
     allowed = ("deploy/cli/knobs.py", "deploy/cli/rendered.py", "deploy/cli/bundle.py")
     assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", *allowed) == []
     assert crossings(r"deploy/cli/rendered\.py", r"(rehearsal|tests|inventories)\b") == []
@@ -99,7 +99,7 @@ def test_only_errors_and_the_edge_import_pyinfra() -> None:
 
 
 def test_the_verbs_of_pyinfra_take_their_plan_from_the_edge() -> None:
-    """`deploy/__main__.py` holds the command line and nothing a deploy file needs."""
+    """`deploy/__main__.py` has only the command line, and no code that a deploy file needs."""
     assert crossings(r"(deploy|rollback|build|remove|doctor)\.py|roles/|rehearsal/", r"deploy\.__main__") == []
 
 
@@ -114,7 +114,7 @@ def test_only_the_edge_is_imported_by_the_edge() -> None:
 
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
-    """Facts that both need stand in the catalog."""
+    """Shared facts are in the catalog."""
     assert crossings(r"deploy/linter/", r"deploy\.checks") + crossings(r"deploy/validation/", r"deploy\.paste") == []
 
 
@@ -146,7 +146,7 @@ FLOORS = (
 
 
 def test_no_folder_of_deploy_imports_from_a_floor_above() -> None:
-    """And no module of deploy/ stands outside the folders, but the command itself."""
+    """No module of deploy/ except the command itself is outside the folders."""
     floor = {folder: number for number, folders in enumerate(FLOORS) for folder in folders}
     files = [file for file in python_files() if file.parts[0] == "deploy" and file.parts[1] != "edge"]
     assert [str(file) for file in files if len(file.parts) == 2] == ["deploy/__init__.py", "deploy/__main__.py"]
@@ -182,13 +182,13 @@ FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "f
 
 
 def test_nothing_imports_the_rehearsal() -> None:
-    """Production code does not know that it is being rehearsed."""
+    """Production code does not know about the rehearsal."""
     allowed = ("rehearsal/", "tests/", "inventories/rehearsal", *(f"benchmarks/{name}" for name in FLEETS))
     assert crossings(r"", r"rehearsal\b", *allowed) == []
 
 
 def test_modules_of_the_rehearsal_import_each_other_one_way() -> None:
-    """An import inside a function or for the type checker alone counts like any other."""
+    """An import inside a function or for the type checker counts like any other."""
     files = [file for file in python_files() if file.parts[0] == "rehearsal" and "llmapi" not in file.parts]
     names = {file: ".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files}
     assert circle({names[file]: sorted(imported_modules(file)) for file in files}) == []
@@ -206,14 +206,14 @@ def test_production_code_does_not_mention_the_rehearsal() -> None:
 
 
 def test_no_file_is_longer_than_300_lines_without_saying_why() -> None:
-    """The reason stands in the module's docstring, with the word `lines`."""
+    """The reason is in the module's docstring, with the word `lines`."""
     long = [file for file in python_files() if len((ROOT / file).read_text("utf-8").splitlines()) > LONGEST]
     reasons = {file: ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or "" for file in long}
     assert [str(file) for file, reason in reasons.items() if "lines" not in reason] == []
 
 
 def test_every_type_ignore_has_a_code_and_a_reason() -> None:
-    """The mark names a code, a comment behind it the reason; folders that mypy does not read have none."""
+    """The mark has a code, and a comment after it the reason; folders that mypy does not read have none."""
     reasoned = re.compile(r"#\s*type:\s*ignore\[[a-z, -]+\]  # \w+")
     lines = [
         f"{file}:{number}"
@@ -227,13 +227,13 @@ def test_every_type_ignore_has_a_code_and_a_reason() -> None:
 
 @pytest.mark.parametrize("package", ["deploy", "roles", "inventories"])
 def test_every_module_has_a_docstring(package: str) -> None:
-    """A module says why it exists, and what it leaves to others."""
+    """It says why the module exists, and what other modules do."""
     files = [file for file in python_files() if file.parts[0] == package]
     assert [str(file) for file in files if not ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8")))] == []
 
 
 def test_every_public_function_of_deploy_has_a_docstring() -> None:
-    """The docstring says the result, or the state after the call; a function of one statement may do without."""
+    """The docstring states the result, or the state after the call; a function of one statement needs none."""
     missing = []
     for file in python_files():
         if file.parts[0] != "deploy":
@@ -246,7 +246,7 @@ def test_every_public_function_of_deploy_has_a_docstring() -> None:
 
 
 def test_deploy_py_is_under_forty_lines() -> None:
-    """Read in one minute."""
+    """It can be read in one minute."""
     assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40
 
 

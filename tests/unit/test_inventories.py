@@ -1,4 +1,4 @@
-"""Every shipped inventory has a plan, read in review: a difference here is what a re-run changes on its machines."""
+"""Every shipped inventory has a reviewed plan: a difference here shows the changes of a re-run."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ EACH = pytest.mark.parametrize("name", NAMES)
 
 @cache
 def shipped(name: str) -> Plan:
-    """The plan of one of them."""
+    """The plan of a shipped inventory."""
     return make_plan(Fleet.of(load_inventory(str(FOLDER / f"{name}.py"), {})), AROUND)
 
 
 def test_the_promised_inventories_exist() -> None:
-    """Ten, beside the first and the one that cuts its GPU."""
+    """There are ten, beside the first and the one that cuts its GPU."""
     assert NAMES == [
         "awq_l40s",
         "fleet",
@@ -48,13 +48,13 @@ def test_the_promised_inventories_exist() -> None:
 
 @EACH
 def test_a_shipped_inventory_has_this_plan(name: str) -> None:
-    """All of it, build commands as strings included."""
+    """The whole plan, with build commands as strings."""
     same_as_golden(f"{name}.plan.json", json.dumps(shipped(name).to_json(), indent=2, ensure_ascii=False) + "\n")
 
 
 @EACH
 def test_a_shipped_inventory_prints_this_plan(name: str) -> None:
-    """The page an operator reads before saying yes."""
+    """It is the page that an operator reads before approval."""
     same_as_golden(f"{name}.plan.txt", printed(plan_report(shipped(name))))
 
 

@@ -1,4 +1,4 @@
-"""Budgets of tenants and of money in the file of keys: typed, kept, and refused if a gateway could not keep them."""
+"""Budgets of tenants and of money in the file of keys: typed, stored, and refused if they could not be enforced."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ EURO = {"cost_per_day": 5, "currency": "EUR"}
 def test_a_budget_that_the_gateway_could_not_keep_is_refused(
     line: dict[str, object], tenant: dict[str, object], kind: str
 ) -> None:
-    """Usage is kept for a day; llama, of the alias chat, has a price in euro, and bge has none."""
+    """Usage is kept for a day; llama, of the alias `chat`, has a price in euro, and bge has none."""
     lines = {"keys": [LINE | line], "tenants": [{"tenant": "acme"} | tenant]}
     seen = ""
     try:

@@ -1,4 +1,4 @@
-"""Moments at which a control process is killed: spread over a run, in a form that another run can be cut at."""
+"""Moments at which a control process is killed, spread over a run in a form that is valid for another run."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The table of knobs in roles/README.md is what the roles' `Defaults` say: name, value, unit and reason.
+"""The table of knobs in roles/README.md has the roles' `Defaults`: name, value, unit and reason.
 
-`GOLDEN=write pytest tests/unit/test_knobs.py` writes it anew.
+`GOLDEN=write pytest tests/unit/test_knobs.py` rewrites it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UNITS = {"seconds": "s", "hours": "h", "mib": "MiB", "percent": "%"}
 
 
 def table() -> str:
-    """The whole table in Markdown, one row a knob."""
+    """The whole table in Markdown, one row for each knob."""
     head = "\n| role | knob | default | takes | unit | why |\n| --- | --- | --- | --- | --- | --- |\n"
     return (
         head
@@ -86,7 +86,7 @@ def test_the_table_of_knobs_is_what_the_roles_say() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_knob_has_a_reason(role: str) -> None:
-    """A reader must not guess what a number bounds."""
+    """A reader must not guess the meaning of a number."""
     assert [name for name, _, why in knobs(role) if not why] == []
 
 
@@ -100,5 +100,5 @@ def test_every_knob_has_a_reason(role: str) -> None:
     ],
 )
 def test_a_knob_is_a_row_with_its_unit(name: str, value: object, line: str) -> None:
-    """The unit is what the name ends in."""
+    """The unit is the end of the name."""
     assert row("cleanup", name, value, "why", "1 to 3") == line

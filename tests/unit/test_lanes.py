@@ -1,4 +1,4 @@
-"""Tests of one rehearsal number never run at the same time, however many lanes there are."""
+"""Tests of one rehearsal number never run at the same time, whatever the number of lanes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_where(number):
 
 
 def test_a_group_stays_in_one_lane(tmp_path: Path) -> None:
-    """Asked of pytest and xdist themselves: two groups in three modules, two lanes."""
+    """pytest and xdist themselves are asked: two groups in three modules, two lanes."""
     shutil.copy(TESTS / "conftest.py", tmp_path)
     for name, group in (("a", "number-1"), ("b", "number-1"), ("c", "number-2")):
         (tmp_path / f"test_{name}.py").write_text(MODULE.format(group=group))

@@ -1,4 +1,4 @@
-"""Every broken command of `tests.unit.pasted` is called wrong for its reason, with a message compared whole."""
+"""Every broken command of `tests.unit.pasted` is wrong for its reason, with a message compared whole."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CASES = pytest.mark.parametrize(("promise", "case"), ALL.items(), ids=[name.repl
 
 @CASES
 def test_a_pasted_text_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
-    """In this order, and no other; none for a command that is right."""
+    """In this order, and for no other; a correct command has none."""
     report = check(case.text, case.release)
     kinds = [finding.kind for command in report.checked for finding in command.findings if finding.is_wrong]
     assert kinds == list(case.kinds)
@@ -25,14 +25,14 @@ def test_a_pasted_text_is_wrong_for_these_reasons(promise: str, case: Case) -> N
 
 @CASES
 def test_the_whole_message(promise: str, case: Case) -> None:
-    """As printed; the files are read in review."""
+    """The printed message; the files are read in review."""
     file = re.sub("[^a-z0-9]+", "-", promise.lower()).strip("-")
     same_as_golden(f"linter/{file}.txt", str(check(case.text, case.release)))
 
 
 @CASES
 def test_the_text_printed_as_right_has_no_findings(promise: str, case: Case) -> None:
-    """Judged again, the right text has nothing wrong with it, but for what no words can mend."""
+    """The corrected text has no wrong finding, except for faults that text cannot correct."""
     again = [
         finding.kind
         for command in check(case.text, case.release).checked
@@ -45,13 +45,13 @@ def test_the_text_printed_as_right_has_no_findings(promise: str, case: Case) -> 
 
 
 def named(target: Target) -> str:
-    """The release that a right text is judged for again; none if the first was never read."""
+    """The release for judging a corrected text again; empty if the first was unknown."""
     return "" if target.is_unread else target.name or target.trtllm
 
 
 @pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", "0123456789"])
 def test_no_message_says(word: str) -> None:
-    """Words that blame or say nothing, and the secrets themselves."""
+    """Neither blaming or empty words, nor the secrets themselves."""
     assert [name for name, case in ALL.items() if word in str(check(case.text, case.release))] == []
 
 
@@ -67,14 +67,14 @@ def test_an_unknown_release_is_offered_the_nearest() -> None:
 
 
 def test_a_command_in_a_container_is_judged_for_its_image() -> None:
-    """Unless a release is named."""
+    """This holds unless a release is named."""
     image = "nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3"
     text = f"docker run --device nvidia.com/gpu=all {image} trtllm-build --checkpoint_dir c --gemm_plugin nvfp4"
     assert (check(text).is_fine, check(text, "26.07").is_fine) == (False, True)
 
 
 def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -> None:
-    """The image itself has the last word."""
+    """The image itself decides."""
     report = check("trtllm-build --checkpoint_dir c --norm_quant_fusion enable", "25.10")
     assert (report.is_fine, [finding.kind for finding in report.checked[0].findings]) == (True, ["unsure-flag"])
 
@@ -89,12 +89,12 @@ def test_a_flag_on_one_side_of_a_near_release_is_worth_knowing_and_not_wrong() -
     ],
 )
 def test_commands_for_other_programs_are_not_judged(text: str) -> None:
-    """Registries speak /v2 too, and a variable may hold anything."""
+    """Registries answer /v2 too, and a variable may have any value."""
     assert check(text).is_fine
 
 
 def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None:
-    """And nothing else."""
+    """There is no other finding."""
     report = check('name: "m"\nbackend: "tensorrtllm"\n', "26.08")
     assert [finding.kind for finding in report.checked[0].findings] == ["program-removed"]
 

@@ -1,4 +1,4 @@
-"""Properties of `check` on containers: any mix of faults is mended at once, no secret is shown, nothing stumbles."""
+"""Properties of `check` on containers: any mix of faults is corrected at once, without secrets or exceptions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ROWS = (
 
 
 def still_wrong(text: str) -> list[str]:
-    """The problems of the texts that are printed as right."""
+    """The remaining problems of the corrected texts."""
     return [
         finding.problem
         for part in check(text).checked
@@ -102,7 +102,7 @@ def test_no_mangled_file_crashes_the_linter(name: str, place: int, inserted: str
     ids=["itself", "unknown", "growing", "deep", "deeper", "blank", "comments"],
 )
 def test_no_file_takes_long(text: str) -> None:
-    """Aliases that multiply, and brackets without end."""
+    """Cases: aliases that multiply, and endless brackets."""
     begin = time.process_time()
     assert str(check(text))
     assert time.process_time() - begin < 30
@@ -114,7 +114,7 @@ def test_a_script_is_no_manifest() -> None:
 
 
 def test_a_fragment_is_read_as_what_it_is() -> None:
-    """A service or a container alone, indented or not."""
+    """A fragment is a service or a container alone, indented or not."""
     texts = {
         "    image: a/b:1\n    command: x --y\n": ["compose"],
         "triton:\n  image: a/b:1\n": ["compose"],
@@ -126,7 +126,7 @@ def test_a_fragment_is_read_as_what_it_is() -> None:
 
 
 def test_every_kind_of_object_with_a_pod_is_read() -> None:
-    """LeaderWorkerSet has two, KServe writes a container as a model or in a predictor."""
+    """LeaderWorkerSet has two pods, and KServe writes a container as a model or in a predictor."""
     text = """kind: LeaderWorkerSet
 spec:
   leaderWorkerTemplate:

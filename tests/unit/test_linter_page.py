@@ -1,6 +1,6 @@
-"""The page of the judge of pasted text: its examples print what they show, its table is in the judge's own words.
+"""The page of the linter: its examples print their shown output, and its table has the linter's own messages.
 
-`GOLDEN=write pytest tests/unit/test_linter_page.py` writes it anew.
+`GOLDEN=write pytest tests/unit/test_linter_page.py` rewrites it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SHOWN = (
 
 @pytest.mark.parametrize("example", list(EXAMPLE.finditer(PAGE.read_text())), ids=lambda match: match["command"][:60])
 def test_every_example_prints_what_the_page_shows(example: re.Match[str]) -> None:
-    """Run as typed, whole output."""
+    """Each is run as typed, and its whole output compared."""
     program, *words = shlex.split(example["command"])
     assert (program, CliRunner().invoke(main, words).output) == ("enginehouse", example["output"])
 
@@ -57,7 +57,7 @@ def test_every_command_of_the_page_is_run() -> None:
 
 
 def test_the_page_is_short() -> None:
-    """A page is read, a book is not."""
+    """The limit keeps it readable."""
     assert len(PAGE.read_text().splitlines()) <= 120
 
 
@@ -82,7 +82,7 @@ def table() -> str:
 
 
 def code(text: str) -> str:
-    """The text as code, in one line; a bar would end the cell."""
+    """The text as code, on one line, without bars, which would end the cell."""
     line = re.sub(r"\s+", " ", text).replace("`", "").replace("|", "\\|")
     return f"`{line.partition(': ')[2] if re.match('line [0-9]+: ', line) else line}`"
 
@@ -93,7 +93,7 @@ def why(finding: Finding) -> str:
 
 
 def test_the_page_shows_what_check_says_of_the_guides_commands() -> None:
-    """Every row is the judge's own words about a command some guide prints."""
+    """Every row is the linter's message about a command that a guide prints."""
     text = PAGE.read_text()
     if os.environ.get("GOLDEN") == "write":
         PAGE.write_text(BLOCK.sub(lambda _: table(), text))
@@ -102,6 +102,6 @@ def test_the_page_shows_what_check_says_of_the_guides_commands() -> None:
 
 @pytest.mark.parametrize("kind", SHOWN)
 def test_every_row_is_of_a_command_that_is_wrong(kind: str) -> None:
-    """It offers something else than what was printed."""
+    """The correction differs from the printed command."""
     finding = wrong()[kind]
     assert finding.attempt not in ("", finding.seen)

@@ -1,4 +1,4 @@
-"""The contract of the served LLM holds together: every name once, every output asked for by an input."""
+"""The contract of the served LLM is consistent: every name occurs once, every output has its input."""
 
 from __future__ import annotations
 

@@ -82,12 +82,12 @@ FINE = {
 
 @pytest.mark.parametrize("data", FINE.values(), ids=[name.replace(" ", "_") for name in FINE])
 def test_permitted_llm_settings_are_not_refused(data: dict[str, Any]) -> None:
-    """It plans."""
+    """They are planned."""
     assert [str(problem) for problem in refusals(**data)] == []
 
 
 def test_a_farm_with_larger_cards_does_not_build_for_smaller_ones() -> None:
-    """A 70B in four bits would be served by one H100; TensorRT's plans belong to the card they were made on."""
+    """A single H100 would serve a 70B in four bits; but TensorRT's engines are tied to their card."""
     model = replace(
         LLAMA,
         checkpoint="llama-3.1-70b-instruct",
@@ -124,7 +124,7 @@ def test_a_farm_with_the_same_card_and_more_host_memory_builds_what_a_host_canno
 
 @pytest.mark.parametrize(("gpu", "remarks"), [("h100-80", 0), ("h100-pcie-80", 1), ("h100-nvl-94", 0), ("l40s-48", 1)])
 def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int) -> None:
-    """It works, slowly."""
+    """It works, but slowly."""
     warnings = [sentence for sentence in plan(**llama(gpu, gpus=2)).warnings if "NVLink" in sentence]
     assert len(warnings) == remarks
 
@@ -142,6 +142,6 @@ def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int
     ],
 )
 def test_choices_are_read_as_a_tree(choices: str, paths: int | None) -> None:
-    """Literals only; every path continues another one."""
+    """Only literals are read; every path continues another one."""
     tree = tree_of(choices)
     assert (len(tree) if tree else None) == paths

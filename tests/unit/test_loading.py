@@ -1,4 +1,4 @@
-"""Files that are no inventory: each a whole message, from `enginehouse` and from pyinfra, and never a traceback."""
+"""Files that are not inventories: each gives a whole message, from `enginehouse` and from pyinfra, and no traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUP = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Se
 
 
 def refused(directory: Path, text: str, name: str = "fleet.py") -> str:
-    """The refusal of an inventory with this text, as printed; the directory of the test is left out."""
+    """The printed refusal of an inventory with this text, without the test's directory."""
     file = directory / name
     file.write_text(text)
     with pytest.raises(Refusal) as refusal:
@@ -54,7 +54,7 @@ def test_an_import_by_a_former_name_is_refused_with_the_new_name(tmp_path: Path)
     ],
 )
 def test_a_former_word_is_refused_with_the_new_one(tmp_path: Path, text: str, word: str, place: str) -> None:
-    """`Door` became `Gateway`; the command of the message rewrites the file, and then the word is taken."""
+    """`Door` became `Gateway`; the command of the message rewrites the file, after which the word is accepted."""
     message = refused(tmp_path, text)
     assert message.startswith(f"`{word}` is now `{RENAMED[word]}`\n  where   fleet.py{place}\n")
     (command,) = re.findall(r"  try     (sed .*)", message)
@@ -65,7 +65,7 @@ def test_a_former_word_is_refused_with_the_new_one(tmp_path: Path, text: str, wo
 
 
 def test_a_former_key_is_refused_with_the_new_one_and_no_host_is_renamed(tmp_path: Path) -> None:
-    """A host may be called door; `"door": None` is a key."""
+    """A host may be called `door`; `"door": None` is a key."""
     file = tmp_path / "fleet.py"
     file.write_text('hosts = (["door"], {"door": None})\n')
     with pytest.raises(Refusal) as refusal:
@@ -78,7 +78,7 @@ def test_a_former_key_is_refused_with_the_new_one_and_no_host_is_renamed(tmp_pat
 
 
 def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:
-    """Python knows where it was opened."""
+    """Python reports where it was opened."""
     assert refused(tmp_path, 'x = 1\nhosts = (["a"], {\n') == (
         "fleet.py is not Python: '{' was never closed, line 2, column 17\n"
         "  where   fleet.py:2:17\n"
@@ -89,7 +89,7 @@ def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None
 
 
 def test_a_syntax_error_is_named_by_line_and_column(tmp_path: Path) -> None:
-    """With the line itself."""
+    """The message has the line itself."""
     assert refused(tmp_path, 'hosts = (["a"], dict(a=1 b=2))\n') == (
         "fleet.py is not Python: invalid syntax. Perhaps you forgot a comma?, line 1, column 24\n"
         "  where   fleet.py:1:24\n"
@@ -159,7 +159,7 @@ def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
 
 
 def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
-    """The line is the inventory's own, not that of a function it called."""
+    """The line is the inventory's own, not that of a called function."""
     assert refused(tmp_path, "import os\nuser = os.sched_getaffinity(2**31 - 1)\n") == (
         "fleet.py is Python, and it ended with ProcessLookupError\n"
         "  where   fleet.py:2\n"
@@ -181,7 +181,7 @@ def test_an_unknown_connector_is_offered_the_nearest(tmp_path: Path) -> None:
 
 
 def programs(directory: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
-    """PATH is a directory with these shell scripts alone."""
+    """Sets PATH to a directory with only these shell scripts."""
     for name, script in scripts.items():
         (directory / name).write_text(f"#!/bin/sh\n{script}\n")
         (directory / name).chmod(0o755)
@@ -220,13 +220,13 @@ def test_a_connector_without_an_answer_is_a_refusal(
 def test_a_connector_without_its_program_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connector: str
 ) -> None:
-    """The shell's own words say which program is missing."""
+    """The shell's own message names the missing program."""
     programs(tmp_path, monkeypatch)
     assert f"{connector}: not found" in refused(tmp_path, f'hosts = ["@{connector}"]\n')
 
 
 def test_a_limit_that_matches_no_host_is_refused() -> None:
-    """Before, the result was an empty plan with a digest, and exit 0."""
+    """In earlier versions the result was an empty plan with a digest, and exit status 0."""
     with pytest.raises(Refusal) as refusal:
         load_plan("inventories/h100.py", limit=["h100-02"])
     assert str(refusal.value) == (
@@ -239,7 +239,7 @@ def test_a_limit_that_matches_no_host_is_refused() -> None:
 
 
 def test_a_limit_takes_names_patterns_and_groups() -> None:
-    """As pyinfra does."""
+    """The rules are pyinfra's."""
     inventory = load_inventory("inventories/h100.py", {})
     assert [names_in(inventory, [word]) for word in ("h100", "h100-*", "h100-01.example.internal")] == [
         ["h100-01.example.internal"]
@@ -262,7 +262,7 @@ def pyinfra(inventory: str | Path, *words: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str, message: str) -> None:
-    """A single message and exit status 1; it was a traceback, or a success over no host."""
+    """There is a single message and exit status 1; earlier there was a traceback, or success without a host."""
     (tmp_path / "fleet.py").write_text(text)
     done = pyinfra(tmp_path / "fleet.py")
     assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (1, True, False)
@@ -270,7 +270,7 @@ def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str
 
 
 def test_pyinfra_s_own_run_is_refused_where_its_limit_matches_no_host() -> None:
-    """Before, the run ended with success."""
+    """In earlier versions the run ended with success."""
     done = pyinfra("inventories/h100.py", "--limit", "h100-02")
     assert (done.returncode, "--limit h100-02 matches no host of this inventory" in done.stderr) == (1, True)
 
@@ -283,13 +283,13 @@ def test_pyinfra_s_own_run_is_refused_where_the_file_is_missing() -> None:
 
 @pytest.mark.parametrize("option", ["--serial", "--no-wait"])
 def test_options_with_which_hosts_do_not_wait_for_each_other_are_refused(option: str) -> None:
-    """A gate would see hosts that have not come to it yet."""
+    """A gate would judge hosts that have not reached it yet."""
     done = pyinfra("inventories/h100.py", option)
     assert (done.returncode, "Connecting to hosts" in done.stderr, STATE in done.stderr) == (1, False, True)
     assert f"{option} and gates do not go together" in done.stderr and "Rollout(max_unavailable=1)" in done.stderr
 
 
 def test_a_command_without_gates_may_have_them() -> None:
-    """pyinfra's own `exec`, say."""
+    """An example is pyinfra's own `exec`."""
     command = [sys.executable, "-m", "pyinfra", "@fake/one", "exec", "-y", "--serial", "--", "true"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Local checkpoints are read by their headers: sizes, parameters and a revision of their own."""
+"""Local checkpoints are read by their headers: sizes, parameters and a separate revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_DATA = [0, 0]
 
 
 def safetensors(file: Path, **tensors: tuple[str, list[int]]) -> None:
-    """A file with this header and as little data as a test may write."""
+    """Writes a file with this header and as little data as possible."""
     header = {
         name: {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]} for name, (dtype, shape) in tensors.items()
     }
@@ -33,7 +33,7 @@ def test_tensors_add_up_over_all_files(tmp_path: Path) -> None:
 
 
 def test_a_second_copy_of_the_weights_is_not_counted(tmp_path: Path) -> None:
-    """gpt-oss keeps one in original/, Mistral one beside the shards: no loader takes both."""
+    """gpt-oss has one in original/, Mistral one beside the shards: no loader reads both."""
     safetensors(tmp_path / "model.safetensors", a=("BF16", [1024, 1024]))
     (tmp_path / "original").mkdir()
     for copy in ("original/model.safetensors", "consolidated.safetensors"):
@@ -61,13 +61,13 @@ def test_another_tokenizer_is_another_revision(tmp_path: Path) -> None:
 
 
 def test_a_broken_header_counts_nothing(tmp_path: Path) -> None:
-    """The plan is not where a file is repaired; loading it will say what is wrong."""
+    """The plan does not repair files; loading will report the fault."""
     (tmp_path / "model.safetensors").write_bytes(b"\x10")
     assert read_local(tmp_path).parameters == 0
 
 
 def test_only_directories_the_fleet_names_are_read(tmp_path: Path) -> None:
-    """Relative to where the command is typed; one without safetensors is left out."""
+    """Paths are relative to the command's directory; a directory without safetensors is left out."""
     (tmp_path / "weights").mkdir()
     (tmp_path / "empty").mkdir()
     safetensors(tmp_path / "weights" / "model.safetensors", a=("F32", [1]))

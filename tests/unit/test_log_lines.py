@@ -1,4 +1,4 @@
-"""Public lines of logs through the host's own filters: each gets its finding, and noise gets none."""
+"""Public lines of logs through the host's own filters: each gives its finding, and noise gives none."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def in_kernel(lines: Sequence[str]) -> str:
 
 @pytest.mark.parametrize("logged", SERVER, ids=lambda logged: logged.line[:60])
 def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: Logged) -> None:
-    """A fault gives a single finding, beside the unit that failed."""
+    """A fault gives a single finding, beside the failed unit."""
     assert ids(caused(logged.line)) == ["unit-failed", logged.kind]
 
 
@@ -56,7 +56,7 @@ def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: L
     ],
 )
 def test_an_unknown_error_is_named_by_its_class_if_nothing_else_is_known(text: str, kind: str) -> None:
-    """And by no word of its text."""
+    """The name contains no word of its text."""
     findings = caused(text)
     assert ids(findings) == ["unit-failed", kind]
     assert "secret" not in findings[-1].evidence
@@ -64,7 +64,7 @@ def test_an_unknown_error_is_named_by_its_class_if_nothing_else_is_known(text: s
 
 @pytest.mark.parametrize("logged", KERNEL, ids=lambda logged: logged.line[:60])
 def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged) -> None:
-    """The reason stands alone: what nvidia-smi says because of it is not told beside it."""
+    """Only the reason is reported: nvidia-smi's consequence is left out."""
     kinds = ids(examined({**UNSEEN, "kernel-beside": in_kernel([logged.line])}, smi="6"))
     is_reason = logged.kind in (*STARTS, "gpu-start-failed")
     assert set(kinds) == ({logged.kind} if is_reason else {logged.kind, "gpus-unseen"})
@@ -72,13 +72,13 @@ def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged)
 
 @pytest.mark.parametrize("logged", NOISE, ids=lambda logged: logged.line[:60])
 def test_a_line_that_asks_for_nothing_is_no_finding(logged: Logged) -> None:
-    """Or that an Xid beside it tells better."""
+    """Another case is a line that an Xid beside it explains better."""
     findings = examined({"kernel-beside": in_kernel([logged.line])}) if logged.part == "kernel" else caused(logged.line)
     assert ids(findings) == ([] if logged.part == "kernel" else ["unit-failed"])
 
 
 def test_an_archive_keeps_the_phrase_and_no_other_word_of_a_kernel_line() -> None:
-    """And the findings can be made again from it."""
+    """The findings can be made again from the archive."""
     secret = "nvapi-4711secret"
     lines = in_kernel([f"{logged.line} {secret}" for logged in KERNEL])
     kept = let_in(read({"kernel-beside": lines})).text("kernel-beside")
@@ -106,7 +106,7 @@ def test_messages_before_an_operators_repair_are_resolved() -> None:
 
 
 def test_a_row_that_is_remapped_beside_an_ecc_error_points_at_that_error() -> None:
-    """The remedy of 48 counts: a finding of 63 that says `nothing` would contradict it."""
+    """The remedy of 48 counts: a finding of 63 with `nothing` would contradict it."""
     reset, beside = examined({"kernel": "\n".join(map(XID.format, (48, 63)))})
     assert (reset.id, beside.id, beside.attempt) == (
         "xid-reset",
@@ -137,7 +137,7 @@ def test_phrases_of_a_cause_share_a_finding() -> None:
 
 @pytest.mark.parametrize("kind", [*PHRASES, *RULES])
 def test_no_phrase_may_grow_without_bound(kind: str) -> None:
-    """So that no prompt leaves a host inside one."""
+    """So no prompt leaves a host inside one."""
     for phrase in (*PHRASES.get(kind, ()), *RULES.get(kind, ())):
         literal = re.sub(r"\\.", "", phrase)
         assert not re.search(r"[*+](?![^\[]*\])|,\}", literal), phrase

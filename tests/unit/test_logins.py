@@ -1,4 +1,4 @@
-"""Hosts' names and settings of SSH: refused where they would not reach the host meant; what is offered is taken."""
+"""Hosts' names and settings of SSH: refused if they would miss the host; the offered text is accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The planner's MiB against hand calculation; every expected number is written out."""
+"""The planner's MiB compared with hand calculations; every expected number is written out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_quantised_weights_take_their_own_size(quantisation: str, size: int) -> 
 
 
 def test_stated_weights_win() -> None:
-    """The inventory knows how its own checkpoint is stored."""
+    """The inventory has its own checkpoint's stored size."""
     assert memory.llm_weights_mib(replace(LLAMA_SHAPE, weights_mib=5_000), stored_bytes=1) == 5_000
 
 
@@ -94,7 +94,7 @@ MEASURED |= {(NOMIC, 1): ((4_096, 1_887), (16_384, 2_227), (65_536, 3_671))}
 
 @pytest.mark.parametrize(("shape", "streams"), MEASURED)
 def test_an_encoder_is_planned_within_ten_percent_of_what_it_took(shape: Checkpoint, streams: int) -> None:
-    """Weights, context and workspace together, and never less: under a cap that is too low, its graphs are lost."""
+    """Weights, context and workspace together, and never less: a lower limit would lose its graphs."""
     fixed = memory.encoder_weights_mib(shape, "float16") + memory.ENCODER_CONTEXT_MIB
     for tokens, taken in MEASURED[shape, streams]:
         planned = fixed + memory.encoder_workspace_mib(shape, "float16", tokens, streams)
@@ -147,7 +147,7 @@ def test_with_reuse_the_cache_takes_all_that_is_left() -> None:
 
 
 def test_a_cache_that_was_asked_for_is_not_grown() -> None:
-    """A number of tokens is a number of tokens."""
+    """A declared number of tokens is kept."""
     bounded = replace(GPT_OSS, kv_cache=KVCache(tokens=65_536))
     served = plan(servers=(replace(MAIN, models=(bounded,)),)).for_host("h100-01").servers[0].models[0]
     assert (served.kv_cache_tokens, served.memory.kv_cache_mib) == (65_536, 3_072)
@@ -279,7 +279,7 @@ def test_adapters_have_a_cache_on_the_gpu() -> None:
 
 
 def test_an_engine_runs_inside_tritonserver() -> None:
-    """An engine has a context fewer than the PyTorch path, whose worker is a process of its own."""
+    """An engine has one context fewer than the PyTorch path, whose worker is a separate process."""
     paths = ("engine", "pytorch")
     assert [share(replace(LLAMA, path=path)).memory.context_mib for path in paths] == [704, 1_408]
 

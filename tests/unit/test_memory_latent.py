@@ -1,4 +1,4 @@
-"""Multi-head latent attention (DeepSeek-V3, R1, Kimi-K2) against hand calculation, number by number."""
+"""Multi-head latent attention (DeepSeek-V3, R1, Kimi-K2) compared with hand calculations, number by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cutting GPUs into MIG instances: the catalog's geometry, and what a plan refuses."""
+"""Cutting GPUs into MIG instances: the catalog's geometry, and the plan's refusals."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ WRONG = {
 
 @pytest.mark.parametrize("promise", WRONG)
 def test_the_partition_is_refused_with_this_message(promise: str) -> None:
-    """Kind and place as fields; the whole report compared with a file that is read in review."""
+    """Kind and place as fields; the whole report compared with a reviewed file."""
     problems = refusals(**WRONG[promise].data)
     same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, problems)) + "\n")
     kinds = {(problem.kind, problem.facts["where"].removeprefix("h100-01: ")) for problem in problems}
@@ -89,7 +89,7 @@ def test_instances_of_the_second_gpu_count_on() -> None:
 
 
 def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
-    """The plan says that they have to be there; preflight verifies it."""
+    """The plan notes that they must exist; preflight verifies it."""
     data = cut(*HALVES, servers=TWO) | {"driver": Driver(manage=False)}
     assert refusals(**data) == []
     planned = make_plan(Fleet.of(sources(**data)), AROUND)
@@ -109,7 +109,7 @@ def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
     ],
 )
 def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], starts: tuple[int, ...]) -> None:
-    """The memory slices each begins at, in the order given."""
+    """The first memory slice of each, in the given order."""
     assert places(h100(*profiles)) == starts
 
 
@@ -125,19 +125,19 @@ def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], st
     ],
 )
 def test_these_do_not_fit_together(profiles: tuple[str, ...]) -> None:
-    """Too much compute, too much memory, or no place left to start at."""
+    """There is too much compute, too much memory, or no starting place left."""
     assert places(h100(*profiles)) is None
 
 
 def test_a_place_is_found_whenever_there_is_one() -> None:
-    """All selections of up to four, against every way to place them."""
+    """All selections of up to four are compared with every possible placement."""
     rows = profiles_of("h100-80")
     selections = [list(some) for size in (1, 2, 3, 4) for some in combinations_with_replacement(rows, size)]
     assert [(places(some) is not None) for some in selections] == [fits_somehow(some) for some in selections]
 
 
 def fits_somehow(profiles: list[MigProfile]) -> bool:
-    """No overlap, no more compute than there is, no profile more often than it may."""
+    """True if no two overlap, and compute and the number of each profile are within their limits."""
     if sum(profile.compute_slices for profile in profiles) > 7 or any(
         profiles.count(profile) > profile.most for profile in profiles
     ):
@@ -147,24 +147,24 @@ def fits_somehow(profiles: list[MigProfile]) -> bool:
 
 
 def occupied(profiles: list[MigProfile], starts: tuple[int, ...]) -> list[int]:
-    """Memory slices, each as often as it is taken."""
+    """Memory slices, each as often as it is used."""
     pairs = zip(profiles, starts, strict=True)
     return [slice_ for profile, start in pairs for slice_ in range(start, start + profile.memory_slices)]
 
 
 def test_every_card_with_profiles_is_in_the_catalog_of_gpus() -> None:
-    """A name that no inventory could use would be a slip."""
+    """Otherwise no inventory could use the name."""
     assert {gpu for gpu, _ in PROFILES} <= set(GPUS)
 
 
 @pytest.mark.parametrize("gpu", sorted({gpu for gpu, _ in PROFILES}))
 def test_instances_of_a_card_together_are_not_larger_than_it(gpu: str) -> None:
-    """The most of each profile, by the MiB that are planned with."""
+    """The largest number of each profile, with the MiB of the plan."""
     assert all(row.most * row.usable_mib <= GPUS[gpu].usable_mib for row in profiles_of(gpu))
 
 
 def test_an_h100_has_what_its_driver_listed() -> None:
-    """Read from the card; 256 MiB of each are not planned with."""
+    """The numbers were read from the card; 256 MiB of each are left out of plans."""
     listed = {row.name: (row.profile_id, row.most, row.total_mib) for row in profiles_of("h100-80")}
     assert listed == {
         "7g.80gb": (0, 1, 81_152),
@@ -178,7 +178,7 @@ def test_an_h100_has_what_its_driver_listed() -> None:
 
 
 def test_the_shipped_inventory_has_this_plan() -> None:
-    """All of it: a difference here is the review of what a re-run changes."""
+    """The whole plan is compared: a difference shows the changes of a re-run."""
     same_as_golden("mig.plan.json", json.dumps(shipped().to_json(), indent=2, ensure_ascii=False) + "\n")
 
 

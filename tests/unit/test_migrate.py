@@ -1,4 +1,4 @@
-"""`enginehouse migrate`: where each word of a `vllm serve` stands in an inventory, and what has no place."""
+"""`enginehouse migrate`: the place of each word of a `vllm serve` in an inventory, and the words without one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ spec:
 
 
 def planned(migration: Migration, folder: Path) -> Plan:
-    """The plan of the inventory that was written."""
+    """The plan of the written inventory."""
     (folder / "fleet.py").write_text(migration.inventory)
     return load_plan(str(folder / "fleet.py"))
 
@@ -58,7 +58,7 @@ def test_supported_options_of_vllm_reach_the_plan(tmp_path: Path) -> None:
 
 
 def test_every_word_of_a_line_that_fits_has_a_place() -> None:
-    """Exit 0."""
+    """The exit status is 0."""
     assert migrate(LONG).is_whole
     assert CliRunner().invoke(enginehouse, ["migrate", LONG]).exit_code == 0
 
@@ -93,7 +93,7 @@ def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: 
 
 
 def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
-    """By the catalog; options of an LLM are not written for them."""
+    """The catalog decides; options of an LLM are not written for them."""
     migration = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
     (model,) = planned(migration, tmp_path).slices[0].servers[0].models
     assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
@@ -119,7 +119,7 @@ def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
     ],
 )
 def test_an_unsupported_option_of_vllm_is_named_with_the_reason(option: str, word: str) -> None:
-    """And the line is not whole."""
+    """The line then has a word without a place."""
     text = f"vllm serve Qwen/Qwen3-8B {option}"
     assert word in why(text, option.split()[0])
     assert CliRunner().invoke(enginehouse, ["migrate", text]).exit_code == 2
@@ -151,7 +151,7 @@ def test_a_key_is_never_repeated() -> None:
     ],
 )
 def test_a_model_that_the_catalog_lacks_keeps_its_name(words: str, source: str, tmp_path: Path) -> None:
-    """The plan says which command locks it; no number and no commit is made up."""
+    """The plan names the command that locks it; no number and no commit is invented."""
     migration = migrate(f"vllm serve {words}")
     assert migration.is_whole and f'"{source}"' in migration.inventory
     with pytest.raises(Refusal) as refused:
@@ -171,12 +171,12 @@ def test_a_model_that_the_catalog_lacks_keeps_its_name(words: str, source: str, 
     ],
 )
 def test_an_encoder_that_nobody_has_read_is_told_by_its_name(repository: str, declared: str) -> None:
-    """vLLM guesses from the files; a wrong guess of ours is refused by the plan, which has read them."""
+    """vLLM guesses from the files; the plan, which has read them, refuses a wrong guess."""
     assert f"model = {declared}(\n" in migrate(f"vllm serve {repository}").inventory
 
 
 def test_a_directory_stays_a_directory(tmp_path: Path) -> None:
-    """As the source of the model, from which the plan reads every number."""
+    """It is the source of the model, from which the plan reads every number."""
     migration = migrate(f"vllm serve {tmp_path}/weights")
     assert migration.is_whole and f'LLM(\n    "{tmp_path}/weights"' in migration.inventory
 

@@ -20,7 +20,7 @@ from tests.unit.migrated import COMPOSE, DEPLOYMENT, OPTIONS, SHELLS
 
 
 def planned(text: str, folder: Path) -> Plan:
-    """The plan of the inventory that was written."""
+    """The plan of the written inventory."""
     (folder / "fleet.py").write_text(migrate(text).inventory)
     return load_plan(str(folder / "fleet.py"))
 
@@ -84,7 +84,7 @@ def test_a_directory_of_a_container_is_that_of_its_host() -> None:
 
 
 def test_a_published_port_is_the_gateways(tmp_path: Path) -> None:
-    """Triton has 8000 itself, so that clients of 8000 are told another one."""
+    """Triton itself uses 8000, so clients of 8000 get another port."""
     (mine,) = planned("docker run -p 8084:8000 vllm/vllm-openai --model Qwen/Qwen3-8B", tmp_path).slices
     assert mine.gateway is not None and mine.gateway.ports == (8084,)
     place = findings("docker run -p 8000:8000 vllm/vllm-openai --model Qwen/Qwen3-8B")["port 8000:8000"].place
@@ -97,7 +97,7 @@ def test_named_gpus_are_the_servers(tmp_path: Path) -> None:
 
 
 def test_replicas_are_hosts() -> None:
-    """And a group of pods over which a model is split has no place."""
+    """A group of pods over which a model is split has no place."""
     assert migrate(DEPLOYMENT).inventory.count(".example.internal") == 3
     text = """kind: LeaderWorkerSet
 spec:
@@ -134,7 +134,7 @@ def test_every_key_of_a_file_is_placed_or_listed(text: str, words: str) -> None:
 
 @given(st.lists(st.sampled_from(OPTIONS), unique_by=lambda option: option.split()[0], max_size=8))
 def test_every_option_of_docker_is_placed_or_listed(options: list[str]) -> None:
-    """None is passed over, and the inventory is Python."""
+    """None is skipped, and the inventory is Python."""
     migration = migrate(f"docker run {' '.join(options)} vllm/vllm-openai:v1 --model Qwen/Qwen3-8B")
     mentioned = " ".join(finding.words for finding in migration.findings)
     missing = [option for option in options if option.replace("=", " ").split()[-1].partition("=")[0] not in mentioned]
@@ -151,7 +151,7 @@ def test_every_option_of_docker_is_placed_or_listed(options: list[str]) -> None:
     ],
 )
 def test_the_beginning_of_an_option_is_that_option(option: str, place: str) -> None:
-    """As Python's argparse takes it; one that begins several is not read."""
+    """Python's argparse accepts prefixes; an ambiguous one is not read."""
     assert findings(f"vllm serve Qwen/Qwen3-8B {option}")[option.replace("_", "-").replace("=", " ")].place.startswith(
         place
     )
@@ -213,7 +213,7 @@ def test_other_servers_are_read_in_their_own_words(text: str, lines: str, tmp_pa
     ],
 )
 def test_weights_are_served_as_they_are_published(text: str, word: str, tmp_path: Path) -> None:
-    """A setting that the plan would refuse is not written; the reason is told."""
+    """A setting that the plan would refuse is not written; the reason is reported."""
     assert planned(text, tmp_path).slices
     assert word in " ".join(finding.why for finding in migrate(text).findings)
     assert "auto" not in migrate("vllm serve acme/x-AWQ --quantization awq").inventory

@@ -1,4 +1,4 @@
-"""`enginehouse migrate`: LLMs that Triton's TensorRT-LLM does not serve as they are asked for, and vLLM does."""
+"""`enginehouse migrate`: LLMs whose settings vLLM supports and Triton's TensorRT-LLM does not."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def weights(folder: Path, quantization: dict[str, Any]) -> Path:
 
 
 def planned(migration: Migration, folder: Path) -> Plan:
-    """The plan of the inventory that was written."""
+    """The plan of the written inventory."""
     (folder / "fleet.py").write_text(migration.inventory)
     return load_plan(str(folder / "fleet.py"))
 
@@ -72,7 +72,7 @@ def place(migration: Migration, option: str) -> str:
 def test_a_format_that_only_vllm_reads_becomes_a_plan_with_vllm(
     name: str, quantization: dict[str, Any], words: str, title: str, tmp_path: Path
 ) -> None:
-    """And one line says why."""
+    """A line of the output has the reason."""
     directory = weights(tmp_path / name, quantization)
     migration = migrate(f"vllm serve {directory} --max-model-len 8192 {words}")
     assert len(runtimes(planned(migration, tmp_path))) == (2 if "-dp" in words else 1) and migration.is_whole
@@ -95,7 +95,7 @@ spec:
     ids=["line", "docker run", "manifest"],
 )
 def test_fp8_of_16_bit_weights_is_made_by_vllm_while_it_loads_them(text: str, tmp_path: Path) -> None:
-    """No port is given out twice, and a type of the cache that vLLM has no word for is not written."""
+    """No port is used twice, and a cache type without a word in vLLM is not written."""
     (arguments,) = runtimes(planned(migrate(text), tmp_path))
     assert arguments[arguments.index("--quantization") + 1] == "fp8" and "--dtype" not in arguments
     assert not any(finding.place.startswith("release=") for finding in migrate(text).findings)

@@ -1,4 +1,4 @@
-"""The configuration judge against tritonclient, which carries Triton's own schema."""
+"""The linter of configurations compared with tritonclient, which has Triton's own schema."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tests.unit.pasted import GPT_OSS_CONFIG, LLAMA_CONFIG, RERANKER_CONFIG
 
 @pytest.mark.parametrize("message", sorted(FIELDS))
 def test_fields_are_those_of_tritonclient(message: str) -> None:
-    """No more and no fewer."""
+    """There are no more and no fewer."""
     descriptor = getattr(model_config_pb2, message).DESCRIPTOR
     assert sorted(FIELDS[message]) == sorted(field.name for field in descriptor.fields)
 
 
 def test_words_are_those_of_tritonclient() -> None:
-    """Data types, but for the one that says there is none, and kinds."""
+    """Data types (except the invalid one) and kinds."""
     assert set(DATA_TYPES) == set(model_config_pb2.DataType.keys()) - {"TYPE_INVALID"}
     assert set(KINDS) == set(model_config_pb2.ModelInstanceGroup.Kind.keys())
 
 
 @pytest.mark.parametrize("text", [LLAMA_CONFIG, RERANKER_CONFIG], ids=["llama", "reranker"])
 def test_a_config_written_again_means_the_same_to_triton(text: str) -> None:
-    """Parsed by protobuf itself."""
+    """Protobuf itself parses it."""
     before, after = model_config_pb2.ModelConfig(), model_config_pb2.ModelConfig()
     text_format.Parse(text, before)
     text_format.Parse(write(read(text)), after)
@@ -35,7 +35,7 @@ def test_a_config_written_again_means_the_same_to_triton(text: str) -> None:
 
 
 def test_the_right_configuration_is_one_triton_reads() -> None:
-    """The guide's own is not: it has a hole where a number belongs."""
+    """The guide's own is not: it has a placeholder in the place of a number."""
     llama = GPT_OSS_CONFIG.replace("gpt_oss_20b", "llama")
     right = check(llama).checked[0].right_text
     config = text_format.Parse(right, model_config_pb2.ModelConfig())

@@ -1,4 +1,4 @@
-"""Monitors and hosts know each other by the same pages; and nobody else reads a host's."""
+"""Monitors and hosts agree on the same pages, and no other host reads a host's."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.unit.test_report import printed
 
 
 def fleet(others: tuple[str, ...] = ("search",), llm: LLM = GPT_OSS, **changes: object) -> Plan:
-    """`front` has a gateway and an LLM, `back` of pool search the encoders."""
+    """`front` has a gateway and an LLM, `back` of the pool `search` the encoders."""
     data = {"machine": MACHINE, "release": "26.07"}
     front = data | {"servers": (replace(MAIN, models=(llm,)),), "peer_address": "10.0.0.1"}
     back = data | {"servers": (replace(MAIN, models=(RERANKER, EMBEDDER)),), "peer_address": "10.0.0.2"}
@@ -76,7 +76,7 @@ def test_the_plan_says_who_comes_to_which_port() -> None:
 
 
 def test_an_llm_that_takes_other_requests_there_is_refused() -> None:
-    """Release 25.10 keeps no tenants apart, 26.07 does."""
+    """Release 25.10 does not separate tenants, 26.07 does."""
     llama = replace(LLAMA, path="pytorch")
     with pytest.raises(Refusal, match="cannot ask llama here and on back/main alike"):
         fleet(llm=llama, **main(llama), release="25.10")

@@ -1,4 +1,4 @@
-"""A file that the inventory names and this machine does not have is a note of the plan, one for each kind of file."""
+"""A file that the inventory names and this machine lacks is a note of the plan, one for each kind of file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_missing_file_is_a_note(case: str, tmp_path: Path) -> None:
-    """With its place in the inventory; none if it is there."""
+    """It has its place in the inventory; there is none if the file exists."""
     data, note, file = CASES[case]
     assert notes(tmp_path, **data) == (note,)
     path = tmp_path / file
@@ -106,13 +106,13 @@ def test_answers_and_tasks_of_a_replay_are_looked_for_too(tmp_path: Path) -> Non
 
 
 def test_forty_hosts_that_miss_one_file_make_one_note(tmp_path: Path) -> None:
-    """With the first of them."""
+    """The note has the first of them."""
     (note,) = notes(tmp_path, "a", "b", "c", hub=Hub(ca_file="ca.pem"))
     assert "(a and 2 more: hub.ca_file)" in note
 
 
 def test_a_login_key_that_is_missing_is_a_note_of_the_plan(tmp_path: Path) -> None:
-    """pyinfra would say so host by host. Read by the whole way, from a file."""
+    """pyinfra would report it for each host. The whole path is tested, from a file."""
     text = Path("inventories/h100.py").read_text().replace('"_sudo": True,', '"_sudo": True, "ssh_key": "keys/nobody",')
     (tmp_path / "fleet.py").write_text(text)
     notes = [note for note in load_plan(str(tmp_path / "fleet.py")).warnings if note.startswith("no file")]
@@ -120,7 +120,7 @@ def test_a_login_key_that_is_missing_is_a_note_of_the_plan(tmp_path: Path) -> No
 
 
 def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
-    """All three, in a fresh clone."""
+    """There are three notes in a fresh clone."""
     notes = [note for note in load_plan("inventories/h100_engine.py").warnings if " here: " in note]
     assert [note.split(" here:")[0] for note in notes] == [
         "no file keys/engines",
@@ -130,7 +130,7 @@ def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
 
 
 def test_the_home_of_a_user_that_nobody_knows_is_a_path_like_any_other() -> None:
-    """At deployment, too: the file is missing, and nothing ends in a traceback of Python's."""
+    """This also holds at deployment: the file is missing, and there is no traceback."""
     assert local_path("~no-such-user-here/key") == Path("~no-such-user-here/key")
     roles = [
         file

@@ -1,9 +1,12 @@
 """Mistakes that operators made, each with its right answer: the kinds of its refusals, or a plan with a note.
 
-`operators.txt` and `operators_drawn.txt` hold mistakes, `operators_real.txt` inventories of real operators: what all
-begin with, then `=== NAME | MISTAKE | ANSWER` and the rest of each. The drawn ones were invented for their kinds, in
-November 2026, before anybody looked at what the plan answers. ` => ` in an answer is followed by the hint's beginning.
-An answer of `planned` says that nothing is wrong, or that only a host or a file can tell.
+` in an answer is followed by the hint's beginning. An answer of `planned` says that nothing is wrong, or that only a
+host or a file can tell.=>`operators.txt` and `operators_drawn.txt` hold mistakes, `operators_real.txt` inventories of
+real operators: a common beginning, then `=== NAME | MISTAKE | ANSWER` and the rest of each. The drawn ones were
+invented by kind, in November 2026, before the plan's answers were known. ` => ` in an answer is followed by the hint's
+beginning. The answer `planned` means that nothing is wrong, or that only a host or a file can show it. => ` in an
+answer is followed by the hint's beginning. An answer of `planned` says that nothing is wrong, or that only a host or a
+file can tell.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ CASES = [
 
 
 class Today(date):
-    """A day on which the releases and drivers of the inventories are not over."""
+    """A day before the end of support of the inventories' releases and drivers."""
 
     @classmethod
     def today(cls) -> Today:
@@ -41,7 +44,7 @@ class Today(date):
 def test_a_mistake_has_its_right_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: str, answer: str, text: str
 ) -> None:
-    """Read from a file as `enginehouse plan` reads it; every refusal says what to type."""
+    """It is read from a file like `enginehouse plan` does; every refusal has a text to type."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("deploy.io.local_weights.date", Today)
     for variable in ("GPU_HOST", "PORT"):

@@ -1,7 +1,7 @@
-"""Models as operators typed them in November 2026: the verdict of each, before its repository is locked and after.
+"""Models as operators typed them in November 2026: the verdict of each, before and after its repository is locked.
 
-Cases of a study of inventories; its verdicts of that time stand beside them. Numbers were typed from config.json. The
-same models by name alone are in `test_published`.
+The cases come from a study of inventories, with its verdicts of that time. Numbers were typed from config.json.
+`test_published` has the same models by name alone.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ LONG: dict[str, Any] = {"max_seq_len": 32_768, "chunked_prefill": True}
 
 
 class Case(NamedTuple):
-    """A model on a machine; the kinds of its refusals before its repository is locked, and once it is."""
+    """A model on a machine; the kinds of its refusals before and after its repository is locked."""
 
     then: str
     """The verdict of the study, with what was wrong."""
@@ -258,7 +258,7 @@ def test_a_locked_repository_has_the_last_word(name: str) -> None:
 
 
 def test_the_plan_notes_numbers_that_nobody_compared() -> None:
-    """With the command that does; not for a name, and not once they are compared."""
+    """The note has the command that compares them; there is none for a name, or after a comparison."""
     case = CASES["r40"]
     machine = replace(MACHINE, gpu="a100-40")
     plan = make_plan(Fleet.of(sources(machine=machine, servers=(Server(name="main", models=(case.model,)),))), AROUND)

@@ -1,4 +1,4 @@
-"""Words of the command line as operators slip: numbers with a unit, an address of a hub, a count before a card."""
+"""Mistyped words of the command line: numbers with a unit, a hub's URL, a count before a card."""
 
 from __future__ import annotations
 

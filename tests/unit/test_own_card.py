@@ -1,4 +1,4 @@
-"""A card that no catalog has is planned by the numbers that the inventory says, and the plan says what is unproven."""
+"""A card outside the catalog is planned by the inventory's numbers, and the plan notes everything unproven."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_memory_is_planned_by_the_declared_mib() -> None:
 
 
 def test_the_plan_says_what_is_unproven_on_the_card() -> None:
-    """Also that no NVLink is assumed, unless it is declared."""
+    """It also notes that no NVLink is assumed unless declared."""
     (sentence,) = [text for text in planned().warnings if "10de:2b85" in text]
     assert "nothing here has run on it" in sentence and "without NVLink" in sentence
     pair = replace(OWN, gpus=2, card=replace(CARD, nvlink=True))
@@ -81,7 +81,7 @@ def test_a_wrong_card_is_refused_where_it_is_wrong(machine: Machine, place: str)
 
 
 def test_numbers_that_no_card_has_are_refused() -> None:
-    """GiB in the place of MiB."""
+    """An example is GiB in the place of MiB."""
     problems = refusals(*sources(machine=replace(OWN, card=replace(CARD, mib=32, reserved_mib=0))))
     assert [problem.facts["where"].split(": ")[-1] for problem in problems] == ["machine.card.mib"]
 

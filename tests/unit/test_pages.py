@@ -1,7 +1,8 @@
-"""Pages name commands that exist and targets that are there, in short sentences.
+"""Pages name existing commands and targets, in short sentences.
 
-A command in a `sh` block is tried here as far as this machine can. A block that needs more says so in the line above:
-`<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. Of those only names and options are checked.
+A command in a `sh` block is tried here as far as this machine can. A block that needs more has a mark in the line
+above: `<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. For those only names and options are
+checked.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ NOT_OURS = re.compile(r"^(\w+)=")
 
 
 def tried(words: list[str], block: Block, tmp_path: Path) -> None:
-    """Fails if this command could not be typed; runs it if it needs nothing but this clone."""
+    """Fails if this command could not be typed; runs it if it needs only this clone."""
     while NOT_OURS.match(words[0]):
         words = words[1:]
     assert words[0] in CHECKS, f"{block.where}: no check for `{words[0]}`"
@@ -37,11 +38,11 @@ def tried(words: list[str], block: Block, tmp_path: Path) -> None:
 
 
 def nothing(_words: list[str], _block: Block, _tmp_path: Path) -> None:
-    """Part of every shell."""
+    """Accepts a part of every shell."""
 
 
 def make(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """The target exists, and the Makefile reads every variable given."""
+    """Checks that the target exists, and that the Makefile reads every variable."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for word in words:
         if "=" in word:
@@ -51,7 +52,7 @@ def make(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def our_verb(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """`plan`, `fit`, `check`, `cost` and `size` answer; of the others the words are understood."""
+    """Runs `plan`, `fit`, `check`, `cost` and `size`; of other verbs checks the words."""
     assert words[0] in enginehouse.commands, f"{block.where}: no verb {words[0]}"
     if words[0] in ("plan", "fit", "check", "cost", "size") and not block.needs:
         answer = CliRunner().invoke(enginehouse, words)
@@ -61,18 +62,18 @@ def our_verb(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def understood(command: click.Command, words: list[str]) -> None:
-    """The command takes these words; raises click's own complaint otherwise."""
+    """Checks that the command accepts these words. Raises: click's own error."""
     command.make_context(command.name, list(words), resilient_parsing=False).close()
 
 
 def _program(name: str) -> ModuleType:
-    """The module that `python -m NAME` runs: of a package its `__main__`."""
+    """The module that `python -m NAME` runs; for a package its `__main__`."""
     module = importlib.import_module(name)
     return importlib.import_module(f"{name}.__main__") if hasattr(module, "__path__") else module
 
 
 def python(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """`python -m`: the module's own parser takes the words."""
+    """Checks the words of `python -m` with the module's own parser."""
     assert words[0] == "-m", block.where
     module, rest = words[1], words[2:]
     if module == "rehearsal":
@@ -86,7 +87,7 @@ def python(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def pyinfra(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """The inventory plans, the verb exists, and pyinfra knows the options."""
+    """Checks that the inventory plans, the verb exists, and pyinfra knows the options."""
     from pyinfra_cli.cli import cli
 
     inventory, verb = words[0], words[1]
@@ -96,7 +97,7 @@ def pyinfra(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def bash(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """The script is there, and knows the verb and the steps."""
+    """Checks that the script exists, and knows the verb and the steps."""
     from rehearsal.real_gpu.steps import parser
 
     script, verb, *rest = words
@@ -106,7 +107,7 @@ def bash(words: list[str], block: Block, _tmp_path: Path) -> None:
 
 
 def pytest_(words: list[str], block: Block, _tmp_path: Path) -> None:
-    """Paths exist."""
+    """Checks that the paths exist."""
     named = [word.partition("::")[0] for word in words if word.startswith(("tests/", "inventories/"))]
     assert named, block.where
     assert [name for name in named if not (ROOT / name).exists()] == [], block.where
@@ -142,13 +143,13 @@ CHECKS: dict[str, Callable[[list[str], Block, Path], None]] = {
 
 
 def test_there_are_commands_to_try() -> None:
-    """On the first page and in the rooms."""
+    """The first page and the rooms' pages have some."""
     assert {block.page.parent.name for block in SHELL} >= {ROOT.name, "benchmarks", "inventories", "rehearsal"}
 
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.where)
 def test_commands_of_a_page_can_be_typed(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the root of a clone."""
+    """They are typed in the root of a clone."""
     monkeypatch.chdir(ROOT)
     assert not block.needs or block.needs in NEEDED, f"{block.where}: needs {block.needs}"
     for words in commands(block.text):
@@ -157,7 +158,7 @@ def test_commands_of_a_page_can_be_typed(block: Block, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_of_a_page_have_targets(page: Path) -> None:
-    """Targets are files of the repository, and headings of them."""
+    """A link names an existing file of the repository, or an existing heading."""
     lost = []
     for target in links(page):
         name, _, anchor = target.partition("#")
@@ -169,7 +170,7 @@ def test_links_of_a_page_have_targets(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_targets_and_verbs_that_a_page_names_exist(page: Path) -> None:
-    """Files of the repository, targets of make and verbs, wherever in the text."""
+    """This covers the whole text."""
     assert [span for span in code_spans(page) if not named_rightly(span, page)] == []
 
 
@@ -195,7 +196,7 @@ def named_rightly(span: str, page: Path) -> bool:
 
 
 def test_every_test_that_a_page_names_is_there() -> None:
-    """A promise of a page stands and falls with the test beside it."""
+    """A page's promise is only as good as its test."""
     sources = (file.read_text("utf-8") for file in (ROOT / "tests").rglob("test_*.py"))
     known = {name for source in sources for name in re.findall(r"^(?:async )?def (test_\w+)", source, re.M)}
     named = {span for page in pages() for span in code_spans(page) if re.fullmatch(r"test_[a-z0-9_]+", span)}
@@ -211,7 +212,7 @@ def test_sentences_of_a_page_are_short(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_its_prose_leaves_nothing_out(page: Path) -> None:
-    """No sentence ends in dots; placeholders stand in code."""
+    """No sentence ends in dots; placeholders are in code."""
     assert [sentence for sentence in sentences(page) if "…" in sentence] == []
 
 
@@ -237,19 +238,19 @@ def test_every_role_stands_in_the_table_of_roles() -> None:
 
 
 def test_the_refusal_on_the_first_page_is_a_kept_one() -> None:
-    """Word for word."""
+    """The text is compared word for word."""
     shown = [block for block in blocks(ROOT / "README.md") if "state   planning" in block.text]
     kept = (ROOT / "tests/golden/refusals/gpt-oss-has-no-engine.txt").read_text("utf-8")
     assert [block.text for block in shown] == [kept.rstrip("\n")]
 
 
 def test_as_many_refusals_are_kept_as_the_first_page_says() -> None:
-    """More than 200."""
+    """There are more than 200."""
     assert len(list((ROOT / "tests/golden/refusals").glob("*.txt"))) > 200
 
 
 def test_the_recorded_run_shows_operations_that_exist() -> None:
-    """Role and verb of every label stand in the code."""
+    """Role and verb of every label are in the code."""
     source = "".join(file.read_text("utf-8") for file in [ROOT / "deploy.py", *(ROOT / "roles").rglob("*.py")])
     shown = re.findall(r"Starting operation: (\w+ \| \w+)", (ROOT / "README.md").read_text("utf-8"))
     assert shown

@@ -18,7 +18,7 @@ def checked(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def test_a_wrong_command_ends_with_1_and_shows_the_right_one() -> None:
-    """On standard output: it was asked for."""
+    """It is printed on standard output, as requested."""
     done = checked(WRONG)
     right = "  trtllm-build --checkpoint_dir c --max_batch_size 32\n"
     assert (done.returncode, done.stdout.endswith(right), done.stderr) == (1, True, "")
@@ -31,25 +31,25 @@ def test_a_right_command_ends_with_0() -> None:
 
 
 def test_json_is_json() -> None:
-    """With the same exit code."""
+    """The exit code is the same."""
     done = checked(WRONG, "--json")
     answer = json.loads(done.stdout)
     assert (done.returncode, [finding["kind"] for finding in answer["checked"][0]["findings"]]) == (1, ["unknown-flag"])
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
-    """A path that exists is not taken for a command."""
+    """An existing path is not taken as a command."""
     file = tmp_path / "build.sh"
     file.write_text(WRONG, "utf-8")
     assert checked(str(file)).stdout == checked(WRONG).stdout
 
 
 def test_a_dash_reads_what_is_piped_in() -> None:
-    """As other programs do."""
+    """Other programs do the same."""
     assert checked("-", stdin=WRONG).stdout == checked(WRONG).stdout
 
 
 def test_an_unknown_release_is_refused() -> None:
-    """With the nearest name, and nothing judged."""
+    """The message has the nearest name, and nothing is judged."""
     done = checked(WRONG, "--release", "26.70")
     assert (done.returncode, done.stdout, "did you mean `26.07`" in done.stderr) == (1, "", True)

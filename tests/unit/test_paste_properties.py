@@ -45,7 +45,7 @@ def tables(trtllm: str) -> list[FlagTable]:
 
 @st.composite
 def right_commands(draw: st.DrawFn) -> tuple[str, str]:
-    """A command made only of flags that are certain, with values they take, given either way; and a version."""
+    """A command of certain flags with accepted values, in either form; and a version."""
     trtllm = draw(st.sampled_from(VERSIONS))
     table = draw(st.sampled_from(tables(trtllm)))
     usual = sorted(set(table.certain) - set(ALONE_ONLY) - {name for _, name in DEPRECATED})
@@ -68,7 +68,7 @@ def test_a_command_of_right_flags_has_no_findings(command: tuple[str, str]) -> N
 
 @given(right_commands())
 def test_a_right_command_is_printed_as_it_was(command: tuple[str, str]) -> None:
-    """The same words; shlex knows no continuations."""
+    """The words are the same; shlex does not handle continuations."""
     text, trtllm = command
     right = check(text, trtllm).checked[0].right_text
     assert shlex.split(right.replace("\\\n", " ")) == shlex.split(text.replace("\\\n", " "))
@@ -81,7 +81,7 @@ VARIABLES = st.sampled_from(["$X", "${X}", '"$X"', "${X:-8}", "$(cat flags)", "`
 def test_a_variable_anywhere_never_makes_a_right_command_wrong(
     command: tuple[str, str], variable: str, place: int
 ) -> None:
-    """It may hold any flag and any value; that it was not seen is said."""
+    """It may hold any flag and any value; a note says that it is unknown."""
     text, trtllm = command
     words = shlex.split(text.replace("\\\n", " "))
     start = text.split().index("--checkpoint_dir") if "--checkpoint_dir" in text.split()[:2] else 2
@@ -128,7 +128,7 @@ def test_no_mangled_command_crashes_the_linter(text: str) -> None:
 
 @given(st.sampled_from(sorted(ALL)), st.integers(0, 2000))
 def test_no_cut_off_command_crashes_the_linter(name: str, length: int) -> None:
-    """A paste that ends in the middle."""
+    """The paste ends in the middle."""
     assert str(check(ALL[name].text[:length]))
 
 
@@ -154,7 +154,7 @@ def test_no_secret_is_ever_shown(text: str, secret: str) -> None:
 
 @given(st.text())
 def test_reading_a_configuration_ends_in_fields_or_in_a_line(text: str) -> None:
-    """Any text ends in one of the two."""
+    """Any text gives one of the two."""
     try:
         read(text)
     except Unreadable as error:

@@ -1,4 +1,4 @@
-"""Cutting pasted text into words: a shell's expansions, a program's input, a terminal's prompt."""
+"""Splitting pasted text into words: a shell's expansions, a program's input, a terminal's prompt."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from deploy.linter.words import pasted, varies
     ['"$X"', "--a=$X", '"it\'s $X"', '"it\'s" $X', "`x`", "$(x)", "'a'$X", "\"'$X'\"", "${X:-8}", '"${A[@]}"', "$@"],
 )
 def test_the_shell_fills_a_word_with_a_variable(raw: str) -> None:
-    """Also behind, between and inside quotes."""
+    """A variable may be after, between or inside quotes."""
     assert varies(raw)
 
 
 @pytest.mark.parametrize("raw", ["'$X'", "--a='$'", "--a='$X'", r"\$X", "$", "a$", r'"a\$X"', "'`x`'", "plain"])
 def test_the_shell_takes_a_quoted_dollar_as_written(raw: str) -> None:
-    """So that its value is judged."""
+    """So its value is judged."""
     assert not varies(raw)
 
 
@@ -37,5 +37,5 @@ def test_the_shell_takes_a_quoted_dollar_as_written(raw: str) -> None:
     ],
 )
 def test_commands_are_cut_as_a_terminal_shows_them(text: str, commands: list[list[str]]) -> None:
-    """Prompts, subshells, substitutions and here-documents."""
+    """Cases: prompts, subshells, substitutions and here-documents."""
     assert [[word.raw for word in command] for line in pasted(text) for command in line.commands] == commands

@@ -1,4 +1,4 @@
-"""Texts of public sources are judged right by `check`, and moved right by `migrate`."""
+"""Texts of public sources are judged rightly by `check`, and migrated rightly by `migrate`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_public_text_has_the_findings_that_are_right_for_it(public: Public) ->
 
 @pytest.mark.parametrize("public", MOVED, ids=lambda public: public.source.replace(" ", "_"))
 def test_a_public_text_becomes_the_inventory_that_is_right_for_it(public: Public) -> None:
-    """With what it says, and what has no place told as such; or it is refused, if it names no model."""
+    """Words without a place are reported; a text without a model is refused."""
     verdict = public.migrate or {}
     if verdict.get("refused"):
         with pytest.raises(Refusal):
@@ -40,6 +40,6 @@ def test_a_public_text_becomes_the_inventory_that_is_right_for_it(public: Public
 
 
 def test_the_table_holds_as_many_texts_as_were_asked_for() -> None:
-    """Reports that were tried before, and texts found since."""
+    """They are earlier reports, and texts found since."""
     batches = [public.batch for public in PUBLIC]
     assert batches.count("field") >= 11 and len(batches) - batches.count("field") >= 40

@@ -44,5 +44,5 @@ def test_a_path_comes_with_its_reason() -> None:
 
 
 def test_the_refusal_of_an_older_release_names_the_first_that_serves_the_model() -> None:
-    """gpt-oss came with 1.1.0, which is in 26.02."""
+    """gpt-oss is new in 1.1.0, which is in 26.02."""
     assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.0.0").attempt == 'release="26.02"'

@@ -1,4 +1,4 @@
-"""Pinning: the digest a registry has, over TLS and with its login, and the one line it changes in an inventory."""
+"""Pinning: the digest in a registry, over TLS and with its login, and the one changed line of an inventory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEW = "sha256:" + "a" * 64
 
 
 class Registry(BaseHTTPRequestHandler):
-    """Answers like nvcr.io: a token for `$oauthtoken` and its key, then the manifest; `sporadic` 401s before that."""
+    """Answers like nvcr.io: a token for `$oauthtoken` and its key, then the manifest; `sporadic` 401s first."""
 
     sporadic = 0
     basic_only = False
@@ -33,7 +33,7 @@ class Registry(BaseHTTPRequestHandler):
     requested_paths: list[str]
 
     def do_GET(self) -> None:
-        """The token endpoint, or one manifest for whoever brings the token."""
+        """Answers with a token, or with a manifest for a request with the token."""
         Registry.requested_paths.append(self.path)
         basic = "Basic " + base64.b64encode(b"$oauthtoken:right").decode()
         if self.path.startswith("/token"):
@@ -61,12 +61,12 @@ class Registry(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """Writes no log line."""
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """A certificate for 127.0.0.1 and its key, made on the spot."""
+    """A certificate for 127.0.0.1 and its key, made for the test."""
     directory = tmp_path_factory.mktemp("registry")
     files = (str(directory / "cert.pem"), str(directory / "key.pem"))
     made = [
@@ -128,20 +128,20 @@ def test_a_registry_with_a_password_file_is_asked_directly(host: str, certificat
 
 
 def test_a_sporadic_401_is_asked_again(host: str, certificate: tuple[str, str]) -> None:
-    """Anonymous pulls of nvcr.io see them."""
+    """Anonymous pulls from nvcr.io sometimes get one."""
     Registry.sporadic = 2
     assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
 
 
 def test_a_wrong_key_is_explained_and_not_shown(host: str, certificate: tuple[str, str]) -> None:
-    """401 after every attempt."""
+    """Every attempt gets a 401."""
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:26.07", login(certificate, "wrong-key"))
     assert ("wrong or expired key" in str(refused.value), "wrong-key" in str(refused.value)) == (True, False)
 
 
 def test_a_missing_tag_is_not_asked_twice(host: str, certificate: tuple[str, str]) -> None:
-    """404 is an answer."""
+    """404 is a final answer."""
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:gone", login(certificate))
     manifests = [path for path in Registry.requested_paths if "manifests" in path]
@@ -149,7 +149,7 @@ def test_a_missing_tag_is_not_asked_twice(host: str, certificate: tuple[str, str
 
 
 def test_a_registry_with_an_unknown_certificate_is_not_believed(host: str) -> None:
-    """And the message says which setting trusts a private CA."""
+    """The message names the setting that trusts a private CA."""
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:26.07", Login())
     assert (refused.value.kind, "registry.ca_file" in refused.value.attempt) == ("registry-unreachable", True)
@@ -166,7 +166,7 @@ def test_a_reference_splits_into_host_path_and_tag() -> None:
 
 @pytest.mark.parametrize("line", ['        "image_digest": "",\n', "    image_digest='sha256:old',\n"])
 def test_the_digest_is_written_into_its_line_and_nowhere_else(tmp_path: Path, line: str) -> None:
-    """The change comes back as a diff."""
+    """The change is returned as a diff."""
     file = tmp_path / "h100.py"
     file.write_text(f"# before\n{line}# after\n")
     changes = write_digest(file, NEW)
@@ -181,7 +181,7 @@ def test_a_pinned_inventory_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_inventory_without_a_place_is_told_what_to_add(tmp_path: Path) -> None:
-    """Rather than edited somewhere."""
+    """No other place is edited."""
     file = tmp_path / "h100.py"
     file.write_text("hosts = []\n")
     with pytest.raises(Refusal) as refused:
@@ -190,24 +190,24 @@ def test_an_inventory_without_a_place_is_told_what_to_add(tmp_path: Path) -> Non
 
 
 class Thief(BaseHTTPRequestHandler):
-    """Somebody else's server, which writes down who brings a login; a redirect of the registry leads here too."""
+    """A foreign server, which records received logins; a redirect of the registry leads here too."""
 
     got: list[str | None]
 
     def do_GET(self) -> None:
-        """A token for everybody."""
+        """Answers every request with a token."""
         Thief.got.append(self.headers["Authorization"])
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b'{"token": "t"}')
 
     def log_message(self, *_: object) -> None:
-        """Silence."""
+        """Writes no log line."""
 
 
 @pytest.fixture
 def thief() -> Iterator[str]:
-    """`localhost:port` of a plain server, which is another host than 127.0.0.1."""
+    """`localhost:port` of a plain server, which counts as another host than 127.0.0.1."""
     Thief.got = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), Thief)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -231,7 +231,7 @@ def thief() -> Iterator[str]:
 def test_a_login_is_sent_to_its_registry_alone(
     host: str, certificate: tuple[str, str], thief: str, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the registry, or who speaks for it, would have it sent; both hosts are named."""
+    """This holds whatever the registry's answer; the refusal names both hosts."""
     named = realm.format(thief=thief, port=host.rpartition(":")[2])
     challenge = f'Bearer realm="{named}",service="registry"'
     monkeypatch.setattr(Registry, "challenge", challenge)
@@ -265,7 +265,7 @@ def test_token_makers_are_the_registry_or_known(host: str, realm: str, may: bool
 def test_a_login_does_not_follow_a_redirect_elsewhere(
     host: str, certificate: tuple[str, str], thief: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The manifest may lie elsewhere; that place gets no key and no token."""
+    """The manifest may be elsewhere; that server gets no key and no token."""
     monkeypatch.setattr(Registry, "moved", f"http://{thief}/manifest")
     Registry.basic_only = True
     digest_of(f"{host}/nvidia/triton:26.07", login(certificate))
@@ -276,7 +276,7 @@ def test_a_login_does_not_follow_a_redirect_elsewhere(
 def test_an_answer_that_is_no_token_ends_in_a_refusal(
     host: str, certificate: tuple[str, str], answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And in no exception of a parser."""
+    """There is no exception of a parser."""
     monkeypatch.setattr(Registry, "token", answer)
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:26.07", login(certificate))

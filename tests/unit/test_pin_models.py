@@ -1,4 +1,4 @@
-"""From a model's name to a plan in two commands: `enginehouse pin` locks what the hub has, and plans read the lock."""
+"""From a model's name to a plan in two commands: `enginehouse pin` locks the hub's files, and plans read the lock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ NUMBERS = itertools.count()
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """A hub with an LLM that no catalog has, an embedder, and a gated model."""
+    """A hub with an LLM outside the catalog, an embedder, and a gated model."""
     root = tmp_path_factory.mktemp("hub")
     repository(root / "models/llama-1b", LLAMA, llama_files())
     repository(root / "models/minilm", BERT, {"model.safetensors": weights(a=("F32", [1, 33_000_000]))})
@@ -58,7 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 @pytest.fixture
 def hub(made: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Standing:
-    """The hub, seen from an empty directory."""
+    """The hub, with an empty working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HUB_TOKEN", TOKEN)
     monkeypatch.setenv("HF_ENDPOINT", made.endpoint)
@@ -69,7 +69,7 @@ def hub(made: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stan
 
 
 def inventory(hub: Standing, *models: str) -> str:
-    """The file of an inventory with these models; a name of its own, as pyinfra remembers files by their names."""
+    """The file of an inventory with these models, under a new name, because pyinfra caches files by name."""
     file = f"mine_{next(NUMBERS)}.py"
     Path(file).write_text(INVENTORY.replace("MODELS", ", ".join(models)).replace("ENDPOINT", hub.endpoint))
     return file
@@ -89,7 +89,7 @@ def planned(file: str) -> dict[str, Any]:
 
 
 def test_from_a_name_to_a_plan_in_two_commands(hub: Standing) -> None:
-    """Without a number of config.json, a commit or a list of files in the inventory."""
+    """The inventory has no number of config.json, no commit and no list of files."""
     file = inventory(hub, 'LLM("rehearsal/llama-1b")', 'Embedder("rehearsal/minilm")')
     pinned = enginehouse("pin", file, "--models")
     assert pinned.exit_code == 0
@@ -103,7 +103,7 @@ def test_from_a_name_to_a_plan_in_two_commands(hub: Standing) -> None:
 
 
 def test_a_plan_asks_no_hub(hub: Standing) -> None:
-    """The lock is all it reads, and two plans are the same."""
+    """It reads only the lock, and two plans are equal."""
     file = inventory(hub, 'LLM("rehearsal/llama-1b")')
     enginehouse("pin", file, "--models")
     hub.heard.requests.clear()
@@ -120,7 +120,7 @@ def test_a_name_that_is_not_locked_is_refused_with_the_command(hub: Standing) ->
 
 
 def test_the_lock_is_sorted_and_says_everything_in_words(hub: Standing) -> None:
-    """For a reviewer: what each file weighs, the commit, the numbers of config.json."""
+    """A reviewer sees each file's size, the commit, and the numbers of config.json."""
     enginehouse("pin", inventory(hub, 'LLM("rehearsal/llama-1b")', 'Embedder("rehearsal/minilm")'), "--models")
     lock = json.loads(Path("models.lock.json").read_text())
     assert (lock["form"], list(lock["models"])) == (1, ["rehearsal/llama-1b", "rehearsal/minilm"])
@@ -150,7 +150,7 @@ def test_an_update_says_whether_the_hub_has_moved(hub: Standing) -> None:
 
 
 def test_a_refused_repository_costs_no_other_one_its_lock(hub: Standing) -> None:
-    """Every answer is kept; the second pin asks for the rest alone."""
+    """Every answer is stored; the second pin asks only for the rest."""
     file = inventory(hub, 'LLM("rehearsal/llama-1b")', 'LLM("rehearsal/none", name="none")')
     refused = enginehouse("pin", file, "--models")
     assert (refused.exit_code, "404: no such repository" in refused.stderr) == (1, True)
@@ -183,7 +183,7 @@ TYPED = (
 
 @pytest.mark.parametrize(("layers", "exit_code"), [(16, 0), (32, 1)])
 def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, exit_code: int) -> None:
-    """The refusal offers the name that reads them."""
+    """The refusal offers the name, which reads them."""
     commit = hub.repositories["rehearsal/llama-1b"].commit
     file = inventory(hub, TYPED.format(commit=commit, layers=layers))
     enginehouse("pin", file, "--models")
@@ -195,7 +195,7 @@ def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, e
 
 
 def test_numbers_of_a_repository_that_only_hosts_may_read_are_planned_as_typed(hub: Standing) -> None:
-    """As before there were locks: the pin says that nobody compared them."""
+    """The pin notes that they were not compared, as before there were locks."""
     file = inventory(hub, TYPED.format(commit="d" * 40, layers=16))
     pinned = enginehouse("pin", file, "--models")
     assert (pinned.exit_code, "its typed numbers are not compared" in pinned.stdout) == (0, True)
@@ -228,7 +228,7 @@ def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
 
 
 def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The inventory names each one, and needs a pin and no number."""
+    """The inventory names each one, and needs a pin but no number."""
     answers = "os=ubuntu-24.04\nkernel=6.8.0-45-generic\ngpu=10de:2330\nmemory_kib=209715200\ndisk_mib=900000\n"
     monkeypatch.setattr("deploy.io.ask.ask", lambda target: answers)
     result = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/llama-1b", "--model", "rehearsal/minilm")
@@ -246,7 +246,7 @@ def test_init_writes_no_inventory_for_a_model_that_is_not_there(hub: Standing) -
 
 
 def test_pyinfra_s_own_command_plans_by_the_same_lock(hub: Standing) -> None:
-    """config.py loads the file first; the inventory that deploy.py gets is another object and names no file."""
+    """config.py loads the file first; the inventory that deploy.py gets is another object without a file name."""
     from pyinfra.api.state import State
     from pyinfra.context import ctx_state
     from pyinfra_cli.inventory import make_inventory

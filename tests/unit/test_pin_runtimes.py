@@ -46,7 +46,7 @@ def test_an_image_beside_triton_that_is_put_together_is_told_what_to_write(tmp_p
 
 
 def test_images_beside_triton_are_logins_their_own_registries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The login is for the registry of the host's own image, and no other registry sees it."""
+    """The login is for the registry of the host's own image, and no other registry gets it."""
     logins: dict[str, Login] = {}
     monkeypatch.setattr(pin, "digest_of", lambda reference, login: logins.setdefault(reference, login) and NEW)
     monkeypatch.setenv("NGC_API_KEY", "right")
@@ -64,7 +64,7 @@ def test_a_reference_without_a_host_is_docker_s_own_registry() -> None:
 
 
 def test_the_shipped_inventory_is_pinned_by_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both images, in one call: what the plan's notes tell an operator to type."""
+    """Both images in one call, as the plan's notes tell an operator."""
     file = tmp_path / "h100_vllm.py"
     file.write_text((Path(__file__).parents[2] / "inventories/h100_vllm.py").read_text())
     monkeypatch.setattr(pin, "digest_of", lambda reference, login: NEW)

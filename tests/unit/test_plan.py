@@ -1,4 +1,4 @@
-"""The plan: same inventory in, same plan out; waves, digest, expectation, warnings, the shipped inventory's golden."""
+"""The plan: same inventory, same plan; waves, digest, expectation, warnings, the shipped inventory's golden file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_the_shipped_inventory_has_this_plan() -> None:
 
 
 def test_the_same_inventory_gives_the_same_digest() -> None:
-    """Pure, on any day, in any order."""
+    """It does not depend on the day or the order."""
     other_day = replace(AROUND, today=date(2026, 12, 1))
     assert plan(*sources("a", "b")).digest == plan(*reversed(sources("a", "b")), around=other_day).digest
 
@@ -63,13 +63,13 @@ def test_a_single_host_is_a_single_wave() -> None:
 
 
 def test_a_rollout_without_canaries_is_possible() -> None:
-    """Then the first share goes first."""
+    """The first share then comes first."""
     rollout = Rollout(canary_hosts=0, wave_percent=50)
     assert waves(pools_of([("b", ""), ("a", "")], rollout), rollout) == (("a",), ("b",))
 
 
 def test_a_limited_plan_keeps_its_digest_and_order() -> None:
-    """`--limit` shows some hosts; what they are to become is decided for all."""
+    """`--limit` only shows fewer hosts; the plan is made for all."""
     whole = plan(*sources(*FORTY))
     some = whole.only(["h100-01", "h100-30"])
     assert (some.digest, some.hosts, some.waves) == (
@@ -80,7 +80,7 @@ def test_a_limited_plan_keeps_its_digest_and_order() -> None:
 
 
 def test_encoders_load_before_the_llm() -> None:
-    """In any order of the inventory; the LLM's cache takes the memory left over."""
+    """This holds in any order of the inventory; the LLM's cache takes the remaining memory."""
     server = plan(**main(GPT_OSS, *MAIN.models[:2])).for_host("h100-01").servers[0]
     assert [model.name for model in server.models] == ["bge", "nomic", "gpt-oss-20b"]
 
@@ -111,7 +111,7 @@ def test_an_image_of_one_s_own_size_asks_for_its_own_room() -> None:
 
 
 def test_a_derived_release_replaces_what_it_names() -> None:
-    """A repaired image on a mirror, older Triton core; CUDA stays the row's."""
+    """A repaired image on a mirror with an older Triton core; CUDA is the row's."""
     own = Release(
         name="ours",
         derived_from="26.07",
@@ -147,7 +147,7 @@ def test_local_weights_are_named_by_their_headers() -> None:
 
 
 def test_files_of_ones_own_replace_the_list() -> None:
-    """A checkpoint with other names."""
+    """The checkpoint has other file names."""
     weights = replace(GPT_OSS.weights, files=("config.json", "*.safetensors"))
     assert plan(**main(replace(GPT_OSS, weights=weights))).for_host("h100-01").weights[0].files == (
         "config.json",
@@ -180,7 +180,7 @@ def test_a_branch_that_ends_within_90_days_warns() -> None:
 
 
 def test_a_branch_on_its_last_day_warns_and_the_day_after_is_refused() -> None:
-    """The end belongs to the branch."""
+    """The last day is included in the support."""
     inventory = sources(driver=Driver(branch="590"))
     last, after = (replace(AROUND, today=date(2026, 12, 31)), replace(AROUND, today=date(2027, 1, 1)))
     assert (refusals(*inventory, around=last), [problem.kind for problem in refusals(*inventory, around=after)]) == (
@@ -213,7 +213,7 @@ def test_tensor_parallel_follows_the_gpus_of_the_server() -> None:
 
 
 def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
-    """Judging comes first; what passes it and cannot be decided is a bug."""
+    """Validation comes first; an undecidable slice after it is a defect of this project."""
     from deploy.planning.plan import host_slice
 
     with pytest.raises(AssertionError):
@@ -221,7 +221,7 @@ def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
 
 
 def test_the_llm_that_takes_what_is_left_loads_last() -> None:
-    """Two LLMs, one with a number, one with what is left."""
+    """Of two LLMs, one has a number of tokens, and the other takes the remaining memory."""
     small = LLM(
         name="small",
         checkpoint="qwen3-8b",

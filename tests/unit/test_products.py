@@ -1,4 +1,4 @@
-"""The plan's note on 8-bit products of an embedder: when they help, when they cost, measured on what and when."""
+"""The plan's note on 8-bit products of an embedder: gain, cost, and the date and machine of the measurement."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tests.unit.given import EMBEDDER, RERANKER, main, plan
 
 
 def notes(model: Encoder) -> list[str]:
-    """The plan's notes that speak of 8-bit products, with `model` served alone."""
+    """The plan's notes about 8-bit products, with `model` served alone."""
     return [note for note in plan(**main(model)).warnings if "fp8" in note]
 
 
 def test_an_embedder_with_8_bit_products_is_noted_with_gain_cost_machine_and_date() -> None:
-    """Word for word: an operator decides by it."""
+    """It is compared word for word, because an operator decides by it."""
     assert notes(replace(EMBEDDER, products="fp8")) == [
         f'{EMBEDDER.name}: products="fp8" is faster where the GPU is the limit: 17,672 instead of 14,813 docs/s (128 '
         "tokens, 32 texts a request, 16 clients). Where the host's CPU is the limit it gains little and may cost: "
@@ -26,5 +26,5 @@ def test_an_embedder_with_8_bit_products_is_noted_with_gain_cost_machine_and_dat
 
 
 def test_nothing_is_noted_where_8_bit_products_were_faster_in_every_load_or_are_not_asked_for() -> None:
-    """A reranker's, and an embedder in the type of its network."""
+    """The cases are a reranker, and an embedder in its network's own type."""
     assert notes(replace(RERANKER, products="fp8")) == notes(EMBEDDER) == []

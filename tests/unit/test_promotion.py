@@ -1,4 +1,4 @@
-"""An LLM's promotion: its plan is that of the inventory with the same words, and its page says what changes."""
+"""An LLM's promotion: its plan equals that of the changed inventory, and its page lists the changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def planned(model: LLM, **data: Any) -> Plan:
 @pytest.mark.parametrize("runtime", PROGRAMS)
 @pytest.mark.parametrize("now", PROGRAMS)
 def test_the_plan_of_a_promotion_is_that_of_the_inventory_with_the_same_words(now: str, runtime: str) -> None:
-    """So the inventory's next run changes nothing."""
+    """The inventory's next run then changes nothing."""
     if now != runtime:
         promotion = planned(PROGRAMS[now], promote=f"llama:{runtime}")
         assert promotion.digest == planned(PROGRAMS[runtime]).digest != planned(PROGRAMS[now]).digest
@@ -87,7 +87,7 @@ def test_the_verb_prints_it_and_refuses_what_the_plan_refuses() -> None:
 
 
 def test_a_replay_changes_no_answer_of_the_gateway() -> None:
-    """Its fingerprint stays, so that balancers take hosts with and without for alike."""
+    """Its fingerprint does not change, so balancers treat hosts with and without a replay alike."""
     plans = [planned(model).slices[0].gateway for model in (ON_VLLM, JUDGED_ON_VLLM)]
     assert plans[0] and plans[1] and plans[0].fingerprint == plans[1].fingerprint
 

@@ -88,7 +88,7 @@ def split_inventories(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def taken_mib(server: ServerSlice, gpu: int) -> int:
-    """MiB of one GPU, summed from the slices a second time."""
+    """MiB of one GPU, summed again from the slices."""
     return server.overhead_mib + sum(m.memory.total_mib for m in server.models if gpu in gpus_of(m, server))
 
 
@@ -105,7 +105,7 @@ def test_a_plan_that_fits_fits_on_every_gpu(data: dict[str, Any]) -> None:
 @given(inventories())
 @settings(max_examples=150, deadline=None)
 def test_the_cache_never_holds_more_than_was_planned(data: dict[str, Any]) -> None:
-    """Tokens x bytes of a token, at most the MiB of the slice; and one sequence at least."""
+    """Tokens x bytes of a token, at most the MiB of the slice; and at least one sequence."""
     made = planned(data)
     for model in made.slices[0].servers[0].models if made else ():
         if model.kind == "llm":
@@ -117,7 +117,7 @@ def test_the_cache_never_holds_more_than_was_planned(data: dict[str, Any]) -> No
 @given(split_inventories())
 @settings(max_examples=60, deadline=None)
 def test_every_gpu_holds_its_part_of_the_weights(data: dict[str, Any]) -> None:
-    """The parts of all GPUs are never less than the whole, so nothing is forgotten in a split."""
+    """The parts of all GPUs together are never less than the whole."""
     made, model = planned(data), data["servers"][0].models[-1]
     for slice_ in made.slices[0].servers[0].models if made else ():
         if slice_.kind == "llm":
@@ -137,14 +137,14 @@ def test_every_host_is_in_exactly_one_wave(names: list[str], canary: int, percen
 @given(NAMES.flatmap(lambda names: st.tuples(st.just(names), st.permutations(names))))
 @settings(max_examples=20, deadline=None)
 def test_the_order_of_the_inventory_does_not_matter(both: tuple[list[str], list[str]]) -> None:
-    """Digest, waves and slices."""
+    """Digest, waves and slices are compared."""
     assert plan(*sources(*both[0])) == plan(*sources(*both[1]))
 
 
 @given(inventories(), inventories())
 @settings(max_examples=60, deadline=None)
 def test_the_digest_changes_exactly_when_a_slice_does(left: dict[str, Any], right: dict[str, Any]) -> None:
-    """Equal slices, equal digest; other slices, another."""
+    """Equal slices have an equal digest; different ones do not."""
     first, second = planned(left), planned(right)
     if first and second:
         assert (first.digest == second.digest) == (first.slices == second.slices)

@@ -1,4 +1,4 @@
-"""Repositories that people serve in 2026, planned from published files: each has the verdict of its release."""
+"""Repositories that are popular in 2026, planned from published files: each has its verdict for its release."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ def test_a_published_repository_is_planned_or_refused_for_this_reason_alone(name
 
 @pytest.mark.parametrize("name", [name for name, row in VERDICTS.items() if row[3] == "unknown-architecture"])
 def test_no_near_name_of_an_architecture_is_offered(name: str) -> None:
-    """ModernBERT is not a BERT, jina's XLM-R no XLM-R, MiniMax no Gemma: such an offer serves wrongly."""
+    """ModernBERT is not a BERT, jina's XLM-R not XLM-R, MiniMax not Gemma: such an offer would serve wrongly."""
     (problem,) = refused(name)
     assert "did you mean" not in problem.attempt
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [(4, []), (8, ["blocks-cut"])])
 def test_blocks_of_experts_stay_whole(gpus: int, kind: list[str]) -> None:
-    """1,536 columns are 12 blocks: 4 GPUs get 3 each, of 8 some would get scales without weights."""
+    """1,536 columns are 12 blocks: 4 GPUs get 3 each, but of 8 some would get scales without weights."""
     assert [problem.kind for problem in refused("qwen3-235b-a22b-fp8", gpus=gpus)] == kind
 
 
@@ -113,7 +113,7 @@ def test_whole_experts_are_offered_and_are_taken() -> None:
 
 
 def test_fit_takes_the_offer_of_whole_experts_as_an_option() -> None:
-    """The hint can be typed where the refusal is read."""
+    """The hint can be typed in the same command."""
     name = "qwen3-235b-a22b-fp8"
     (problem,) = refused(name, gpus=8)
     assert "--ep 8 of `enginehouse fit`" in problem.attempt
@@ -137,7 +137,7 @@ def test_fit_takes_the_offer_of_whole_experts_as_an_option() -> None:
 def test_vllm_beside_triton_reads_what_tensorrt_llm_does_not(
     name: str, card: str, gpus: int, weights_mib: int, kinds: list[str]
 ) -> None:
-    """As the refusal of the PyTorch backend offers; weights count as they are stored."""
+    """The refusal of the PyTorch backend offers it; weights count in their stored form."""
     source = f"x/{name}"
     model = LLM(source, runtime="vllm", image=image_for("vllm", ARCHITECTURES["LlamaForCausalLM"]))
     server = Server(name="main", models=(model,), gpus=tuple(range(gpus)), start_seconds=3600)

@@ -1,4 +1,4 @@
-"""Memory as others published it, beside the planner's own count, with the source of each figure (read 2026-11-27)."""
+"""Published memory figures, beside the planner's own count, with the source of each (read 2026-11-27)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_weights_are_as_large_as_published() -> None:
 
 
 def test_a_cache_of_8_bits_is_as_large_as_published() -> None:
-    """128 KB a token of Qwen3 (32B) in 8 bits: a report of the RTX PRO 6000 on ai-navigate-news, 2026."""
+    """128 KB a token of Qwen3 (32B) in 8 bits: a report on the RTX PRO 6000 on ai-navigate-news, 2026."""
     assert memory.kv_bytes_per_token(shape("qwen3-32b"), "fp8") == 128 * 1024
 
 
@@ -84,5 +84,5 @@ def test_a_cache_of_8_bits_is_as_large_as_published() -> None:
     [("gemma-3-1b-it", 26_624), ("glm-4.5-air", 188_416), ("qwen3-30b-a3b", 98_304), ("kimi-k2", 70_272)],
 )
 def test_a_token_of_a_family_that_was_added_takes_its_keys_and_values(name: str, size: int) -> None:
-    """2 x 26 x 1 x 256, 2 x 46 x 8 x 128, 2 x 48 x 4 x 128 and 61 x 576 numbers of 2 bytes; no figure was found."""
+    """2 x 26 x 1 x 256, 2 x 46 x 8 x 128, 2 x 48 x 4 x 128 and 61 x 576 numbers of 2 bytes; not published."""
     assert memory.kv_bytes_per_token(shape(name), "bfloat16") == size

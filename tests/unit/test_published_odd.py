@@ -1,4 +1,4 @@
-"""Files of a hub are strangers' words: whatever config.json and a lock hold, a plan is made or refused."""
+"""Files of a hub are untrusted: for any config.json and lock, a plan is made or refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ KEYS = (
 
 
 def changed(config: dict[str, Any], draw: random.Random) -> dict[str, Any]:
-    """The configuration with one to three values of another kind, in it or in its parts."""
+    """The configuration with one to three values of another type, at any depth."""
     config = copy.deepcopy(config)
     for _ in range(draw.randint(1, 3)):
         parts = [config, *(part for part in config.values() if isinstance(part, dict))]
@@ -41,7 +41,7 @@ def changed(config: dict[str, Any], draw: random.Random) -> dict[str, Any]:
 
 
 def judged(name: str, config: dict[str, Any]) -> bool:
-    """True if the repository with this config.json is planned. Raises: whatever is not a refusal."""
+    """True if the repository with this config.json is planned. Raises: any exception except a refusal."""
     declared, card, gpus, _kind = VERDICTS[name]
     names, source = ENTRIES[name]["files"], f"x/{name}"
     try:
@@ -58,7 +58,7 @@ def judged(name: str, config: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_config_is_planned_or_refused(seed: int) -> None:
-    """Never a traceback; 100 of each seed."""
+    """There is never a traceback; each seed tries 100."""
     draw = random.Random(seed)
     for _ in range(100):
         name = draw.choice(list(ENTRIES))
@@ -78,7 +78,7 @@ ENTRY = {
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_lock_is_read_or_refused(seed: int, tmp_path: Path) -> None:
-    """A merge of two branches leaves anything behind."""
+    """A merge of two branches can leave any text."""
     draw, file = random.Random(seed), tmp_path / "models.lock.json"
     for _ in range(50):
         file.write_text(json.dumps({"form": 1, "models": {"a/b": changed(ENTRY, draw)}}))

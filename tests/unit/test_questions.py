@@ -1,4 +1,4 @@
-"""The requests of `enginehouse ask` and the lines it prints: bodies by kind and path, quoting, addresses."""
+"""The requests of `enginehouse ask` and its printed lines: bodies by kind and path, quoting, addresses."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
 
 @given(texts=st.lists(st.text(), min_size=2, max_size=4), ssh=st.sampled_from([(), SSH]))
 def test_any_text_survives_the_shell(texts: list[str], ssh: list[str]) -> None:
-    """Quotes, dollars, newlines and backslashes: what is pasted sends the JSON that was meant."""
+    """With quotes, dollars, newlines and backslashes, the pasted line sends the intended JSON."""
     request = question(RERANKER, texts)
     words = shlex.split(command(request, "127.0.0.1", 8000, ssh).line)
     payload = words[2] if ssh else words[words.index("--data") + 1]

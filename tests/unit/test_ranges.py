@@ -1,4 +1,4 @@
-"""Numbers on the command line have a range, as those of an inventory do."""
+"""Numbers on the command line have a range, like those of an inventory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from deploy.__main__ import main
 def numeric_options(
     command: click.Command, words: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], str, object]]:
-    """(verb, option, type) for each numeric option of a command and of those below it."""
+    """(verb, option, type) for each numeric option of a command and its subcommands."""
     for parameter in command.params:
         if isinstance(parameter.type, click.types.IntParamType | click.types.FloatParamType):
             yield words, parameter.opts[-1], parameter.type
@@ -32,7 +32,7 @@ CASES = pytest.mark.parametrize(
 
 @CASES
 def test_every_numeric_option_has_a_least_and_a_most(words: tuple[str, ...], option: str, kind: object) -> None:
-    """Both ends: a number of milliseconds or bytes is as wrong as a negative one. A key's rights have refusals."""
+    """Both ends matter: a value in milliseconds or bytes is as wrong as a negative one. Keys are refused elsewhere."""
     is_ranged = isinstance(kind, click.IntRange | click.FloatRange)
     assert words[0] == "key" or (is_ranged and None not in (kind.min, kind.max))
 
@@ -42,7 +42,7 @@ def test_every_numeric_option_has_a_least_and_a_most(words: tuple[str, ...], opt
 def test_a_number_that_nobody_means_ends_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], option: str, kind: object, number: str
 ) -> None:
-    """Before anything is asked; never an exception."""
+    """The message comes before the first request, and never as an exception."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(main, [*words, "name", f"{option}={number}"])
     assert isinstance(done.exception, SystemExit), done.output

@@ -1,6 +1,6 @@
-"""The table of README that says what fits one card is what the planner says.
+"""The table of README on what fits a card has the planner's numbers.
 
-`GOLDEN=write pytest tests/unit/test_readme.py` writes it anew.
+`GOLDEN=write pytest tests/unit/test_readme.py` rewrites it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AWQ = {"path": "engine", "precision": "int4_awq", "calibration": TEXTS}
 
 
 def llm(checkpoint: str, **changes: object) -> LLM:
-    """A checkpoint of the catalog, called like it."""
+    """A checkpoint of the catalog, with the same name."""
     return replace(LLAMA, name=checkpoint, checkpoint=checkpoint, weights=pinned(checkpoint), **changes)
 
 
@@ -76,13 +76,13 @@ def row(models: tuple[object, ...]) -> str:
 
 
 def how(fit: Fit) -> str:
-    """Path and precisions, as the plan has them."""
+    """Path and precisions, as in the plan."""
     served = fit.plan.slices[0].servers[0].models[-1]
     return f"{served.path}, {served.precision}, {served.kv_dtype}"
 
 
 def numbers(fit: Fit) -> str:
-    """MiB and users; the cache gets what is free besides what it asked for."""
+    """MiB and users; the cache gets all free memory besides its declared size."""
     host = fit.plan.slices[0]
     parts = memory_parts(host.servers[0], 0, host)
     left = parts["key/value cache"] + parts["free"]
@@ -118,7 +118,7 @@ def test_each_row_is_what_fit_answers_to_its_words(models: tuple[LLM, ...]) -> N
 
 @pytest.mark.parametrize("word", ["engine", "PyTorch", "vLLM"])
 def test_the_choice_of_a_path_is_explained(word: str) -> None:
-    """In a section of its own, beside the inventories."""
+    """The explanation is in a separate section, beside the inventories."""
     page = README.parent / "inventories/README.md"
     section = page.read_text("utf-8").split("## Engine, PyTorch backend or vLLM")[1].split("\n## ")[0]
     assert word in section

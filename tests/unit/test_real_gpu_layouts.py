@@ -1,4 +1,4 @@
-"""Two GPUs in two layouts: what is made of the clients' figures, and when a layout counts as served."""
+"""Two GPUs in two layouts: the result of the clients' figures, and the condition for a served layout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WELL = dict.fromkeys(RATES, 10.0) | {"errors": []}
 
 
 class Card:
-    """A machine whose cards have this many MiB in use."""
+    """A machine whose cards use this many MiB."""
 
     def __init__(self, *used: int) -> None:
         self.output = "".join(f"{mib}\n" for mib in used)
@@ -27,7 +27,7 @@ class Card:
 
 
 class Server:
-    """A server that complains like this, and was started again if its `identity` differs the second time."""
+    """A server with these complaints, which restarted if its `identity` differs the second time."""
 
     def __init__(self, *complaints: str, now: str = "the container") -> None:
         self.server, self.lines, self.is_now = HOST.servers[0], list(complaints), now
@@ -46,7 +46,7 @@ def test_a_rate_is_told_as_a_multiple_of_the_others() -> None:
 
 
 def test_a_gpu_that_is_emptier_than_its_plan_has_its_models_elsewhere() -> None:
-    """Half of what is planned there shows that they are in their place; a GPU without a server needs nothing."""
+    """Half of the planned memory shows that its models are there; a GPU without a server needs nothing."""
     server = HOST.servers[0]
     planned = server.overhead_mib + sum(model.memory.total_mib for model in server.models)
     rows = cards(Card(planned // 2 - 1, 0), HOST)

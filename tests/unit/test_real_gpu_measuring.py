@@ -1,4 +1,4 @@
-"""The pure part of a measurement on a real card: comparing with the plan, filling a cache, verdicts."""
+"""The pure part of a measurement on a real card: comparison with the plan, filling a cache, verdicts."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ LLM: ModelSlice = SERVER.models[-1]
 
 
 def an_llm(cache: int, batch: int, length: int, step: int) -> ModelSlice:
-    """An LLM of these limits."""
+    """An LLM with these limits."""
     limits = {"max_batch_size": batch, "max_seq_len": length, "max_num_tokens": step}
     return replace(LLM, kv_cache_tokens=cache, settings=LLM.settings | limits)
 
 
 class Card:
-    """A machine whose nvidia-smi says these numbers in turn, the last one for ever."""
+    """A machine whose nvidia-smi reports these numbers in turn, the last one for ever."""
 
     def __init__(self, *used: int) -> None:
         self.used = list(used)
@@ -194,7 +194,7 @@ def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:
 
 
 def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:
-    """In the container or out of it; so does an encoder that runs others in it, or that says nothing."""
+    """This holds inside the container or outside, and for an encoder that reports nothing."""
     own, slow = ["steps fused", "attention own"], ["steps plain (passed over: fused: AssertionError)", "attention own"]
     assert kernel_problems({"container": {"bge": own}, "bare": {"bge": own}}, ["bge"]) == []
     assert kernel_problems({"container": {"bge": slow}, "bare": {"bge": slow}}, ["bge"]) == [

@@ -1,4 +1,4 @@
-"""The memory picture: the same report gives the same bytes, bars are as long as their MiB, figures stand in it."""
+"""The memory picture: the same report gives the same bytes, bars are as long as their MiB, with figures."""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -1,4 +1,4 @@
-"""A run on a borrowed machine leaves a report whatever happens to it: steps that raise, are cut off, or come twice."""
+"""A run on a borrowed machine always leaves a report, even if steps raise, are interrupted, or run twice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SITTINGS = st.lists(st.lists(RECORDS, max_size=4), max_size=4)
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
-    """The record that a step left."""
+    """The record of a step."""
     return dict(json.loads((folder / f"step-{name}.json").read_text()))
 
 

@@ -1,4 +1,4 @@
-"""A run on a lent card only queries it."""
+"""A run on a borrowed card only queries it."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _names_changes(file: Path) -> bool:
 
 
 def _sentences(file: Path) -> Iterator[str]:
-    """The texts in a Python file, without what only documents it; the lines of any other, without comments."""
+    """The texts in a Python file, without documentation; the lines of any other file, without comments."""
     text = file.read_text("utf-8")
     if file.suffix != ".py":
         yield from (line for line in text.splitlines() if not line.lstrip().startswith("#"))

@@ -1,4 +1,4 @@
-"""The report names each figure that something is judged by, beside what it is judged against."""
+"""The report has each judged figure, beside its limit."""
 
 from __future__ import annotations
 

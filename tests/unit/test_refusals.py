@@ -1,4 +1,4 @@
-"""Every wrong inventory of the tables tests.unit.wrong* is refused before anything is touched: messages whole."""
+"""Every wrong inventory of the tables tests.unit.wrong* is refused before any change: messages are compared whole."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 
 @CASES
 def test_the_inventory_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
-    """Fields, so that programs need not parse text."""
+    """They are fields, so that programs need not parse text."""
     problems = {
         (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
     }
@@ -52,7 +52,7 @@ def test_the_inventory_is_refused_for_this_reason_at_this_place(promise: str, wr
 
 @CASES
 def test_the_whole_message(promise: str, wrong: Wrong) -> None:
-    """The report as printed, every problem of that inventory in it; the files are read in review."""
+    """The printed report, with every problem of that inventory; the files are read in review."""
     text = "\n\n".join(str(problem) for problem in wrong.refused()) + "\n"
     same_as_golden(f"refusals/{re.sub('[^a-z0-9]+', '-', promise.lower()).strip('-')}.txt", text)
 
@@ -75,6 +75,6 @@ def test_there_are_many_more_than_thirty() -> None:
 
 @pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET])
 def test_no_message_says(word: str) -> None:
-    """Words that blame or say nothing, and the secret itself."""
+    """Neither blaming or empty words, nor the secret itself."""
     texts = [str(problem) for wrong in ALL.values() for problem in wrong.refused()]
     assert not [text for text in texts if word in text]

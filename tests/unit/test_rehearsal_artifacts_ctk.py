@@ -1,4 +1,4 @@
-"""The stand-in nvidia-ctk: what it writes, and the habits of the real one that roles have to live with."""
+"""The stand-in nvidia-ctk: its output, and the behaviour of the real one that roles rely on."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_specification_is_of_schema_0_7_0_and_names_every_gpu_and_all(ctk: M
 def test_a_cut_gpu_is_named_by_its_instances_only(
     ctk: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """GPU 1 is whole; of GPU 0 two instances, one of them without a compute instance, can be used once."""
+    """GPU 1 is whole; of GPU 0's two instances, the one without a compute instance cannot be used."""
     (tmp_path / "mode").write_text("0 1 1\n1 0 0\n")
     (tmp_path / "instances").write_text("0 1 5 0 1\n0 2 9 4 0\n")
     monkeypatch.setattr(ctk, "MIG", tmp_path)
@@ -96,7 +96,7 @@ def test_a_setting_changed_in_place_replaces_the_old_one(ctk: ModuleType, tmp_pa
 def test_a_real_driver_comes_with_every_name_of_its_libraries(
     ctk: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Libraries of another version beside them, and glibc's, are the image's own business."""
+    """Libraries of another version, and glibc's, are left to the image."""
     driver, usual = tmp_path / "nvidia/lib64", tmp_path / "usr"
     for folder in (driver, usual, tmp_path / "nvidia/bin"):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The model hub, asked over loopback as curl would ask it."""
+"""The model hub, requested over loopback as curl does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESOLVE = "/rehearsal/open/resolve/main"
 
 @dataclass
 class Client:
-    """Asks one hub and remembers the last body."""
+    """Sends requests to a hub and records the last body."""
 
     port: int
     hub: Hub

@@ -1,4 +1,4 @@
-"""The stand-in TensorRT-LLM: it refuses what the real one refuses, and answers the same words every time."""
+"""The stand-in TensorRT-LLM: it refuses the same input as the real one, and always gives the same answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def forget() -> None:
 
 
 def repair(folder: Path) -> Path:
-    """A newer `openai`, as far as anybody looks."""
+    """A stand-in for a newer `openai`."""
     responses = folder / "openai/types/responses"
     responses.mkdir(parents=True)
     (folder / "openai/__init__.py").write_text("")

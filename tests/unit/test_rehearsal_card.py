@@ -1,6 +1,6 @@
-"""The stand-in card says what a real H100 said, word for word, but for what belongs to that one card and moment.
+"""The stand-in card prints a real H100's output word for word, except for values of that card and moment.
 
-tests/golden/card holds what an H100 80GB HBM3 with driver 580.159.04 answered on 2026-11-22: nvidia-smi's table, the
+tests/golden/card has the output of an H100 80GB HBM3 with driver 580.159.04 on 2026-11-22: nvidia-smi's table, the
 first 120 lines of -q, one --query-gpu, and /proc/driver/nvidia; serial number, UUID and PDI were replaced.
 """
 
@@ -35,7 +35,7 @@ OWN = (
 
 @pytest.fixture(scope="module")
 def card(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with nvidia-smi and libcuda.so.1, which find one loaded H100 there; persistence mode is on."""
+    """A directory with nvidia-smi and libcuda.so.1, for one loaded H100 with persistence mode on."""
     if not shutil.which("gcc"):
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("card")
@@ -59,7 +59,7 @@ def smi(card: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def common(text: str) -> str:
-    """The text without what is one card's own."""
+    """The text without values of a single card."""
     for pattern in OWN:
         text = re.sub(pattern, lambda match: f"{match[match.lastindex or 0]}…", text, flags=re.MULTILINE)
     return text
@@ -132,7 +132,7 @@ def test_the_stand_in_answers_every_query_of_this_repository(card: Path) -> None
     ("nodes", "status", "cuda"), [("", 255, "100"), ("nvidiactl", 6, "100"), ("nvidiactl nvidia0", 0, "0")]
 )
 def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: str, status: int, cuda: str) -> None:
-    """A socket cannot be opened: ENXIO, as from a node that no driver answers."""
+    """A socket cannot be opened: ENXIO, as from a node without a driver."""
     (card / "dev").mkdir()
     (card / "nodes").touch()
     try:

@@ -1,4 +1,4 @@
-"""The gateway of a rehearsal's machine, for clients here: a key that the machine knows, and a chat that streams."""
+"""The gateway of a rehearsal machine, for clients here: a key in its file, and a chat that streams."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = b'data: {"choices": [{"delta": {"content": "hi"}}]}\n\n'
 
 
 class Machine:
-    """A machine whose commands run here, on files of its own."""
+    """A machine whose commands run here, on separate files."""
 
     name = "d13a"
 
@@ -38,7 +38,7 @@ class Machine:
 
 
 class GatewayHandler(BaseHTTPRequestHandler):
-    """Reads the machine's keys at each request, as a gateway does; its only LLM knows no chats."""
+    """Reads the machine's keys at each request, as a gateway does; its only LLM has no chats."""
 
     keys: Path
 
@@ -55,19 +55,19 @@ class GatewayHandler(BaseHTTPRequestHandler):
             self.answer(200, CHUNK * 3 + b"data: [DONE]\n\n")
 
     def answer(self, status: int, content: bytes) -> None:
-        """All of it."""
+        """Sends the whole answer."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Keeps request lines out of the test's output."""
+        """Writes no log line."""
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A machine with a gateway, and another tenant's key, which this computer reaches."""
+    """A machine with a gateway and another tenant's key, which this computer reaches."""
     made = Machine(tmp_path)
     other_tenant = {"sha256": "a" * 64, "prefix": "eh-other1", "tenant": "other", "models": ["*"], "created": 1}
     (made.files / "keys.json").write_text(json.dumps({"keys": [other_tenant]}))
@@ -82,7 +82,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_the_machine_learns_of_one_key_and_keeps_those_of_others(machine: Any) -> None:
-    """Asked again, it is the same key; what is kept of it here is readable by nobody else."""
+    """A second call gives the same key; only its owner can read the copy here."""
     first, again = gateway.opened(machine), gateway.opened(machine)
     assert first == again and first.to_json() == {"url": first.url, "key": first.key, "ca": None}
     lines = json.loads((machine.files / "keys.json").read_text())["keys"]

@@ -1,4 +1,4 @@
-"""The outer kernel's settings are raised for rehearsals and put back after the last one."""
+"""The outer kernel's settings are raised for rehearsals and restored after the last one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rehearsal import kernel_settings
 
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A setting found at 128 and wanted at 2048."""
+    """A setting of 128 whose wanted value is 2048."""
     path = tmp_path / "max_user_instances"
     path.write_text("128\n")
     monkeypatch.setattr(kernel_settings, "WANTED", {path: 2048})

@@ -1,4 +1,4 @@
-"""Decisions of a rehearsal before it changes anything: addresses, names, hardware, missing programs."""
+"""Decisions of a rehearsal before its first change: addresses, names, hardware, missing programs."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def port() -> int:
 
 @pytest.fixture
 def serving(port: int) -> Iterator[Start]:
-    """Starts a service of a checkout, as `Process` does."""
+    """A function that starts a service of a checkout, as `Process` does."""
     begun: list[subprocess.Popen[bytes]] = []
 
     def start(checkout: Path) -> subprocess.Popen[bytes]:
@@ -55,7 +55,7 @@ def serving(port: int) -> Iterator[Start]:
 
 
 def another(folder: Path, port: int) -> Process:
-    """A service of this checkout that wants the same address."""
+    """A service of this checkout that needs the same address."""
     listen = ["--address", ADDRESS, "--port", str(port)]
     folder.mkdir()
     return Process("apt", folder, [sys.executable, "-m", "rehearsal.web", *listen, "/nowhere"], (ADDRESS, port))
@@ -92,7 +92,7 @@ def test_a_program_that_is_no_service_is_named_and_left_alone(port: int, tmp_pat
 def test_who_holds_the_bridge_of_a_removed_checkout_is_named(
     serving: Start, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a program that is not a service keeps the address; what to type names it."""
+    """Here a program that is not a service holds the address; the message has the command to type."""
     gone = tmp_path / "gone" / ".rehearsal"
     monkeypatch.setattr(network, "_exists", lambda _: True)
     monkeypatch.setattr(network, "_owner", lambda _: str(gone))

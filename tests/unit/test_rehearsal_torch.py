@@ -1,4 +1,4 @@
-"""Sources of torch: the configured pip, TORCH_INDEX, the default build; by the real pip on indexes made here."""
+"""Sources of torch: the configured pip, TORCH_INDEX, the default build; with the real pip on indexes made here."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cpu(directory: Path) -> Path:
 
 
 def default(directory: Path, python: str = PYTHON) -> Path:
-    """torch as the public index has it, and a library it is linked with."""
+    """torch as in the public index, and a library that it is linked with."""
     wheel(directory, "nvidia_nccl_cu13", "2.29.7", "py3-none-manylinux_2_18_x86_64")
     tag = "cp" + python.replace(".", "")
     return wheel(directory, "torch", torch_wheel.VERSION, f"{tag}-{tag}-{PLATFORM}", "nvidia-nccl-cu13 ==2.29.7")
@@ -52,7 +52,7 @@ def default(directory: Path, python: str = PYTHON) -> Path:
 
 @pytest.fixture(autouse=True)
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The directory of wheels that pip is configured with; no index."""
+    """The directory of wheels in pip's configuration, without an index."""
     directory = tmp_path / "configured"
     directory.mkdir()
     for name in [name for name in os.environ if name.startswith("PIP_")]:
@@ -66,7 +66,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """An index that takes connections and never answers."""
+    """An index that accepts connections and never answers."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -74,14 +74,14 @@ def silent() -> Iterator[str]:
 
 
 def names(python: str = PYTHON) -> list[str]:
-    """Files of what is taken, without their tags."""
+    """Names of the fetched files, without their tags."""
     return ["-".join(path.name.split("-")[:2]) for path in torch_wheel.wheels(python)]
 
 
 def test_the_cpu_build_of_the_configured_pip_is_taken_first(
     configured: Path, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside a default build, and without a word to TORCH_INDEX."""
+    """It precedes a default build, and needs no TORCH_INDEX."""
     cpu(configured)
     default(configured)
     monkeypatch.setenv("TORCH_INDEX", silent)
@@ -92,7 +92,7 @@ def test_the_cpu_build_of_the_configured_pip_is_taken_first(
 def test_torch_index_may_be_a_directory_of_wheels(
     configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelt: str
 ) -> None:
-    """A path or an address; it is asked before the default build is taken."""
+    """It is a path or a URL, and precedes the default build."""
     default(configured)
     cpu(tmp_path / "my wheels")
     monkeypatch.setenv("TORCH_INDEX", spelt.format(tmp_path / "my wheels"))
@@ -100,14 +100,14 @@ def test_torch_index_may_be_a_directory_of_wheels(
 
 
 def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As PyTorch's own is: a page per package, over HTTP."""
+    """It has PyTorch's form: a page per package, over HTTP."""
 
     class Index(SimpleHTTPRequestHandler):
         def __init__(self, *words: object) -> None:
             super().__init__(*words, directory=str(tmp_path / "index"))
 
         def log_message(self, *_: object) -> None:
-            """Keeps request lines out of the test's output."""
+            """Writes no log line."""
 
     default(configured)
     cpu(tmp_path / "index/torch")
@@ -123,7 +123,7 @@ def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, mo
 def test_an_index_that_does_not_answer_is_left_in_time_for_the_default_build(
     configured: Path, silent: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Asked once; the size is told before the download, and how to do without."""
+    """It is asked once; the size, and how to avoid the download, are printed first."""
     default(configured)
     monkeypatch.setenv("TORCH_INDEX", silent)
     monkeypatch.setattr(torch_wheel, "INDEX_SECONDS", 3)
@@ -136,7 +136,7 @@ def test_an_index_that_does_not_answer_is_left_in_time_for_the_default_build(
 
 
 def test_torch_is_downloaded_once(configured: Path) -> None:
-    """The environment and the image take the same file, even when the index has gone since."""
+    """The environment and the image use the same file, even if the index has disappeared."""
     source = cpu(configured)
     first = torch_wheel.wheels(PYTHON)
     source.unlink()
@@ -144,7 +144,7 @@ def test_torch_is_downloaded_once(configured: Path) -> None:
 
 
 def test_another_python_gets_a_wheel_of_its_own_and_the_same_libraries(configured: Path) -> None:
-    """An environment of Python 3.13 and the image's 3.11: NVIDIA's libraries are for both."""
+    """An environment of Python 3.13 and the image's 3.11 share NVIDIA's libraries."""
     for python in ("3.13", "3.11"):
         default(configured, python)
         assert names(python) == ["torch-2.13.0", "nvidia_nccl_cu13-2.29.7"]
@@ -180,7 +180,7 @@ def test_a_machine_without_torch_anywhere_is_told_what_pip_said() -> None:
 
 
 def test_the_makefile_names_pytorchs_index_once() -> None:
-    """And nobody else does: who has another one sets TORCH_INDEX."""
+    """Other indexes are set by TORCH_INDEX."""
     root = Path(__file__).parents[2]
     files = [root / "Makefile", *(root / "rehearsal").rglob("*.py"), *root.glob("locks/*.lock")]
     assert [path.name for path in files if "download.pytorch.org" in path.read_text("utf-8")] == ["Makefile"]

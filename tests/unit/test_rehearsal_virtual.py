@@ -1,4 +1,4 @@
-"""Machines with a kernel of their own: what is decided about them before QEMU is started."""
+"""Machines with a separate kernel: the decisions before QEMU starts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_it_sits_on_the_rehearsals_bridge_by_the_same_cable_name_as_the_other_ki
 def test_acceleration_is_used_only_where_a_kernel_speaks_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, boots: bool, chosen: str
 ) -> None:
-    """Here /dev/kvm exists and a machine that uses it hangs before its first word."""
+    """Here /dev/kvm exists, but a machine that uses it hangs before its first output."""
     monkeypatch.setenv("ENGINEHOUSE_CACHE", str(tmp_path))
     monkeypatch.setattr(qemu, "_boots", lambda accelerator, base: boots)
     monkeypatch.setattr(qemu, "KVM", tmp_path)
@@ -91,7 +91,7 @@ def test_a_machine_is_over_when_nothing_of_its_process_is_left() -> None:
 def test_trees_of_one_debian_for_both_kinds_may_be_made_side_by_side(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """While the disk's is bootstrapped another lane wants the other; its clearing away must leave our settings."""
+    """While one lane bootstraps the disk's tree, another needs the other kind; its cleanup must keep our settings."""
     seen: list[bool] = []
 
     run = subprocess.run

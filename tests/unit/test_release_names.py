@@ -1,4 +1,4 @@
-"""The served releases are written once, in the catalog: adding one is a row there and its golden files."""
+"""The served releases are written only in the catalog: adding one is a row there and its golden files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LITERAL = re.compile(rf"(?<![\w.])({'|'.join(re.escape(name) for name in NAMES)}
 
 
 def texts(file: Path) -> Iterator[ast.Constant]:
-    """Every text of a module that is not a docstring: what the program says or compares."""
+    """Every text of a module that is not a docstring."""
     tree = ast.parse(file.read_text("utf-8"))
     statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
@@ -32,7 +32,7 @@ def texts(file: Path) -> Iterator[ast.Constant]:
 
 
 def test_no_release_that_is_served_is_written_outside_the_catalog() -> None:
-    """`DEFAULT_RELEASE`, `LAST_WITH_ENGINES` and `OFFERED` say it."""
+    """`DEFAULT_RELEASE`, `LAST_WITH_ENGINES` and `OFFERED` are used instead."""
     files = [file for room in ("deploy", "roles") for file in (ROOT / room).rglob("*.py")]
     assert len(files) > 100
     literals = [
@@ -46,7 +46,7 @@ def test_no_release_that_is_served_is_written_outside_the_catalog() -> None:
 
 
 def test_the_names_follow_from_the_rows() -> None:
-    """As they stand today; a new row changes the expected names here."""
+    """The test has today's names; a new row changes them."""
     assert (DEFAULT_RELEASE, LAST_WITH_ENGINES, LAST_ENGINE_TRTLLM, LAST_WITH_CUDA_12, OFFERED) == (
         "26.07",
         "26.07",
@@ -57,7 +57,7 @@ def test_the_names_follow_from_the_rows() -> None:
 
 
 def test_the_oldest_release_on_offer_that_is_new_enough_is_found() -> None:
-    """And the default if none is."""
+    """The default is the result if none is."""
     assert [first_offered(trtllm) for trtllm in ("0.17.0", "1.1", "9.0")] == ["25.04", "26.02", DEFAULT_RELEASE]
 
 

@@ -1,4 +1,4 @@
-"""The plan of hosts that may repair themselves: what is allowed, and how many of their pool may be out meanwhile."""
+"""The plan of hosts that may repair themselves: allowed repairs, and the number of their pool that may be out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_host_alone_may_repair_itself_without_a_balancer() -> None:
 
 
 def test_a_plan_without_repairs_keeps_its_digest() -> None:
-    """No word of repairs is in a slice whose inventory declares none."""
+    """A slice has no field of repairs unless the inventory declares them."""
     plain = json.loads(json.dumps(plan().slices[0].to_json()))
     assert "repair" not in {*plain, *plain["machine"]}
     assert plan(machine=MENDS).digest != plan().digest

@@ -1,4 +1,4 @@
-"""The judge of a new engine's answers: where two answers part, what share is equal, and what an operator is told."""
+"""The judge of a new engine's answers: the first difference, the equal share, and the operator's message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plan as a person reads it, and what fits on a card."""
+"""The plan as a report for a person, and the report of a fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def printed(renderable: RenderableType) -> str:
 
 
 def test_the_shipped_inventory_prints_this() -> None:
-    """The page an operator reads before saying yes."""
+    """It is the page that an operator reads before approval."""
     shipped = make_plan(Fleet.of(load_inventory(INVENTORY, {})), AROUND)
     same_as_golden("h100.plan.txt", printed(plan_report(shipped)))
 
@@ -65,7 +65,7 @@ def test_forty_equal_hosts_are_shown_once() -> None:
 
 
 def test_a_bar_is_as_long_as_the_card() -> None:
-    """64 characters, whatever is on it."""
+    """64 characters, whatever its content."""
     host = plan().for_host("h100-01")
     bar = memory_bar(host.servers[0], 0, host).plain.splitlines()[0]
     assert sum(bar.count(mark) for mark in "█▓▒░·") == 64
@@ -78,6 +78,6 @@ def test_the_parts_of_a_bar_add_up_to_what_cuda_can_use() -> None:
 
 
 def test_encoders_are_on_the_first_gpu_only() -> None:
-    """Weights of GPU 1: a half of gpt-oss and nothing else."""
+    """GPU 1 has half of gpt-oss's weights and no other model."""
     host = plan(**(main(gpus=(0, 1)) | {"machine": replace(MACHINE, gpus=2)})).for_host("h100-01")
     assert [memory_parts(host.servers[0], gpu, host)["weights"] for gpu in (0, 1)] == [8_537, 6_562]

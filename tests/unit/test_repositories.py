@@ -1,4 +1,4 @@
-"""Repositories that may hold a checkpoint of these numbers, and the plan's note if nobody here can know."""
+"""Repositories that may have a checkpoint of these numbers, and the plan's note if that is unknown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.unit.given import AROUND, GPT_OSS, LLAMA, OWN, main, pinned, plan
     ],
 )
 def test_a_repository_holds_what_its_name_says(repository: str, names: list[str]) -> None:
-    """Whole words of the last part, however they are joined; the longest name wins."""
+    """Whole words of the last part count, however they are joined; the longest name wins."""
     assert [row.name for row in held_by(repository)] == names
 
 
@@ -53,7 +53,7 @@ def test_numbers_of_ones_own_are_believed_for_a_repository_nobody_knows() -> Non
 
 
 def test_local_files_of_another_size_are_said() -> None:
-    """The catalog's cache, the directory's weights."""
+    """The cache is the catalog's, the weights are the directory's."""
     local = LocalWeights(revision="local-1", stored_bytes=65_248_815_744, parameters=1, files=("a.safetensors",))
     around = replace(AROUND, local={"weights/big": local})
     model = replace(GPT_OSS, weights=Weights.local("weights/big"))

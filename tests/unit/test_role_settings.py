@@ -1,4 +1,4 @@
-"""Values under `<role>_settings` are judged while planning, by the fields that each role declares."""
+"""Values under `<role>_settings` are judged in the plan, by the fields that each role declares."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refusals(**data: Any) -> list[str]:
 
 
 def test_a_setting_below_its_range_is_refused() -> None:
-    """`keep_releases=0` would leave nothing to go back to after two deploys."""
+    """`keep_releases=0` would leave no release for a rollback after two deploys."""
     assert refusals(triton_settings={"keep_releases": 0}) == [
         "`triton_settings.keep_releases` takes no 0\n"
         "  where   triton_settings.keep_releases\n"
@@ -42,7 +42,7 @@ def test_a_setting_below_its_range_is_refused() -> None:
 
 
 def test_a_misspelt_setting_is_offered_the_nearest() -> None:
-    """It was found on the first host that reached the role."""
+    """In earlier versions the first host that reached the role reported it."""
     assert refusals(health_settings={"watch_second": 5}) == [
         "health_settings knows no key `watch_second`\n"
         "  where   health_settings\n"
@@ -78,18 +78,18 @@ def test_type_range_and_name_are_judged(data: dict[str, Any], first: str) -> Non
 
 
 def test_a_misspelt_role_is_offered_the_nearest() -> None:
-    """A role that takes settings."""
+    """Only roles with settings are offered."""
     assert "did you mean `triton_settings`?" in refusals(tritn_settings={})[0]
 
 
 def test_all_mistakes_of_all_roles_come_together() -> None:
-    """And with those of the rest of the plan."""
+    """The rest of the plan is in the same report."""
     assert len(refusals(triton_settings={"tmp_mib": 0, "bls": 1}, health_settings={"misses": 0}, machine={})) == 4
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
-    """Else what a person copies from the table would be refused."""
+    """Otherwise a value copied from the table would be refused."""
     defaults = TABLE[role]()
     values = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
     assert list(role_problems(f"{role}_settings", values, TABLE[role])) == []
@@ -97,25 +97,25 @@ def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_number_a_role_takes_has_a_range(role: str) -> None:
-    """A new knob brings its own."""
+    """A new knob needs its own."""
     hints = get_type_hints(TABLE[role], include_extras=True)
     assert [name for name, hint in hints.items() if hint is int] == []
     assert all(limit.least >= 0 for hint in hints.values() for limit in get_args(hint)[1:] if isinstance(limit, Range))
 
 
 def test_the_table_holds_every_role_that_has_defaults() -> None:
-    """A new role is its folder, and no line elsewhere."""
+    """A new role needs only its folder."""
     assert sorted(TABLE) == ROLES
 
 
 def test_a_knob_s_range_holds_both_ends() -> None:
-    """Numbers beyond are refused."""
+    """Numbers beyond them are refused."""
     limit = Range(1, 3)
     assert [limit.takes(value) for value in (0, 1, 3, 4)] == [False, True, True, False]
 
 
 def test_without_the_table_settings_are_left_to_the_roles() -> None:
-    """A program that reads an inventory for another reason need not know them."""
+    """A program that reads an inventory for another purpose need not know them."""
     assert Fleet.of(sources("h", triton_settings={"keep_releases": 0})).unread == ()
     assert list(settings_problems({"triton_settings": {}}, {})) == []
 
@@ -124,7 +124,7 @@ SETTINGS = '"_sudo": True, "triton_settings": {"keep_release": 3},'
 
 
 def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
-    """From the command line, which knows the roles."""
+    """The command line knows the roles."""
     text = (ROOT / "inventories" / "h100.py").read_text().replace('"_sudo": True,', SETTINGS)
     (tmp_path / "fleet.py").write_text(text)
     argv = [sys.executable, "-m", "deploy", "plan", str(tmp_path / "fleet.py")]
@@ -136,5 +136,5 @@ def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_of_pyinfra_hands_the_table_in(verb: str) -> None:
-    """Otherwise it would plan what a role then refuses."""
+    """Otherwise a verb would plan settings that a role then refuses."""
     assert "planned(inventory, host, known_settings())" in (ROOT / verb).read_text()

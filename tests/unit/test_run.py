@@ -1,4 +1,4 @@
-"""The machine of a rollout, step by step, and in a thousand random rollouts."""
+"""The state machine of a rollout, step by step, and in a thousand random rollouts."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ROLLOUTS = int(os.environ.get("ENGINEHOUSE_ROLLOUTS", "1000"))
 
 
 def a_run(hosts: str = "abcd", **changes: object) -> Run:
-    """A run over one pool: a canary, then the rest one at a time, unless `changes` of Rollout say otherwise."""
+    """A run over one pool: a canary, then the rest one at a time, unless `changes` of Rollout differ."""
     rollout = Rollout(**{"max_unavailable": 1, **changes})
     pools = pools_of([(name, "chat") for name in hosts], rollout)
     return Run(waves(pools, rollout), pools, rollout)
 
 
 def hear(run: Run, host: str, *events: str) -> Run:
-    """The run, after it heard these events of the host."""
+    """The run after these events of the host."""
     for event in events:
         run.hear(event, host)
     return run
@@ -49,7 +49,7 @@ def test_nothing_is_drained_before_every_host_is_staged() -> None:
 
 
 def test_no_wave_begins_before_the_gate_of_the_one_before() -> None:
-    """Admitted is not passed: the gate has still to ask."""
+    """An admitted host has not passed yet: the gate still has to judge it."""
     run = hear(staged(), "a", *SWAP)
     assert run.decide() == Hold("wave 1 is not through its gate")
     assert hear(run, "a", "passed").decide() == Begin(1)
@@ -73,7 +73,7 @@ def test_a_failed_gate_stops_the_run(verdict: str) -> None:
 
 
 def test_a_lost_host_stops_the_run_once_its_wave_is_over() -> None:
-    """The others of the wave are drained already: what they are at ends first."""
+    """The other hosts of the wave are already drained, so their steps end first."""
     run = staged(canary_hosts=0, wave_percent=100, max_unavailable=2)
     hear(hear(run, "b", "drained"), "a", "drained", "lost")
     assert run.decide() == Hold("wave 1 is not through its gate")
@@ -100,7 +100,7 @@ def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
 
 
 def test_a_host_not_seen_ready_counts_as_out() -> None:
-    """It need not belong to this run: with one of four out, no other host may go."""
+    """It need not be in this run: with one of four out, no other host may go."""
     run = staged()
     run.see({"d": False})
     assert run.decide() == Hold("a pool has no room", "chat", ("d",), 1)
@@ -109,7 +109,7 @@ def test_a_host_not_seen_ready_counts_as_out() -> None:
 
 
 def test_a_first_deploy_begins_although_no_host_is_ready() -> None:
-    """It is the one to be mended, and at a first deploy nobody serves yet."""
+    """It is the host to repair, and at a first deploy no host serves yet."""
     run = staged()
     run.see(dict.fromkeys("abcd", False))
     assert run.decide() == Begin(0)
@@ -124,7 +124,7 @@ def test_a_host_that_never_served_keeps_nobody_from_going_out() -> None:
 
 
 def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
-    """Rooms are counted by pool; the wave waits as a whole."""
+    """Room is counted by pool; the wave waits as a whole."""
     rollout = Rollout(max_unavailable=1)
     pools = pools_of([("a", "chat"), ("b", "chat"), ("r", "rank"), ("s", "rank")], rollout)
     run = Run(waves(pools, rollout), pools, rollout)
@@ -138,7 +138,7 @@ def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
     ("on_failure", "groups"), [("host", [("c",)]), ("wave", [("c", "d")]), ("all", [("c", "d"), ("a", "b")])]
 )
 def test_as_much_goes_back_as_the_rollout_says(on_failure: str, groups: list[tuple[str, ...]]) -> None:
-    """The last wave first, and never two waves together."""
+    """The last wave goes first, and never two waves together."""
     run = staged(canary_hosts=2, wave_percent=100, max_unavailable=2, on_failure=on_failure)
     for host in "abd":
         hear(run, host, *SWAP, "passed")
@@ -169,7 +169,7 @@ def test_no_host_is_drained_once_the_run_stops() -> None:
 
 
 def one_rollout(seed: int) -> PretendedFleet:
-    """A fleet after up to three runs with failures, kills and limits, and a last one in which nothing goes wrong."""
+    """A fleet after up to three runs with failures, kills and limits, and a last one without faults."""
     draw = random.Random(seed)
     fleet = PretendedFleet.drawn(draw)
     for _ in range(draw.randint(1, 3)):
@@ -188,7 +188,7 @@ def one_rollout(seed: int) -> PretendedFleet:
 
 @pytest.mark.parametrize("tenth", range(10))
 def test_random_rollouts_keep_every_rule(tenth: int) -> None:
-    """Never more out of a pool than allowed, no wave before its gate, every host serves, and a plain run converges."""
+    """Pools keep their limits, waves their gates, every host serves, and a plain run converges."""
     for seed in range(tenth * ROLLOUTS // 10, (tenth + 1) * ROLLOUTS // 10):
         fleet = one_rollout(seed)
         assert isinstance(fleet.end, Done), (seed, fleet.end)
@@ -196,7 +196,7 @@ def test_random_rollouts_keep_every_rule(tenth: int) -> None:
 
 
 def test_random_rollouts_drain_stop_and_go_back() -> None:
-    """The drawn runs reach every decision, so the promise above is not kept by doing nothing."""
+    """The drawn runs reach every decision, so the invariants above are not met by inaction."""
     seen = set[str]()
     for seed in range(60):
         fleet = PretendedFleet.drawn(random.Random(seed), most=40)

@@ -51,7 +51,7 @@ def embeddings(): ...
 
 @pytest.fixture
 def program() -> Iterator[Any]:
-    """The stand-in's own reading of a start line."""
+    """The stand-in's own parser of a start line."""
     sys.path.insert(0, str(PACKAGES))
     try:
         from llm_stand_in import program as module
@@ -65,14 +65,14 @@ def program() -> Iterator[Any]:
 
 @pytest.mark.parametrize("release", READ)
 def test_every_flag_of_the_catalog_is_an_option_of_the_second_reading(release: str) -> None:
-    """And what it turns off with `--no-` is a switch there."""
+    """A flag that it turns off with `--no-` is a switch there."""
     row, options = ROWS[release], READ[release]["options"]
     assert sorted(row.flags - set(options)) == []
     assert {options[flag] for flag in row.switches} <= {"switch"}
 
 
 def test_the_releases_without_a_second_reading_are_known() -> None:
-    """A pre-release, whose option table alone was read."""
+    """They are pre-releases, of which only the option table was read."""
     assert set(ROWS) - set(READ) == {"trtllm-serve 1.3.0rc29"}
 
 
@@ -85,7 +85,7 @@ def test_the_stand_in_takes_every_start_line_that_a_plan_makes(runtime: str, ima
 
 
 def test_a_newer_release_s_option_ends_an_older_program(program: Any) -> None:
-    """In click's words, and argparse's."""
+    """The messages are click's and argparse's."""
     with pytest.raises(program.Refused, match=r"No such option: --no-telemetry"):
         program.read("trtllm-serve", ["serve", "/weights", "--no-telemetry"])
     with pytest.raises(program.Refused, match=r"unrecognized arguments: --no-port"):
@@ -118,7 +118,7 @@ def test_options_are_read_from_the_source_of_both_programs(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=str)
 def test_no_start_line_opens_what_clients_must_not_reach(row: RuntimeRow) -> None:
-    """Endpoints for weights, memory and profiles open by a mode of developers, which no plan turns on."""
+    """Endpoints for weights, memory and profiles need a developer mode, which no plan turns on."""
     image = row.image
     words = " ".join(runtime_of(server_with(row.runtime, image)).arguments)
     assert "sleep" not in words and "profiler" not in words and "trust" not in words

@@ -59,7 +59,7 @@ def test_a_declared_cache_is_the_cache() -> None:
 
 @pytest.mark.parametrize(("share", "total", "fraction"), [(73_137, 81_559, "0.89"), (10, 81_559, "0.01")])
 def test_the_share_of_the_card_is_never_rounded_up(share: int, total: int, fraction: str) -> None:
-    """vLLM compares it with free memory at its start, which encoders have taken from by then."""
+    """vLLM compares it with the free memory at its start, of which encoders already use a part."""
     assert memory_fraction(share, total) == fraction
 
 
@@ -81,7 +81,7 @@ def test_precisions_become_the_program_s_own_words() -> None:
 
 
 def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
-    """Each in a directory of its own, which the container reads."""
+    """Each has a separate directory, which the container reads."""
     made = planned(lora=ADAPTERS).slices[0]
     flags, llm = arguments(lora=ADAPTERS), made.servers[0].models[-1]
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "2", "64")
@@ -95,7 +95,7 @@ def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
 
 
 def test_a_flag_that_the_release_lacks_ends_the_plan() -> None:
-    """1.2.1 has no telemetry and no name for what it serves."""
+    """1.2.1 has no telemetry and no option for the served name."""
     (old, new), name = rows_of(SERVE), ("--served_model_name", "llama")
     assert known_only(name, new) == name
     with pytest.raises(AssertionError, match=r"trtllm-serve 1\.2\.1 has no --served_model_name"):
@@ -168,13 +168,13 @@ def test_a_plan_notes_an_image_beside_triton_that_is_not_pinned() -> None:
 
 
 def test_both_images_are_counted_on_the_disk() -> None:
-    """Three times each: Docker has the download and what it unpacks."""
+    """Each counts three times: Docker has the download and the unpacked layers."""
     alone = plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].disk_needed_mib
     assert planned().slices[0].disk_needed_mib - alone == 3 * rows_of(VLLM)[0].size_mib
 
 
 def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own() -> None:
-    """Docker keeps its layers once."""
+    """Docker stores its layers once."""
     digest = f"sha256:{'b' * 64}"
     release = Release(name="mine", derived_from="26.07", image="r.io/triton:1", digest=digest, size_mib=9000)
     same, different = (f"{ON_VLLM.image}@sha256:{letter * 64}" for letter in "bc")
@@ -187,7 +187,7 @@ def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own
 
 
 def test_a_host_without_one_has_the_plan_it_had() -> None:
-    """No field of theirs is in it, so digests of older inventories stay."""
+    """The plan has no field of them, so digests of older inventories do not change."""
     shown = str(plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].to_json())
     assert "runtime" not in shown and "llm_port" not in shown
 

@@ -1,4 +1,4 @@
-"""A real Triton that dies under the tests fails one of them, by what died; nothing is tried again."""
+"""A real Triton that dies during the tests fails one of them, by its cause; there are no retries."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_four(server):
 
 
 def outcome(folder: Path, what: str) -> str:
-    """The output of pytest in CI for a module in whose second test this happens."""
+    """The output of pytest in CI for a module whose second test has this fault."""
     (folder / "test_deaths.py").write_text(TESTS.replace("WHAT", what))
     command = [
         sys.executable,

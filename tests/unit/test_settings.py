@@ -53,7 +53,7 @@ def test_experts_are_split_over_gpus_and_never_cut() -> None:
 
 
 def test_the_tokens_decide_and_not_the_fraction() -> None:
-    """A cache that takes all that is left: 58,512 of 58,512 + 2,048 is 96.6 percent, so 98 are allowed."""
+    """A cache of all remaining memory: 58,512 of 58,512 + 2,048 is 96.6 percent, so 98 are allowed."""
     cache = settings(LLAMA)["kv_cache_config"]
     assert cache == {
         "max_tokens": 468_096,
@@ -80,7 +80,7 @@ def test_a_blackwell_card_may_have_an_fp8_cache() -> None:
 
 
 def test_the_embedder_gets_exactly_these_settings() -> None:
-    """All text, as config.pbtxt wants it."""
+    """Every value is a text, as config.pbtxt needs it."""
     assert settings(replace(EMBEDDER, default_task="search_query")) == {
         "model_path": f"{WEIGHTS}/nomic/1066b6599d099fbb93dfcb64f9c37a7c9e503e85",
         "device": "cuda:0",
@@ -96,20 +96,20 @@ def test_the_embedder_gets_exactly_these_settings() -> None:
 
 
 def test_8_bit_products_are_written_where_they_are_asked_for() -> None:
-    """And nowhere else, so that other releases keep their names."""
+    """Other releases have no such setting, so that they keep their names."""
     assert settings(replace(EMBEDDER, products="fp8"))["products"] == "fp8"
     assert "products" not in settings(EMBEDDER)
 
 
 def test_streams_are_written_where_there_are_several() -> None:
-    """A reranker's by itself; one stream is the backend's own, and a CPU has none."""
+    """A reranker has several by default; one stream is the backend's own default, and a CPU has none."""
     assert settings(RERANKER)["streams"] == "2" and "streams" not in settings(EMBEDDER)
     assert "streams" not in settings(replace(RERANKER, streams=1))
     assert "streams" not in settings(replace(RERANKER, device="cpu", dtype="float32"))
 
 
 def test_an_encoder_on_the_cpu_has_the_setting_for_it() -> None:
-    """And has no cap on CUDA memory it will not use."""
+    """It has no limit of CUDA memory."""
     written = settings(replace(RERANKER, device="cpu", dtype="float32"))
     assert (written["device"], written["dtype"], written["memory_mib"]) == ("cpu", "fp32", "0")
 
@@ -130,7 +130,7 @@ def test_a_split_over_stages_is_written() -> None:
 
 
 def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
-    """In the words of EagleDecodingConfig; a dense model beside it keeps every other default."""
+    """The keys are EagleDecodingConfig's; a dense model beside it keeps every other default."""
     head = Weights.hub("someone/a-head", "0123456789abcdef0123456789abcdef01234567")
     assert settings(replace(LLAMA, speculative=Eagle(weights=head, tokens=3)))["speculative_config"] == {
         "decoding_type": "Eagle",
@@ -140,7 +140,7 @@ def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
 
 
 def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
-    """As its enumeration spells it."""
+    """It is spelt as in its enumeration."""
     assert settings(replace(LLAMA, scheduler="max_utilization"))["scheduler_config"] == {
         "capacity_scheduler_policy": "MAX_UTILIZATION"
     }
@@ -167,7 +167,7 @@ def test_a_dtype_is_written_where_it_was_chosen() -> None:
 
 
 def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
-    """In milliseconds."""
+    """The interval is in milliseconds."""
     config = settings(replace(LLAMA, cancellation_check_period_ms=250))["triton_config"]
     assert config == {"max_batch_size": 0, "decoupled": True, "cancellation_check_period_ms": 250}
 
@@ -182,7 +182,7 @@ def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
     ],
 )
 def test_the_llm_of_the_image_knows_every_argument(model: object) -> None:
-    """By the list the stand-in of the image refuses with, which was read from llm_args.py."""
+    """The list is that of the stand-in image, which was read from llm_args.py."""
     source = Path(__file__).parents[2] / "rehearsal/llmapi/packages/tensorrt_llm/arguments.py"
     known: dict[str, Any] = {}
     exec(compile(source.read_text("utf-8"), str(source), "exec"), known)

@@ -1,4 +1,4 @@
-"""A checkpoint that several models of a host share is fetched once, into one directory."""
+"""A checkpoint that several models of a host share is fetched once, to one directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def two_servers(first: LLM, second: LLM) -> Slice:
 
 
 def test_one_checkpoint_under_two_names_is_fetched_once() -> None:
-    """In the directory of the first; both servers read it there, and the disk holds it once."""
+    """It is in the directory of the first; both servers read it there, and the disk has it once."""
     mine = two_servers(LLAMA, LONG)
     alone = plan(machine=TWO_GPUS, servers=(replace(MAIN, models=(LLAMA,)),)).slices[0]
     assert [weights.model for weights in mine.weights] == ["llama"]
@@ -29,20 +29,20 @@ def test_one_checkpoint_under_two_names_is_fetched_once() -> None:
 
 
 def test_one_repository_at_two_commits_is_fetched_twice() -> None:
-    """Other files: a directory each."""
+    """They are different files, in separate directories."""
     mine = two_servers(LLAMA, replace(LONG, weights=replace(LONG.weights, revision="b" * 40)))
     assert [weights.model for weights in mine.weights] == ["llama", "llama-128k"]
 
 
 def test_a_model_alone_keeps_the_directory_of_its_name() -> None:
-    """So a host that serves it already fetches nothing."""
+    """A host that serves it already fetches nothing."""
     assert [weights.model for weights in plan(servers=(replace(MAIN, models=(LONG,)),)).slices[0].weights] == [
         LONG.name
     ]
 
 
 def test_a_draft_that_another_server_serves_is_fetched_once() -> None:
-    """The target's settings name the directory of the model that is served."""
+    """The target's settings name the directory of the served model."""
     small = replace(LLAMA, name="small", checkpoint=ONE_B, weights=OWN)
     mine = two_servers(small, replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=OWN)))
     settings = mine.servers[1].models[0].settings["speculative_config"]

@@ -1,4 +1,4 @@
-"""Hosts that share files: what the plan says of each, and of those that have nothing to do with it."""
+"""Hosts that share files: the plan of each, and of hosts that do not share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODELS = (EMBEDDER, GPT_OSS)
 
 
 def fleet(**third: Any) -> Plan:
-    """`a` and `b` share two models; `third` is what the data of `c` has beside its two models."""
+    """`a` and `b` share two models; `third` is the data of `c` beside its two models."""
     data = {"machine": MACHINE, "release": "26.07", "gateway": None, "servers": (replace(MAIN, models=MODELS),)}
     two = [
         Source(name, {**data, "sharing": Sharing(), "peer_address": f"10.0.0.{number}"})

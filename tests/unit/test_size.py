@@ -1,4 +1,4 @@
-"""`enginehouse size`: cards by memory and by a bench, held to calculations by hand."""
+"""`enginehouse size`: cards by memory and by a bench, compared with hand calculations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def size(demand: Demand = ASKED, loads: Any = (), names: tuple[str, ...] = MODEL
 
 
 def test_cards_by_memory_agree_with_fit() -> None:
-    """4,000 sequences of 2,400 tokens, over those that one card's cache holds; rounded up."""
+    """4,000 sequences of 2,400 tokens, divided by those that one card's cache holds; rounded up."""
     tokens = fit("h100-80", MODELS, "26.07", AROUND).cache_tokens
     held = size().sequences
     # 54,811 MiB for the cache (README), 48 KiB a token, in blocks: 2,400 tokens a sequence
@@ -49,7 +49,7 @@ def test_cards_by_memory_agree_with_fit() -> None:
 
 
 def test_encoders_agree_with_a_hand_calculation() -> None:
-    """On a real H100's figures: 4,000 users x 100 passages every 30 s, and a text each."""
+    """A real H100's figures: 4,000 users x 100 passages every 30 s, and a text each."""
     demand = replace(ASKED, every_seconds=30.0, passages=100, texts=1)
     loads = loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders")
     sized = size(demand, loads, ("bge-reranker-large", "nomic-embed-text-v2-moe"))
@@ -59,7 +59,7 @@ def test_encoders_agree_with_a_hand_calculation() -> None:
 
 
 def test_models_of_one_card_add_up() -> None:
-    """480 users at once on 60 a card are 8 cards; encoders' 1.987 beside them make 10."""
+    """480 simultaneous users at 60 a card are 8 cards; with the encoders' 1.987 they are 10."""
     demand = replace(ASKED, at_once_percent=12, every_seconds=30.0, passages=100, texts=1)
     loads = (*loads_of(json.loads(ENCODERS.read_text("utf-8")), "encoders"), CHAT)
     sized = size(demand, loads)
@@ -78,7 +78,7 @@ def test_models_of_one_card_add_up() -> None:
     ],
 )
 def test_what_no_bench_covers_is_not_measured(changes: dict[str, Any], why: str) -> None:
-    """Another card, shorter or much longer requests, a shared card, a late first token."""
+    """Cases: another card, shorter or much longer requests, a shared card, a late first token."""
     (need,) = size(loads=[replace(CHAT, **changes)], names=("gpt-oss-20b",)).needs
     assert (need.replicas, need.why) == (None, why)
 
@@ -97,13 +97,13 @@ def test_a_model_is_split_where_that_takes_fewer_cards() -> None:
 
 
 def test_a_card_that_does_not_fit_says_why() -> None:
-    """The plan's own sentence."""
+    """It is the plan's own sentence."""
     sized = size(card="l40s-48", names=("gpt-oss-20b",))
     assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
 
 
 def test_size_prints_its_assumptions() -> None:
-    """As typed, with times in milliseconds too."""
+    """They are as typed, with times in milliseconds too."""
     words = ["size", "--users", "400", "--prompt", "2000", "--answer", "400", "--first-token", "800ms", "--gpu", "h100"]
     output = CliRunner().invoke(enginehouse, [*words, "gpt-oss-20b"]).output
     assert "at least 1" in output and "not measured: gpt-oss-20b" in output

@@ -1,4 +1,4 @@
-"""Any object anywhere in an inventory ends in a refusal, and no accepted plan is absurd; a million by a seed beside."""
+"""Any object anywhere in an inventory ends in a refusal, and no accepted plan is absurd."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.unit.strange_values import MADE, SECRET, VALUES
 @settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_any_inventory_is_refused_in_words_or_planned_sensibly(draw: random.Random) -> None:
-    """Objects, numbers and texts where nobody expects them; `python -m tests.unit.strange` tries a million."""
+    """Objects, numbers and texts in unexpected places; `python -m tests.unit.strange` tries a million."""
     verdict, fault = fault_of(strange(draw.choice))
     assert not fault, verdict
 
 
 @pytest.mark.parametrize("key", ["machine", "servers", "release", "gateway", "docker", "ssh_port", "triton_settings"])
 def test_any_object_at_the_top_of_the_data_is_refused_in_words(key: str) -> None:
-    """Each of them, so that none is left to a draw."""
+    """Each of them is tried, so that none depends on a draw."""
     _name, hosts = BASES[0]
     for value in (*VALUES, *(make() for make in MADE)):
         changed_hosts = {name: {**data, key: value} for name, data in hosts.items()}

@@ -23,13 +23,13 @@ def test_a_firewall_is_part_of_the_digest() -> None:
 
 
 def test_an_undeclared_firewall_changes_no_digest() -> None:
-    """Inventories older than the firewall keep the digests people approved."""
+    """Inventories older than the firewall keep their approved digests."""
     assert "firewall" not in plan().slices[0].to_json()
 
 
 @pytest.mark.parametrize("allow", ["10.0.0.0/8", "10.0.0.9/32", "fd00::9"])
 def test_a_public_address_behind_a_firewall_of_its_host_is_planned(allow: str) -> None:
-    """The word, and what it stands for: clients, or a balancer that somebody else runs."""
+    """The protection covers clients, or a balancer outside the inventory."""
     data = main(address="10.0.0.5", protection="firewall")
     assert plan(**data, firewall=Firewall(allow=(allow,))).slices[0].servers[0].address == "10.0.0.5"
 

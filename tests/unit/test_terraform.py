@@ -1,4 +1,4 @@
-"""The Terraform examples end in outputs that `terraform_hosts` reads, and are formatted as `terraform fmt` does it."""
+"""The Terraform examples have outputs that `terraform_hosts` reads, and the format of `terraform fmt`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_example_is_formatted(folder: Path) -> None:
 
 
 def groups(lines: list[str]) -> Iterator[list[str]]:
-    """Lines beside each other whose equals signs are aligned: attributes of one line each."""
+    """Adjacent lines whose equals signs are aligned: attributes of one line each."""
     group: list[str] = []
     for line in [*lines, ""]:
         if (match := ATTRIBUTE.fullmatch(line)) and not match[4].endswith(("{", "(", "[")):

@@ -28,7 +28,7 @@ OUTPUT = """\
 
 
 def watch(*seen: tuple[str, str]) -> Timeline:
-    """A time line that saw these hosts change to these states."""
+    """A time line after these changes of hosts' states."""
     events: list[Event] = []
     timeline = Timeline("", "pool0", lambda: {"right": 1, "lost": 0, "cut": 0}, events.append)
     for host, state in seen:

@@ -48,7 +48,7 @@ def text_of(renderable: object) -> str:
 
 
 def answered(query: str) -> list[Row]:
-    """A Prometheus with host a well, its model not ready, and one alert."""
+    """A Prometheus with a healthy host `a`, its model not ready, and one alert."""
     results: dict[str, list[Row]] = {
         'max by (host) (up{job="host"})': [({"host": "a"}, 1.0), ({"host": "b"}, 0.0), ({"host": "eyes"}, 1.0)],
         'up{job="triton"}': [({"instance": "a/main", "host": "a"}, 1.0)],
@@ -102,7 +102,7 @@ def test_dcgms_watts_count_before_tritons() -> None:
 
 
 def test_every_metric_that_is_asked_for_exists() -> None:
-    """In a scrape that was recorded, or read from its source; `host` is the label of our own targets."""
+    """It exists in a recorded scrape, or in its source; `host` is a label of our own targets."""
     for figure in FIGURES:
         for metric, _ in figure.metrics:
             wrong = wrong_names(figure.expression(metric))
@@ -117,7 +117,7 @@ def test_a_host_is_asked_for_what_it_has_on_itself() -> None:
 
 
 def reading_of_nothing() -> str:
-    """The reading of a host without servers, as one that builds engines is."""
+    """The page of a host without servers, such as one that builds engines."""
     return reading(replace(PLAN.for_host("b"), servers=(), gateway=None))
 
 

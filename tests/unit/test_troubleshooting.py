@@ -1,6 +1,6 @@
-"""Every trouble that public guides list, and every fault of the rehearsal, has a finding or a reason to have none.
+"""Every trouble in public guides, and every fault of the rehearsal, has a finding or a reason for none.
 
-`GOLDEN=write pytest tests/unit/test_troubleshooting.py` writes the tables of deploy/doctor/README.md anew.
+`GOLDEN=write pytest tests/unit/test_troubleshooting.py` rewrites the tables of deploy/doctor/README.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def row_of(row: Row) -> str:
 
 
 def tables() -> tuple[str, str]:
-    """The guides' rows; and the kinds of finding that no fault, guide or machine shows."""
+    """The guides' rows; and the kinds of finding without a fault, guide or machine."""
     seen = {*ON_MACHINES, *(name for row in ROWS for name in row.finds)}
     seen |= {name for kind in FAULTS.values() for name in kind.finds}
     rest = "\n".join(f"- `{kind.id}`: {kind.means}" for kind in KINDS.values() if kind.id not in seen)
@@ -57,7 +57,7 @@ def test_the_guides_have_22_rows_and_each_is_named_by_somebody() -> None:
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.finds], ids=lambda row: row.symptom)
 def test_a_host_with_that_trouble_gets_that_finding(row: Row) -> None:
-    """The log's line on a server that failed goes through the host's own pattern; answers are those of such a host."""
+    """The log line of a failed server passes the host's own pattern; answers are those of such a host."""
     grep = subprocess.run(["grep", "-aoE", PATTERN], input=row.log, capture_output=True, text=True)
     causes = {"causes": "".join(f"      1 {phrase}\n" for phrase in grep.stdout.splitlines())}
     failed = units("ActiveState=active", "ActiveState=failed") if row.log else {}

@@ -1,4 +1,4 @@
-"""Texts that hold a secret are refused; texts that only look like it are not."""
+"""Texts with a secret are refused; texts that only resemble one are not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_secret_in_a_text_is_detected_and_masked(text: str) -> None:
     ],
 )
 def test_a_text_without_a_secret_stays_unchanged(text: str) -> None:
-    """A commit, a digest, a public key, a user of SSH: nothing to hide."""
+    """Cases: a commit, a digest, a public key, a user of SSH."""
     assert (secret_in(text), without_secrets(text)) == ("", text)
 
 

@@ -44,12 +44,12 @@ def test_a_truth_is_no_number() -> None:
 
 
 def test_a_fraction_is_no_whole_number() -> None:
-    """The other way round stays refused."""
+    """The reverse conversion is refused."""
     assert wrong(0.5, int) == ["wrong-type"]
 
 
 def test_a_whole_percentage_and_its_fraction_are_one_plan() -> None:
-    """Else the digest of a host would differ by the way a number is spelt."""
+    """Otherwise the digest of a host would depend on the spelling of a number."""
     whole, fraction = (
         plan(*sources("h100-01", **engine(replay=Replay(prompts="p.jsonl", answers="a.jsonl", equal_percent=number))))
         for number in (95, 95.0)

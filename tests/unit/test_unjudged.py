@@ -1,4 +1,4 @@
-"""An engine nobody judges: refused, said aloud if the inventory chooses it, left alone if signed before."""
+"""An engine without a judgement: refused, reported if the inventory chooses it, unchanged if signed before."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SIGNED = replace(AROUND, engines=(record(engine_plan(CHOSEN)),))
 
 
 def test_the_choice_is_in_the_plan_and_its_json() -> None:
-    """The reason, in the operator's words."""
+    """The reason is in the operator's words."""
     made = engine_plan(CHOSEN)
     assert f"llama: its engine is signed unjudged, by the inventory's choice: {REASON}" in made.warnings
     assert (made.engines[0].replay, made.engines[0].unjudged) == (None, REASON)
@@ -55,7 +55,7 @@ def test_a_judged_engine_has_the_digest_it_had() -> None:
 
 
 def test_an_engine_signed_before_is_planned_as_it_is_and_said() -> None:
-    """A host of the version before is brought over by a plain run."""
+    """A plain run updates a host of the version before."""
     made = engine_plan(SILENT, around=SIGNED)
     assert made.engines[0].fingerprint == SIGNED.engines[0].fingerprint
     assert made.warnings[-1] == (

@@ -23,7 +23,7 @@ def test_idle_cards_are_named(gpus: int, used: tuple[int, ...], words: str) -> N
 
 
 def test_a_pool_of_several_cards_is_noted() -> None:
-    """With how many hosts have which."""
+    """The note has the number of hosts for each card."""
     servers = (replace(MAIN, models=MAIN.models[:1]),)
     fast = sources("a", "b", pool="chat", servers=servers)
     slow = sources("c", pool="chat", servers=servers, machine=replace(MACHINE, gpu="a100-80"))
@@ -34,7 +34,7 @@ def test_a_pool_of_several_cards_is_noted() -> None:
 
 @pytest.mark.parametrize("key", ["http_proxy", "proxies", "HTTPS_PROXY", "model_repository", "nnodes", "ray_head"])
 def test_a_key_that_is_said_elsewhere_is_no_slip_of_the_pen(key: str) -> None:
-    """Its hint says where, and offers no near key."""
+    """Its hint has the right place, and offers no near key."""
     assert elsewhere(key)
     if not key.isupper():
         (problem,) = refusals(**{key: "x"})
@@ -42,6 +42,6 @@ def test_a_key_that_is_said_elsewhere_is_no_slip_of_the_pen(key: str) -> None:
 
 
 def test_a_key_next_to_a_password_of_pyinfra_is_offered_no_password() -> None:
-    """The name of pyinfra 2, whose nearest key would be refused next."""
+    """It is a name of pyinfra 2, whose nearest key would be refused next."""
     (problem,) = refusals(_use_sudo_password=True)
     assert "NOPASSWD" in problem.attempt

@@ -1,4 +1,4 @@
-"""The catalog agrees with a second reading of TensorRT-LLM's source; the stand-ins' `--help` is made of that one."""
+"""The catalog agrees with a second reading of TensorRT-LLM's source, from which the stand-ins' `--help` is made."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def facts(flag: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("release", "program"), PAIRS)
 def test_the_catalog_agrees_with_the_second_reading(release: str, program: str) -> None:
-    """Name by name; choices only if both readings have any."""
+    """Names are compared one by one; choices only if both readings have any."""
     upstream, catalog = READ[release][program], of_catalog(release, program)
     wrong = dict.fromkeys(upstream.keys() ^ catalog.keys(), "in one reading only")
     for flag in upstream.keys() & catalog.keys():

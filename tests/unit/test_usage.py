@@ -1,4 +1,4 @@
-"""`enginehouse usage` adds the counters of the hosts up, and names a host that did not answer."""
+"""`enginehouse usage` adds up the counters of the hosts, and names a host that did not answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
 
 
 def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> None:
-    """A gateway counts a person as `PREFIX/PERSON`; a model's own name may have the same sign."""
+    """A gateway counts a person as `PREFIX/PERSON`; a model's own name may contain the same sign."""
     ann, bob = ({"key": f"eh-4k2pxt/{name}", "model": "org/llama"} for name in ("ann@example.com", "bob"))
     rows = rows_of(answered(ROW | ann, ROW | bob, ROW))
     persons = added_up({"a": rows}, ("key", "person"), "2026-11-01").lines

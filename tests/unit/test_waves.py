@@ -1,4 +1,4 @@
-"""Waves by pool: a canary of each, never more out of any pool than it allows, and an order that stays."""
+"""Waves by pool: a canary of each, never more out of a pool than it allows, and a stable order."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_a_wave_larger_than_a_pool_allows_is_split() -> None:
 
 
 def test_more_canaries_than_a_pool_allows_go_one_after_the_other() -> None:
-    """And no other host goes before the last canary of any pool."""
+    """No other host goes before the last canary of any pool."""
     rollout = Rollout(canary_hosts=2, max_unavailable=1, wave_percent=100)
     assert made([*CHAT[:3], ("x", "")], rollout) == (("c1", "x"), ("c2",), ("c3",))
 
 
 def test_a_wave_leaves_room_for_the_hosts_that_may_be_lost() -> None:
-    """They stay out while the next wave goes out."""
+    """They are out while the next wave goes out."""
     rollout = Rollout(canary_hosts=0, wave_percent=100, max_unavailable=3, may_be_lost=1)
     assert made(CHAT, rollout) == (("c1", "c2"), ("c3", "c4"), ("c5", "c6"))
 
@@ -68,7 +68,7 @@ def test_hosts_that_go_out_together_are_counted_as_one() -> None:
 
 
 def test_a_farm_host_counts_in_no_pool_and_is_no_canary() -> None:
-    """It serves nobody: it goes with the last wave."""
+    """It does not serve, so it is in the last wave."""
     rollout = Rollout()
     assert waves(pools_of([("h1", ""), ("h2", "")], rollout), rollout, beside=["a-farm"]) == (("h1",), ("a-farm", "h2"))
     assert waves((), rollout, beside=["a-farm"]) == (("a-farm",),)
@@ -76,7 +76,7 @@ def test_a_farm_host_counts_in_no_pool_and_is_no_canary() -> None:
 
 @given(MEMBERS, ROLLOUTS)
 def test_no_wave_takes_more_out_of_a_pool_than_it_allows(members: list[tuple[str, str]], rollout: Rollout) -> None:
-    """Together with the hosts that may be lost before it."""
+    """Hosts that may be lost earlier are included."""
     if list(rollout_problems(rollout, ())) or any(pool.wave < 1 for pool in pools_of(members, rollout)):
         return
     pools = pools_of(members, rollout)
@@ -102,7 +102,7 @@ def test_under_limit_the_waves_and_the_pool_stay_those_of_the_fleet() -> None:
 
 
 def test_a_pool_is_part_of_the_plan_and_of_its_digest() -> None:
-    """And a plan without one has the digest it always had."""
+    """A plan without one keeps its digest."""
     without = plan(*sources("a", "b", "c", "d", "e", "f"))
     assert in_a_pool().digest != without.digest
     assert "pool" not in str(without.to_json())
@@ -110,14 +110,14 @@ def test_a_pool_is_part_of_the_plan_and_of_its_digest() -> None:
 
 
 def test_the_printed_plan_says_how_many_of_a_pool_may_be_out() -> None:
-    """Beside the waves; without pools it prints what it always did."""
+    """It is printed beside the waves; without pools the output is unchanged."""
     lines = printed(plan_report(in_a_pool())).splitlines()
     assert "pool chat  1 of 6 may be out: a, b, c, d, e, f" in lines
     assert not [line for line in printed(plan_report(plan())).splitlines() if line.startswith("pool")]
 
 
 def test_a_share_that_is_none_takes_no_host_out() -> None:
-    """Its own refusal names it; the count beside it raises nothing (a million inventories by a seed, 2026-11-27)."""
+    """Its own refusal names it; the count raises nothing (a million inventories by a seed, 2026-11-27)."""
     for share in (" ", "/", "a quarter", "%"):
         (pool,) = pools_of([("a", "chat"), ("b", "chat")], Rollout(max_unavailable=share))
         assert pool.allowed == 0

@@ -1,4 +1,4 @@
-"""No name and no docstring is a riddle: names are nouns of the field, docstrings begin with the thing."""
+"""Names are nouns of the field, and docstrings begin with their subject."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trees() -> dict[Path, ast.Module]:
 
 
 def names(tree: ast.Module) -> Iterator[str]:
-    """The names that a file gives: of variables, parameters, functions, classes, and attributes it assigns."""
+    """The names that a file defines: of variables, parameters, functions, classes, and assigned attributes."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.id if isinstance(node, ast.Name) else node.attr

@@ -1,4 +1,4 @@
-"""The Xid table says what NVIDIA's catalogue says; the numbers here are copied from the catalogue itself."""
+"""The Xid table agrees with NVIDIA's catalogue; the numbers here are copied from the catalogue itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = {
 
 @pytest.mark.parametrize(("action", "numbers"), ASKED.items())
 def test_every_number_asks_for_what_the_catalogue_names(action: str, numbers: tuple[int, ...]) -> None:
-    """No row is missing, and no reset is asked for if the catalogue says to ignore."""
+    """No row is missing, and no reset is required if the catalogue says to ignore."""
     assert {number: XIDS[number].action for number in numbers} == dict.fromkeys(numbers, action)
 
 
@@ -49,7 +49,7 @@ def test_an_nvlink_error_stops_nothing_on_a_host_of_one_gpu() -> None:
 
 
 def test_every_row_is_dated() -> None:
-    """The edition, and the day it was read."""
+    """The row has the edition, and the day it was read."""
     assert [row.number for row in XIDS.values() if not re.search(r"read 2026-11-\d\d", row.source)] == []
 
 

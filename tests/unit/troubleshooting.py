@@ -1,4 +1,4 @@
-"""The rows of four public guides' troubleshooting tables, and what names each of them here; data.
+"""The rows of four public guides' troubleshooting tables, and the finding for each; data.
 
 Read 2026-11-22: three models on one H100 (6 rows), a pipeline for H200 and B200 (4), TensorRT-LLM in production (12).
 """

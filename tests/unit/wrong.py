@@ -1,6 +1,6 @@
-"""Wrong inventories by the promise each one proves: the data that is wrong, the kind of refusal, the place it names.
+"""Wrong inventories by the promise that each proves: the wrong data, the kind of refusal, and its place.
 
-One table, longer than 300 lines, because a hundred inventories side by side are easier to compare than in ten files.
+One table of more than 300 lines, because a hundred inventories side by side are easier to compare than in ten files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Wrong(NamedTuple):
     around: Surroundings = AROUND
 
     def refused(self) -> list[Refusal]:
-        """Every refusal of it."""
+        """Every refusal of the inventory."""
         return refusals(*sources(**self.data), *self.beside, around=self.around)
 
 

@@ -19,7 +19,7 @@ SIGNED = {"certificate": "keys/edge.pem", "certificate_key": KEY}
 
 
 def pool(**changes: Any) -> dict[str, Any]:
-    """Data of a host of pool chat that balancers reach."""
+    """Data of a host of the pool `chat` that balancers reach."""
     return {"servers": (BEHIND,), "pool": "chat", "peer_address": "10.0.0.11"} | changes
 
 
@@ -29,19 +29,19 @@ def second(**changes: Any) -> Source:
 
 
 def edge(**changes: Any) -> Source:
-    """The balancer, changed as named; `firewall` and `rollout` are the host's own."""
+    """The balancer with these changes; `firewall` and `rollout` are the host's own."""
     beside = {key: changes.pop(key) for key in ("firewall", "rollout", "servers") if key in changes}
     return Source("edge", {"balancer": replace(EDGE, **changes), **beside})
 
 
 def wrong_edge(kind: str, where: str, file: CertificateFile | None = None, **changes: Any) -> Wrong:
-    """A balancer with one mistake, before a pool of two good hosts; `file` is what its certificate says."""
+    """A balancer with one mistake, before a pool of two good hosts; `file` is the content of its certificate."""
     around = replace(AROUND, certificates={"keys/edge.pem": file} if file else {})
     return Wrong(pool(), kind, where, (second(), edge(**changes)), around)
 
 
 def wrong_asking(kind: str, field: str, value: str) -> Wrong:
-    """A balancer that asks its clients, with the mistake in this field."""
+    """A balancer that authenticates its clients, with the mistake in this field."""
     return wrong_edge(kind, f"balancer.{field}", **{field: value, "open_to_all": False})
 
 
@@ -209,7 +209,7 @@ TO_GATEWAYS = replace(CHAT, gateway_port=8443)
 
 
 def wrong_gateway(kind: str, where: str, second_gateway: Gateway | None = BEHIND_GATEWAY, **changes: Any) -> Wrong:
-    """Gateways with one mistake, behind a balancer that leads to them; keys of `edge_` change that."""
+    """Gateways with one mistake, behind a balancer that sends to them; keys of `edge_` change the balancer."""
     of_edge = {"routes": (TO_GATEWAYS,), **SIGNED} | {
         key.removeprefix("edge_"): changes.pop(key) for key in list(changes) if key.startswith("edge_")
     }

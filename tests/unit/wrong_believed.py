@@ -1,6 +1,6 @@
-"""Wrong inventories that were once believed: a word with nothing behind it, another model's numbers, typed-out keys.
+"""Wrong inventories that were once accepted: an empty claim, another model's numbers, typed-out keys.
 
-A table like the one of tests.unit.wrong, kept apart because these are about what a plan may claim.
+A table like that of tests.unit.wrong, in a separate file because these are about a plan's claims.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wrong gateways of one host, by the promise each one proves."""
+"""Wrong gateways of one host, by the promise that each proves."""
 
 from __future__ import annotations
 

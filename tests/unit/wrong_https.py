@@ -1,4 +1,4 @@
-"""Wrong HTTPS of a host's gateway, by the promise each one proves."""
+"""Wrong HTTPS of a host's gateway, by the promise that each proves."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def wrong_https(kind: str, field: str, data: dict[str, Any] | None = None, **htt
 
 
 def wrong_acme(kind: str, field: str, **acme: Any) -> Wrong:
-    """A host that orders its certificate with one mistake."""
+    """A host that orders its certificate, with one mistake."""
     return wrong_https(kind, f"acme.{field}", acme=replace(NAMED, **acme))
 
 

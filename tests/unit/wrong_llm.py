@@ -1,6 +1,6 @@
-"""Wrong LLMs by the promise each one proves: precision, parallelism, speculation, adapters, engines and their trust.
+"""Wrong LLMs by the promise that each proves: precision, parallelism, speculation, adapters, engines and their trust.
 
-Beside tests.unit.wrong, which has everything else; one table of more than 300 lines is easier to compare than five.
+tests.unit.wrong has all other mistakes; one table of more than 300 lines is easier to compare than five.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wrong monitors, and hosts that one could not read; `h100-01` is the host, `eyes` the monitor."""
+"""Wrong monitors, and hosts that a monitor could not read; `h100-01` is the host, `eyes` the monitor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WATCHED = {"peer_address": "10.0.0.11"}
 
 
 def eyes(**changes: Any) -> Source:
-    """The monitor, changed as named."""
+    """The monitor with these changes."""
     beside = {key: changes.pop(key) for key in ("servers",) if key in changes}
     return Source("eyes", {"monitor": replace(EYES, **changes), **beside})
 

@@ -1,4 +1,4 @@
-"""Wrong models by name: what they are called, what their files are, what their files ask for."""
+"""Wrong models by name: their names, their files, and requirements of their files."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.unit.wrong import Wrong, machine, own
 
 
 def place(name: str, *fields: str) -> str:
-    """The place that a refusal names in the server of these tests."""
+    """The place of a refusal in the server of these tests."""
     return ".".join([f'servers["main"].models["{name}"]', *fields])
 
 
 def named(model: Model, kind: str, where: str, **data: Any) -> Wrong:
-    """An inventory with this one model, beside a lock that has its repository if there is such a case."""
+    """An inventory with this one model, and a lock that has its repository if there is such a case."""
     name = model.source.rpartition("/")[2].partition("@")[0]
     try:
         around = replace(AROUND, inventory="inventories/mine.py", locked={model.source: locked(name)})
@@ -32,7 +32,7 @@ def published(name: str, kind: str, declared: type[Model] = LLM, field: str = "c
 
 
 def typed(shape: Checkpoint, repository: str, name: str) -> Wrong:
-    """Numbers typed by hand, of a repository that is locked at the same commit."""
+    """Numbers typed by hand, for a repository that is locked at the same commit."""
     model = LLM(name="mine", checkpoint=shape, weights=Weights.hub(repository, COMMIT))
     return Wrong(
         main(model), "numbers-of-other-files", place("mine", "checkpoint"),

@@ -1,4 +1,4 @@
-"""Wrong inventories of right types: numbers in another unit, pairs that exclude each other, logins with a slip."""
+"""Wrong inventories of right types: numbers in another unit, pairs that exclude each other, mistyped logins."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ STRANGE = "unbelievable-number"
 
 
 def strange(where: str, **data: Any) -> Wrong:
-    """A host with an unbelievable number."""
+    """A host with an implausible number."""
     return Wrong(data, STRANGE, where)
 
 
 def strange_llm(field: str, **changes: Any) -> Wrong:
-    """An LLM with an unbelievable number."""
+    """An LLM with an implausible number."""
     return strange(f"{LLAMA_AT}.{field}", **main(replace(LLAMA, **changes)))
 
 

@@ -1,4 +1,4 @@
-"""Wrong proxies: a login in the wrong place, an address that is none, and two ways out at once."""
+"""Wrong proxies: a login in the wrong place, an invalid address, and two outgoing paths at once."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Wrong LLMs beside Triton by the promise each one proves: image, fields, cache, port, gateway.
+"""Wrong LLMs beside Triton by the promise that each proves: image, fields, cache, port, gateway.
 
-A table like the one of tests.unit.wrong, kept apart because these are about a container of another program.
+A table like that of tests.unit.wrong, in a separate file because these are about another program's container.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ON_VLLM = replace(LLAMA, replay=None, runtime="vllm", image=VLLM)
 
 
 def beside(model: Any = ON_VLLM, gpu: str = "h100-80", **changes: Any) -> dict[str, Any]:
-    """Data of a host with a reranker in Triton and this LLM beside it, changed as named."""
+    """Data of a host with a reranker in Triton and this LLM beside it, with these changes."""
     return main(RERANKER, replace(model, **changes)) | GATEWAY | {"machine": replace(MACHINE, gpu=gpu)}
 
 
@@ -42,7 +42,7 @@ JUDGED = Replay(prompts="p.jsonl")
 
 
 def promote(word: str) -> dict[str, Any]:
-    """Data of a host with an LLM on vLLM that has a replay, and the promotion that is typed."""
+    """Data of a host with an LLM on vLLM that has a replay, and the typed promotion."""
     return beside(replay=JUDGED) | {"promote": word}
 
 

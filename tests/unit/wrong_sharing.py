@@ -1,4 +1,4 @@
-"""Hosts that could not share files, by the promise each one proves."""
+"""Hosts that cannot share files, by the promise that each proves."""
 
 from __future__ import annotations
 

@@ -21,6 +21,15 @@ def problems(served: Served) -> Iterator[Refusal]:
 
 def _of_host(host: ServedHost) -> Iterator[Refusal]:
     mine = host.slice
+    for files in mine.on_host:
+        yield refuse(
+            "weights-of-a-host",
+            f"a Pod reads weights that the cluster fetched, and those of {files.model} are in a directory of a host",
+            where=f"{mine.host}: weights of {files.model}",
+            seen=f'Weights.on_host("{files.path}")',
+            wanted="weights that the cluster fetches from a hub",
+            attempt='Weights.hub("OWNER/NAME", "COMMIT")',
+        )
     for weights in mine.weights:
         if not weights.repository:
             yield refuse(

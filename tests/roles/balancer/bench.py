@@ -33,7 +33,7 @@ HAPROXY = os.environ.get("ENGINEHOUSE_HAPROXY", "haproxy")
 
 
 class Bench:
-    """A balancer with pool `chat`; its configuration, process and clients. Ports are the kernel's choice."""
+    """A balancer with the pool `chat`: its configuration, process and clients. The kernel chooses ports."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Bench:
         setattr(balancer, "systemctl", self.systemctl)  # noqa: B010
 
     def write(self) -> None:
-        """The configuration file has the hosts of now."""
+        """Writes the configuration file for the current hosts."""
         members = tuple(
             MemberSlice(
                 name=f"{host.name}.main",
@@ -103,7 +103,7 @@ class Bench:
         balancer.file().write_text(text)
 
     def gateway(self) -> GatewayRouteSlice | None:
-        """The port for the gateways of hosts that have one; only with a certificate."""
+        """The port for gateways of hosts with one; only with a certificate."""
         members = tuple(
             GatewayMemberSlice(
                 name=f"{host.name}.8080",
@@ -119,13 +119,13 @@ class Bench:
         return GatewayRouteSlice(port=self.gateway_port, answer_seconds=780, members=members) if members else None
 
     def start(self) -> None:
-        """HAProxy runs, and knows nothing of its hosts yet."""
+        """Starts HAProxy, which does not know the state of its hosts yet."""
         (self.folder / "balancer" / "state").write_text("1\n")
         master = f"{self.folder}/balancer/master.sock,mode,600"
         self.process = subprocess.Popen([HAPROXY, "-W", "-S", master, "-f", balancer.file()], stderr=subprocess.DEVNULL)
 
     def systemctl(self, verb: str, _unit: str) -> int:
-        """Stands in for systemctl: at a reload, the process gets the unit's signal."""
+        """Stands in for systemctl: a reload sends the process the unit's signal."""
         assert self.process
         if verb == "reload":
             list(balancer.remember())
@@ -133,7 +133,7 @@ class Bench:
         return 0
 
     def states(self) -> dict[str, str]:
-        """The state of each line, as the exporter and a person see it."""
+        """The state of each line, in HAProxy's own words."""
         rows = [row.split(",") for row in balancer.answer_to("show stat").splitlines()]
         at = rows[0].index("status")
         lines = [row for row in rows[1:] if len(row) > at and row[1] not in ("FRONTEND", "BACKEND", "hold")]
@@ -148,7 +148,7 @@ class Bench:
         return self._count(backend, "qcur")
 
     def in_flight(self, backend: str) -> int:
-        """Requests that HAProxy counts as being answered; it counts one a moment longer than its client waits."""
+        """Requests that HAProxy counts as being answered; it counts one slightly longer than its client waits."""
         return self._count(backend, "scur")
 
     def _count(self, backend: str, column: str) -> int:
@@ -157,7 +157,7 @@ class Bench:
         return next(int(row[at]) for row in rows if row[:2] == [backend, "BACKEND"])
 
     def sent_to(self, *hosts: Host) -> Callable[[], bool]:
-        """True once exactly these get new requests."""
+        """A condition that holds once exactly these hosts get new requests."""
         wanted = {f"{host.name}.main" for host in hosts}
 
         def holds() -> bool:
@@ -169,7 +169,7 @@ class Bench:
         return holds
 
     async def ask(self, path: str = "/v2/models/llm/infer", tls: ssl.SSLContext | None = None) -> str:
-        """The host that answered, or the status that HAProxy answered; a connection of its own."""
+        """The name of the host that answered over a new connection, or the status that HAProxy answered."""
         name = "localhost" if tls else None
         reader, writer = await asyncio.open_connection("127.0.0.1", self.http_port, ssl=tls, server_hostname=name)
         try:
@@ -211,7 +211,7 @@ def version() -> str:
 
 
 def unary(channel: Any) -> Any:
-    """ModelInfer; awaited, the name of the host that answered."""
+    """A call of ModelInfer; awaited, it returns the name of the host that answered."""
     return channel.unary_unary(f"{SERVICE}ModelInfer")(b"x", wait_for_ready=True)
 
 
@@ -232,7 +232,7 @@ async def bench(
     prepare: Callable[[list[Host]], Awaitable[None]] | None = None,
     **how: Any,
 ) -> AsyncIterator[Bench]:
-    """A balancer that runs, and hosts h1, h2 … whose agents say `words`; `prepare` gives them what else they have."""
+    """A running balancer, and hosts h1, h2 … whose agents say `words`; `prepare` adds to them."""
     hosts = [await Host(f"h{number}").start() for number in range(1, count + 1)]
     if prepare:
         await prepare(hosts)

@@ -1,4 +1,4 @@
-"""HTTP/2 as bytes, made by hand: also what no library lets a client send. Headers are literals, never compressed."""
+"""HTTP/2 frames made by hand, also invalid ones that no library sends. Headers are literals, never compressed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def frame(kind: int, payload: bytes = b"", flags: int = 0, stream: int = 0) -> b
 
 
 def hello(**settings: int) -> bytes:
-    """The first bytes of a client; `settings` by their number, as `s4`."""
+    """The first bytes of a client; `settings` by their number, such as `s4`."""
     pairs = (struct.pack(">HI", int(name[1:]), value) for name, value in settings.items())
     return PREFACE + frame(SETTINGS, b"".join(pairs))
 

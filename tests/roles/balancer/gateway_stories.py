@@ -1,4 +1,4 @@
-"""Requests for gateways, balanced: `python -m tests.roles.balancer.gateway_stories STORY` prints JSON."""
+"""Balanced requests for gateways: `python -m tests.roles.balancer.gateway_stories STORY` prints JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASK = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def certificate(folder: Path, name: str = "edge") -> Path:
-    """A certificate where HAProxy finds its key beside it."""
+    """A certificate in the place where HAProxy finds its key beside it."""
     pem = write_certificate(folder, name)
     pem.with_suffix(".key").rename(f"{pem}.key")
     return pem
@@ -42,13 +42,13 @@ async def front(count: int = 2, **how: Any) -> AsyncIterator[tuple[Bench, Path]]
 
 
 async def lone_response(edge: Bench, pem: Path, request: str) -> str:
-    """Name of the gateway that answers while no other request is in flight: a session leaves an overloaded one."""
+    """Name of the gateway that answers while no other request is open: an overloaded gateway would lose the session."""
     await until(lambda: edge.in_flight("chat_gateway") == 0)
     return (await response_to(edge, pem, request))[1]
 
 
 async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
-    """The first host drains; then the second host's gateway says that it stops."""
+    """The first host drains; then the second host's gateway stops."""
     first, second = edge.hosts
     before = Counter([(await response_to(edge, pem, ASK))[1] for _ in range(20)])
     sessions = [ASK.replace("\r\n\r\n", f"\r\nX-Session-Affinity: {number}\r\n\r\n", 1) for number in range(10)]
@@ -70,7 +70,7 @@ async def balanced(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def strict(edge: Bench, pem: Path) -> dict[str, Any]:
-    """Requests that two readers could interpret differently, unknown pages, and headers of clients."""
+    """Requests that two programs could interpret differently, unknown pages, and headers of clients."""
     post = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
     requests = {
         "length and encoding": f"{post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -104,7 +104,7 @@ def _is_openais(body: str) -> bool:
 
 
 async def left(edge: Bench, pem: Path) -> dict[str, Any]:
-    """A client that leaves while a whole answer is awaited."""
+    """A client that disconnects while it waits for a whole answer."""
     gateway = edge.hosts[0].gateway
     async with connection(edge, pem) as (_, writer):
         writer.write(b"GET /never HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -115,7 +115,7 @@ async def left(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def renewed(edge: Bench, pem: Path) -> dict[str, Any]:
-    """A new certificate while an answer streams: the stream goes on, and new clients are shown the new one."""
+    """A new certificate while an answer streams: the stream continues, and new clients get the new one."""
     gateway = edge.hosts[0].gateway
     async with connection(edge, pem) as (reader, writer):
         writer.write(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -133,7 +133,7 @@ async def renewed(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def held(edge: Bench, pem: Path) -> dict[str, Any]:
-    """The only host is away: a request waits; without a wait it is told so in its dialect."""
+    """The only host is away: a request waits, or without a wait gets an error in its dialect."""
     (host,), pem = edge.hosts, Path(edge.certificate)
     host.word = "drain"
     await sent_to_gateways(edge)
@@ -152,7 +152,7 @@ async def held(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def shown() -> dict[str, Any]:
-    """Clients have to show a certificate: one without, a stranger's, and one that is signed, at each port."""
+    """Client certificates at each port: none, a foreign one, and a signed one."""
     with tempfile.TemporaryDirectory() as made:
         edge_pem, signed, strange = (certificate(Path(made), name) for name in ("edge", "client", "stranger"))
         answers: dict[str, Any] = {}

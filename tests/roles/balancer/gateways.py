@@ -1,4 +1,4 @@
-"""Gateways behind a balancer, as far as HAProxy sees of them, and clients that speak TLS with the balancer."""
+"""Gateways behind a balancer, as far as HAProxy needs them, and clients that speak TLS with the balancer."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.roles.balancer.standins import Host
 
 
 class Gateway:
-    """A process of a gateway: it remembers the headers it was sent, and answers by path.
+    """A process of a gateway: it records the headers of its requests, and answers by path.
 
-    `/health` says whether it stops, `/stream` sends an event for each `go`, `/never` waits for its client to leave;
-    anything else is answered with the name.
+    `/health` shows if it is stopping, `/stream` sends an event for each `go`, `/never` waits until its client
+    disconnects; every other path is answered with the name.
     """
 
     def __init__(self, name: str) -> None:
@@ -72,7 +72,7 @@ def _whole(text: str, status: int = 200) -> bytes:
 
 
 async def give_gateways(hosts: list[Host]) -> None:
-    """Each host has a gateway."""
+    """Gives each host a gateway."""
     for host in hosts:
         host.gateway = await Gateway(host.name).start()
 
@@ -88,7 +88,7 @@ def trusting(pem: Path) -> ssl.SSLContext:
 async def connection(
     edge: Bench, pem: Path, mine: Path | None = None
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection of a client to the gateways' port, which shows the certificate `mine`."""
+    """A client's connection to the gateways' port, with the client certificate `mine`."""
     context = trusting(pem)
     if mine:
         context.load_cert_chain(mine, f"{mine}.key")
@@ -102,7 +102,7 @@ async def connection(
 
 
 async def response_to(edge: Bench, pem: Path, request: str, mine: Path | None = None) -> tuple[int, str]:
-    """Status and body of the answer to a request as it is typed."""
+    """Status and body of the answer to a raw request."""
     async with connection(edge, pem, mine) as (reader, writer):
         writer.write(request.encode())
         await writer.drain()

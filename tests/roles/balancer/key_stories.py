@@ -1,4 +1,4 @@
-"""Requests at KServe's ports that ask for keys: `python -m tests.roles.balancer.key_stories` prints JSON."""
+"""Requests at KServe's ports that require keys: `python -m tests.roles.balancer.key_stories` prints JSON."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stream(channel: Any, text: str) -> Any:
 
 
 async def heard(call: Any) -> str:
-    """The next answer of a stream, or the error that ended it and the last words of its details."""
+    """The next answer of a stream, or its error and the last words of the details."""
     try:
         await call.write(b"x")
         return str((await call.read()).decode())
@@ -77,7 +77,7 @@ async def heard(call: Any) -> str:
 
 
 async def running() -> dict[str, Any]:
-    """Keys lose their rights, one after the other, while requests of theirs are under way."""
+    """Keys lose their rights, one after the other, while their requests are open."""
     async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
         refused = {name: await heard(stream(channel, name)) for name in ("three-a-minute", "one-at-once", "later")}
         names = ("everything", "both-models", "later-limited")
@@ -109,7 +109,7 @@ async def running() -> dict[str, Any]:
 
 
 async def reloaded() -> dict[str, Any]:
-    """A key is revoked whose stream goes on in the process before a reload, beside another key's."""
+    """A key is revoked while its stream and another key's are open in the process from before a reload."""
     async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
         streams = {name: stream(channel, name) for name in ("everything", "both-models")}
         begun = [await heard(call) for call in streams.values()]
@@ -125,7 +125,7 @@ async def reloaded() -> dict[str, Any]:
 
 
 async def checked() -> dict[str, Any]:
-    """Statuses and error texts of every key on both protocols, and after keys were revoked and added."""
+    """Statuses and error texts of every key on both protocols, before and after keys were revoked and added."""
     async with bench(1, keys=KEYS) as edge, edge.channel() as channel:
         (host,) = edge.hosts
         names = (None, "nobody's", "everything", "both-models", "one-model", "tokens", "over", "later")

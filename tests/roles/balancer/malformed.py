@@ -1,8 +1,8 @@
-"""Requests that break HTTP's rules, or that two readers could take for different ones, and what has to come of each.
+"""Requests that break HTTP's rules, or that two programs could read differently, each with its expected result.
 
 `answered`: the gateway answers 200, once for each request. `refused`: a status of the 400s or 500s, a reset stream or a
-closed connection. `either`: both are right. `requests` is how many requests the gateway sees at most; exactly so many
-if the case says `answered`. More than 300 lines, for it is one table.
+closed connection. `either`: both are right. `requests` is the most requests that the gateway may see; for `answered`
+the exact number. More than 300 lines, because it is one table.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FLOOD = 5000
 
 @dataclass(frozen=True)
 class Case:
-    """Bytes that a client sends, over HTTP/2 if `h2`, and what has to come of them."""
+    """Bytes that a client sends, over HTTP/2 if `h2`, and the expected result."""
 
     name: str
     sent: bytes
@@ -65,12 +65,12 @@ def post(*more: tuple[bytes, bytes]) -> list[tuple[bytes, bytes]]:
 
 
 def length(size: int) -> tuple[bytes, bytes]:
-    """The field that says how long a body is."""
+    """The field with a body's length."""
     return (b"content-length", str(size).encode())
 
 
 def http1() -> Iterator[tuple[str, str, str, int]]:
-    """A case over HTTP/1.1: its name, the bytes, the expected result, and the number of requests."""
+    """The cases over HTTP/1.1: name, bytes, expected result, and number of requests."""
     yield "a plain request", MODELS, ANSWERED, 1
     yield "two requests at once", MODELS * 2, ANSWERED, 2
     yield (
@@ -206,7 +206,7 @@ def http1() -> Iterator[tuple[str, str, str, int]]:
 
 
 def http2() -> Iterator[tuple[str, bytes, str, int]]:
-    """A case over HTTP/2, with the same parts."""
+    """The cases over HTTP/2, with the same parts."""
     whole = get()
     yield "a plain request", hello() + headers(whole), ANSWERED, 1
     body = BODY.encode()

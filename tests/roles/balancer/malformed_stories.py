@@ -1,7 +1,6 @@
 """Malformed requests to a real gateway behind the real HAProxy: `python -m tests.roles.balancer.malformed_stories`.
 
-Prints JSON: by case, how it ended, the statuses with which the gateway answered, and the status that another tenant's
-request got afterwards.
+Prints JSON: by case, its end, the gateway's statuses, and the status of another tenant's later request.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ENDS = {HEADERS: "status", RST_STREAM: "reset", GOAWAY: "closed"}
 
 @contextlib.asynccontextmanager
 async def front(folder: Path) -> AsyncIterator[tuple[Bench, Path, Path]]:
-    """A balancer before one gateway's process; its certificate, and the gateway's log."""
+    """A balancer before one gateway process; its certificate, and the gateway's log."""
     keys, log = folder / "keys.json", folder / "gateway.log"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella")]}))
     (port,) = free_ports(1)
@@ -66,7 +65,7 @@ async def front(folder: Path) -> AsyncIterator[tuple[Bench, Path, Path]]:
 
 
 async def ended(edge: Bench, pem: Path, case: Case) -> str:
-    """The end of the case: the answers' statuses, a reset stream, a closed connection, or in no way within the time."""
+    """The end of the case: the answers' statuses, a reset stream, a closed connection, or none within the time."""
     context = ssl.create_default_context(cafile=str(pem))
     context.set_alpn_protocols(["h2" if case.h2 else "http/1.1"])
     reader, writer = await asyncio.open_connection(
@@ -90,7 +89,7 @@ async def ended(edge: Bench, pem: Path, case: Case) -> str:
 
 
 def outcome(case: Case, received: bytes, is_over: bool = False) -> str:
-    """The outcome that the bytes so far show; "" if more are needed."""
+    """The outcome according to the bytes so far; "" if more are needed."""
     if case.h2 and not received.startswith(b"HTTP/"):
         for kind, _, _, payload in frames_of(received):
             if kind in ENDS:
@@ -102,12 +101,12 @@ def outcome(case: Case, received: bytes, is_over: bool = False) -> str:
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    """The gateway's audit, a line for each request that it took for one."""
+    """The gateway's audit: a line for each request that it received."""
     return [json.loads(line) for line in log.read_text().splitlines() if line.startswith('{"time"')]
 
 
 def is_idle(edge: Bench) -> bool:
-    """True if the gateway has no request under way: every one has its line in the audit."""
+    """True if the gateway has no open request: each has its line in the audit."""
     with urllib.request.urlopen(f"http://127.0.0.1:{edge.hosts[0].gateway.port}/metrics") as answer:
         page = answer.read().decode()
     counts = [line.split()[-1] for line in page.splitlines() if line.startswith("enginehouse_gateway_running{")]
@@ -125,7 +124,7 @@ async def seen(edge: Bench, pem: Path, log: Path, case: Case) -> dict[str, Any]:
 
 
 async def run(names: list[str]) -> dict[str, Any]:
-    """Every case, one after the other: what the gateway counts is of one alone."""
+    """Runs every case, one after the other, so that the gateway's counts belong to one case."""
     with tempfile.TemporaryDirectory() as folder:
         async with front(Path(folder)) as (edge, pem, log):
             chosen = [case for case in CASES if not names or case.name in names]

@@ -1,4 +1,4 @@
-"""Balancers for role tests: one pool of two hosts, with only what a test wants different."""
+"""Balancers for role tests: one pool of two hosts, in which a test changes single fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHAT = RouteSlice(
 
 
 def gateway_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) -> GatewayRouteSlice:
-    """A port for the gateways of these hosts, a process each."""
+    """A port for the gateways of these hosts, with one process each."""
     members = (
         GatewayMemberSlice(
             name=f"h{number}.8080",
@@ -45,7 +45,7 @@ def gateway_route(*numbers: int, port: int = 8443, answer_seconds: int = 780) ->
 
 
 def a_balancer(*routes: RouteSlice, **changes: Any) -> BalancerSlice:
-    """A balancer with Debian 12 and these routes, or one to pool chat."""
+    """A balancer on Debian 12 with these routes, or one to the pool `chat`."""
     whole = BalancerSlice(
         host="@fake/host",
         os="debian-12",

@@ -1,4 +1,4 @@
-"""Hosts behind a balancer, as far as HAProxy sees of them: Triton's two ports, the agent, and what each was asked."""
+"""Hosts behind a balancer, as far as HAProxy needs them: Triton's two ports, the agent, and a record of requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SERVICE = "/inference.GRPCInferenceService/"
 
 
 class Host:
-    """A host behind the balancer: its agent says `word` (nothing if empty), its Triton echoes requests."""
+    """A host behind the balancer: its agent says `word` (silent if empty), its Triton echoes requests."""
 
     def __init__(self, name: str) -> None:
         self.name, self.word = name, "ready"
@@ -55,7 +55,7 @@ class Host:
 
     @property
     def requests(self) -> int:
-        """Requests of clients so far, over HTTP and gRPC."""
+        """Number of clients' requests so far, over HTTP and gRPC."""
         return self.counts["http"] + self.counts["unary"] + self.counts["stream"]
 
     async def _agent(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -91,7 +91,7 @@ class Host:
             writer.close()
 
     async def _waits(self, reader: asyncio.StreamReader) -> bool:
-        """True once the client has left."""
+        """True once the client has disconnected."""
         try:
             gone = await reader.read(1) == b""
         except ConnectionError:

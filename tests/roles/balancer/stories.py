@@ -1,7 +1,7 @@
 """Requests through a balancer; `python -m tests.roles.balancer.stories STORY` prints the outcome as JSON.
 
-A process of its own: pyinfra's command line patches sockets and threads where it is imported, which gRPC cannot bear.
-The lines are more than 300 because every story is run by that one process.
+It is a separate process, because pyinfra's command line patches sockets and threads at its import, with which gRPC does
+not work. More than 300 lines, because one process runs every story.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.unit.certificates import write_certificate
 
 
 async def silent() -> dict[str, Any]:
-    """Agents that say nothing, then speak."""
+    """Agents that are silent at first, and then answer."""
     async with bench(words="") as edge, edge.channel() as channel:
         first = edge.hosts[0]
         await until(lambda: all(host.counts["agent"] >= 6 for host in edge.hosts))
@@ -42,7 +42,7 @@ async def silent() -> dict[str, Any]:
 
 
 async def drained() -> dict[str, Any]:
-    """A host drains while unary requests use one connection and each host holds a stream."""
+    """A host drains while unary requests use one connection and each host has an open stream."""
     async with bench() as edge, edge.channel() as channel:
         first = edge.hosts[0]
         streams = [channel.stream_stream(f"{SERVICE}ModelStreamInfer")() for _ in range(4)]
@@ -75,7 +75,7 @@ async def drained() -> dict[str, Any]:
 
 
 async def held() -> dict[str, Any]:
-    """The only host is away for one to two seconds, under HTTP and gRPC requests."""
+    """The only host is away for one to two seconds, during HTTP and gRPC requests."""
     async with bench(1, hold_seconds=PATIENCE_SECONDS) as edge, edge.channel() as channel:
         (host,) = edge.hosts
         answers: list[asyncio.Task[Any]] = []
@@ -105,7 +105,7 @@ async def held() -> dict[str, Any]:
 
 
 async def paced() -> dict[str, Any]:
-    """Twice what may be on its way at once has waited when the only host gets ready, over each port."""
+    """Twice the allowed number of requests in flight has waited when the only host becomes ready, on each port."""
     async with bench(1, words="drain", hold_seconds=PATIENCE_SECONDS) as edge, edge.channel() as channel:
         (host,) = edge.hosts
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
@@ -144,7 +144,7 @@ async def paced() -> dict[str, Any]:
 
 
 async def forsaken() -> dict[str, Any]:
-    """No host gets ready while forty requests wait: one in flight, the rest in the queue."""
+    """No host becomes ready while forty requests wait: one in flight, the others in the queue."""
     async with bench(1, words="drain", hold_seconds=1, held_in_flight=1) as edge:
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -159,7 +159,7 @@ async def _awaited(call: Any) -> str:
 
 
 async def encrypted() -> dict[str, Any]:
-    """A certificate: HTTP/1 over TLS, and gRPC over TLS."""
+    """A balancer with a certificate: HTTP/1 over TLS, and gRPC over TLS."""
     with tempfile.TemporaryDirectory() as folder:
         file = write_certificate(Path(folder))
         file.with_suffix(".key").rename(f"{file}.key")
@@ -172,7 +172,7 @@ async def encrypted() -> dict[str, Any]:
 
 
 async def moving() -> dict[str, Any]:
-    """A host joins and another leaves while requests go on, by the file and without a reload."""
+    """A host joins and another leaves under load, by the configuration file and without a reload."""
     async with bench(2) as edge, edge.channel() as channel:
         answers: list[asyncio.Task[Any]] = []
         is_over = asyncio.Event()
@@ -207,7 +207,7 @@ async def moving() -> dict[str, Any]:
 
 
 async def reloaded() -> dict[str, Any]:
-    """A reload while one host is drained and silent, another ready: both stay what they were."""
+    """A reload while one host is drained and silent, and another ready: both keep their state."""
     async with bench() as edge:
         first, second = edge.hosts
         first.word = "drain"
@@ -222,7 +222,7 @@ async def reloaded() -> dict[str, Any]:
 
 
 async def spared() -> dict[str, Any]:
-    """Clients on connections that they keep, across three reloads."""
+    """Clients on kept connections, across three reloads."""
     async with bench() as edge, edge.channel() as channel:
         got: Counter[str] = Counter()
         is_over = asyncio.Event()
@@ -251,7 +251,7 @@ async def spared() -> dict[str, Any]:
 
 
 async def crowded() -> dict[str, Any]:
-    """An address sends all it may, a second one fills the ports, and a third comes meanwhile."""
+    """A client address uses its whole allowance, a second one fills the ports, and a third one arrives meanwhile."""
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
         answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
         where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}
@@ -262,7 +262,7 @@ async def crowded() -> dict[str, Any]:
 
 
 async def _or_closed(edge: Bench, address: str) -> str:
-    """The answer to a client of this address, or that its connection was closed."""
+    """The answer to a client of this address, or a note that its connection was closed."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", edge.http_port, local_addr=(address, 0))
         return (await exchange(reader, writer, "/v2/models/llm/infer"))[0]
@@ -271,7 +271,7 @@ async def _or_closed(edge: Bench, address: str) -> str:
 
 
 async def abandoned() -> dict[str, Any]:
-    """Clients that leave: while an answer is awaited, while their request is held, and while it is in the queue."""
+    """Clients that disconnect: during an answer, while their request is held, and while it is in the queue."""
     async with bench(1, hold_seconds=PATIENCE_SECONDS, held_in_flight=1) as edge:
         (host,) = edge.hosts
         waiting = asyncio.create_task(edge.ask("/never"))

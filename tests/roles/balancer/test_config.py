@@ -1,4 +1,4 @@
-"""HAProxy's configuration as it is written, one file for each branch that an OS ships; a diff here is the review."""
+"""HAProxy's configuration as written, one file for each branch that an OS ships; its diff is the review."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_configuration_is_the_golden_file(branch: str) -> None:
 
 @BRANCHES
 def test_gateways_are_this_file(branch: str) -> None:
-    """A pool whose requests wait beside one whose do not; the longest answer sets the timeout of both."""
+    """A pool whose requests wait beside one whose requests do not; the longest answer sets the timeout of both."""
     mine = a_balancer(BEHIND, HELD, haproxy=branch)
     same_as_golden(f"haproxy/gateway-{branch}.cfg", config(mine, everything(mine), TLS))
 
@@ -45,7 +45,7 @@ def test_ports_that_ask_for_keys_are_this_file(branch: str) -> None:
 
 
 def test_every_backend_has_servers() -> None:
-    """An alert tells of one that has none."""
+    """An alert fires on a backend without one."""
     mine = a_balancer(BEHIND, HELD, keys="file")
     backends = config(mine, everything(mine), TLS).split("\nbackend ")[1:]
     assert [text.split()[0] for text in backends if "\n    server " not in text] == []

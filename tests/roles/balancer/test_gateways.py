@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Callable[[str], dict[str, Any]]]:
-    """A story's outcome. All processes start together, as each mostly waits for HAProxy's checks."""
+    """The outcome of a story. All processes start together, because each mostly waits for HAProxy's checks."""
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     running = {
         name: subprocess.Popen(
@@ -61,7 +61,7 @@ def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: C
 
 
 def test_ambiguous_requests_reach_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
-    """Internal pages do not reach it either, nor a client's claims about its address and its request's name."""
+    """Requests for internal pages do not either, nor a client's claims about its address and request id."""
     assert story("strict") == {
         "statuses": {
             "length and encoding": 411,

@@ -1,4 +1,4 @@
-"""Keys at KServe's ports: what lies on the host, who sends it, and what this machine's real HAProxy does with it."""
+"""Keys at KServe's ports: their files on the host, who sends them, and the behaviour of this machine's HAProxy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHAT_MAP = map_path("chat")
 
 @pytest.fixture(scope="module")
 def story() -> dict[str, Any]:
-    """Results of the story `key_stories`."""
+    """The results of the story `key_stories`."""
     if not shutil.which("haproxy"):
         pytest.skip("no haproxy here: python -m rehearsal requirements --install --tests")
     argv = [sys.executable, "-m", "tests.roles.balancer.key_stories"]
@@ -65,10 +65,9 @@ def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(st
 
 
 def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(story: dict[str, Any]) -> None:
-    """Three were begun, by keys that may. HAProxy 2.6 resets a stream that it refuses, so its words are lost.
+    """Three streams were begun by keys with the right. HAProxy 2.6 resets a stream that it refuses, without a message.
 
-    gRPC calls a reset CANCELLED or, with the code NO_ERROR, INTERNAL; which of them depends on what the client sent by
-    then.
+    gRPC reports a reset as CANCELLED or, with the code NO_ERROR, as INTERNAL, depending on the client's progress.
     """
     running = story["running"]
     assert {*running["refused"]} <= {"CANCELLED", "INTERNAL", "PERMISSION_DENIED"}
@@ -79,7 +78,7 @@ def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_trit
 def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_it_gets_limits(
     story: dict[str, Any],
 ) -> None:
-    """A stream and a request over HTTP of a key that is gone, a stream of one with a limit now; not those of others."""
+    """A stream and an HTTP request of a revoked key end, and a stream of a key with a new limit; others continue."""
     running = story["running"]
     assert running["done"] == [f"keys updated: {Path(CHAT_MAP).name}", "requests ended whose key lost its right: 3"]
     assert running["after"] == {"everything": "CANCELLED", "both-models": "h1", "later-limited": "CANCELLED"}
@@ -87,7 +86,7 @@ def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_i
 
 
 def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story: dict[str, Any]) -> None:
-    """The stream of another key goes on in that process."""
+    """The stream of another key continues in that process."""
     after = story["reloaded"]
     assert after["done"] == [
         "reloaded: another configuration",
@@ -98,7 +97,7 @@ def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story
 
 
 def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
-    """500 at once; a second time there is nothing to do."""
+    """500 are added at once; a second time there is nothing to do."""
     name = Path(CHAT_MAP).name
     assert (story["differs"], story["done"]) == ([f"changed keys: {name}"], [f"keys updated: {name}"])
     assert (story["revoked"], story["new"], story["other process"]) == (
@@ -109,7 +108,7 @@ def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
 
 
 def test_balancers_share_a_limit_and_only_hashes_are_written() -> None:
-    """Three a minute are two for each of two balancers: rounded up, as gateways do."""
+    """Three a minute are two for each of two balancers: rounded up, as for gateways."""
     (text,) = maps(replace(ASKS, sharing=2), [key("three-a-minute", requests_per_minute=3, expires=9)])
     assert text.content.splitlines()[1:] == [f"{key('three-a-minute').sha256} 9:2:0:yes"]
     assert "three" not in text.content
@@ -122,7 +121,7 @@ LIMIT = st.sampled_from([0, 1, 600])
 def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
     requests: int, tokens: int, concurrent: int, expires: int, models: tuple[str, ...]
 ) -> None:
-    """The host's program reads every line of the file as it was written; a line of no key has no right."""
+    """The host's program reads every line of the file as written; a line of no key grants nothing."""
     limits = {"requests_per_minute": requests, "tokens_per_minute": tokens, "concurrent": concurrent}
     (text,) = maps(ASKS, [key("k", models, expires=expires, **limits)])
     rights = text.content.split()[-1]
@@ -207,6 +206,6 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 
 
 def send(*there: str) -> Ran:
-    """A run for gateways alone, on a balancer with these maps; if one is new, the process has others."""
+    """A run for gateways alone, on a balancer with these maps; if one is new, the process has other keys."""
     seen = [] if there else ["value\tdiffers\tchanged keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

@@ -1,4 +1,4 @@
-"""This machine's real HAProxy with the written configuration, over loopback, in front of stand-ins of hosts."""
+"""This machine's real HAProxy with the role's configuration, over loopback, in front of stand-ins of hosts."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ def test_a_flooding_address_does_not_block_others() -> None:
 
 
 def test_a_client_that_leaves_is_noticed_at_once() -> None:
-    """Triton notices it while it answers; HAProxy while the request is held, so that Triton never gets it."""
+    """Triton notices it during its answer; HAProxy while the request is held, so that Triton never gets it."""
     assert story("abandoned") == {"answer": "h1", "sent when ready": 1}

@@ -1,4 +1,4 @@
-"""Malformed requests to a real gateway behind the real HAProxy: refused, and none of them hides another request."""
+"""Malformed requests to a real gateway behind the real HAProxy: they are refused, and none hides another request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ends() -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Case, ends: dict[str, Any]) -> None:
-    """The gateway sees no more requests than HTTP's rules say were sent, and answers another tenant as before."""
+    """The gateway sees at most as many requests as HTTP's rules allow, and still answers another tenant."""
     end = ends[case.name]
     assert end["others"] == 200
     assert len(end["statuses"]) <= case.requests
@@ -44,7 +44,7 @@ def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Cas
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
-    """Each verdict has cases too: a table without its refusals would pass."""
+    """Each verdict has cases: a table without refusals would otherwise pass."""
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert {case.wanted for case in CASES} == {ANSWERED, REFUSED, EITHER}

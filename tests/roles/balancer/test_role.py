@@ -1,4 +1,4 @@
-"""The balancer role on hosts in every state: bare, finished, half finished."""
+"""The balancer role on hosts in every state: bare, finished, half-finished."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKAGE = ["package\thaproxy\t2.6.12-1+deb12u4\tii "]
 
 
 def written(mine: BalancerSlice = MINE, models: tuple[str, ...] = ("llama", "bge")) -> list[str]:
-    """The configuration for these models, as the fact tells it."""
+    """The configuration for these models, as the fact prints it."""
     text = config(mine, {"chat": models}, operations.certificate_path(mine), operations.clients_path(mine))
     pages = [f"/v2/models/{model}/ready" for model in models] or ["/v2/health/ready"]
     return [
@@ -39,12 +39,12 @@ def written(mine: BalancerSlice = MINE, models: tuple[str, ...] = ("llama", "bge
 
 
 def placed(mine: BalancerSlice = MINE) -> str:
-    """The texts of the role, as they are on a host that is done."""
+    """The texts of the role, as on a finished host."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
 
 
 def play(*seen: str, mine: BalancerSlice = MINE, texts: str | None = None, **how: Any) -> Ran:
-    """A run's two halves on a host that shows `seen`."""
+    """Both halves of a run on a host with the facts `seen`."""
 
     def story() -> None:
         balancer.apply(mine)
@@ -55,7 +55,7 @@ def play(*seen: str, mine: BalancerSlice = MINE, texts: str | None = None, **how
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 

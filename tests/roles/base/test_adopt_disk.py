@@ -1,4 +1,4 @@
-"""The program that formats and mounts the data disk, with a table of file systems and tools of the test's own."""
+"""The program that formats and mounts the data disk, with a table of file systems and stand-ins of tools."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ ROOT = "UUID=r-0 / ext4 errors=remount-ro 0 1"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Environment in which a disk formatted by us, u-1, is there; what the stubs were called with is in `calls`."""
+    """Environment with a disk u-1 that we formatted; the stand-ins' calls are in `calls`."""
     environment = os.environ | {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
         "ENGINEHOUSE_FSTAB": str(tmp_path / "fstab"),
@@ -25,7 +25,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def stub(directory: Path, **scripts: str) -> None:
-    """Programs in the way of the real ones."""
+    """Programs that take the place of the real ones."""
     for name, script in scripts.items():
         (directory / name).write_text(f'#!/bin/bash\necho {name} "$@" >>{directory}/calls\n{script}\n')
         (directory / name).chmod(0o755)
@@ -80,7 +80,7 @@ def test_an_administrator_s_edit_of_the_line_stays(tmp_path: Path, environment: 
 def test_a_line_that_mounts_another_disk_there_is_refused_before_anything_is_formatted(
     tmp_path: Path, environment: dict[str, str], line: str, is_blank: bool
 ) -> None:
-    """mount and systemd take the first line of a mount: ours, behind it, would format one disk and mount the other."""
+    """mount and systemd use a mount's first line: with ours after it, one disk is formatted and another mounted."""
     if is_blank:
         stub(tmp_path, blkid="exit 2", wipefs="", lsblk='case "$*" in *NAME*) echo some ;; esac')
     theirs = f"{ROOT}\n{line.format(tmp_path / 'data')}\n"

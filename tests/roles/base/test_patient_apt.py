@@ -1,4 +1,4 @@
-"""patient-apt finishes what was cut off, and waits for a dpkg that is still at work; dpkg and apt-get are scripted."""
+"""patient-apt repairs interrupted work, and waits for a running dpkg; dpkg and apt-get are scripted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOCKED_BY_NAME = "dpkg: error: dpkg frontend lock was locked by /usr/bin/apt-get
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A folder with the programs, and a journal of dpkg that is not empty."""
+    """A folder with the programs, and a non-empty journal of dpkg."""
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal/0001").touch()
     script(tmp_path / "apt-get", f'echo "apt-get $*" >>{tmp_path}/said')
@@ -25,7 +25,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def script(path: Path, text: str) -> None:
-    """An executable."""
+    """Writes an executable."""
     path.write_text(f"#!/bin/bash\n{text}\n")
     path.chmod(0o755)
 

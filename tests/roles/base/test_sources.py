@@ -1,4 +1,4 @@
-"""Sources of apt under a mirror of the distribution: the whole text for each OS, and the way back."""
+"""Sources of apt under a mirror of the distribution: the whole text for each OS, and their restoration."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def mirrored(os: str, folder: Path, bundle: str = "") -> Slice:
 
 @pytest.mark.parametrize("os", ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04"])
 def test_the_source_list_is_reviewed_for_each_system(os: str, tmp_path: Path) -> None:
-    """Ubuntu's has run on no machine."""
+    """Ubuntu's list has not been used on a machine."""
     same_as_golden(f"base/system-{os}.list", operations.system_list(mirrored(os, tmp_path)))
 
 
 def test_settings_of_a_bundle_take_its_lists_as_they_are(tmp_path: Path) -> None:
-    """A mirror is asked as apt always asks; a bundle has no by-hash names, no translations, and a day of its own."""
+    """A mirror is asked as apt always asks; a bundle has no by-hash names, no translations, and its own date."""
     same_as_golden("base/sources-of-a-bundle.conf", operations.settings_of_apt(mirrored("debian-12", tmp_path, "b")))
     same_as_golden("base/sources-of-a-mirror.conf", operations.settings_of_apt(mirrored("debian-12", tmp_path)))
 

@@ -1,4 +1,4 @@
-"""A host for `clean-up`: its folder, with a systemd and a Docker of a few lines."""
+"""A host for `clean-up`: its folder, with stand-ins of systemd and Docker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
 
 class Host:
-    """ROOT of a host with one server; ages are in steps, the larger the older, and all of them are years old."""
+    """ROOT of a host with one server; ages are in steps, a larger one is older, and all files are years old."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.monkeypatch = root, monkeypatch
@@ -41,7 +41,7 @@ class Host:
         return subprocess.CompletedProcess(command, 0, stdout=self.containers if command[1] == "ps" else "")
 
     def make(self, path: str, age: int = 0) -> Path:
-        """A directory with a file in it, so old."""
+        """Makes a directory of this age with a file in it."""
         made = self.root / path
         made.mkdir(parents=True)
         (made / "file").write_text("x")
@@ -49,24 +49,24 @@ class Host:
         return made
 
     def release(self, name: str, age: int = 0, image: str = "new", uses: str = "") -> None:
-        """A published release that mounts `uses`."""
+        """Publishes a release that mounts `uses`."""
         made = self.make(f"releases/{name}", age)
         (made / "server.json").write_text(json.dumps({"server": "main", "image": {"pull_reference": image}}))
         (made / "run").write_text(f"  --mount type=bind,source={self.root / uses},target=x,readonly\n" if uses else "")
         os.utime(made, (1_000_000_000 - age, 1_000_000_000 - age))
 
     def link(self, link: str, release: str) -> None:
-        """`current` or `previous` names it."""
+        """Points `current` or `previous` to the release."""
         (self.root / "servers/main" / link).symlink_to(f"../../releases/{release}")
 
     def image(self, name: str, blobs: str = "") -> None:
-        """Records a pulled image; `blobs` is the folder that other hosts read its blobs from."""
+        """Records a pulled image; `blobs` is the folder from which other hosts read its blobs."""
         record = self.root / f"images/{name}.json"
         record.write_text(json.dumps({"reference": name} | ({"blobs": str(self.root / blobs)} if blobs else {})))
         os.utime(record, (1_000_000_000, 1_000_000_000))
 
     def wants(self, release: str, hours_ago: float = 0) -> None:
-        """Requests a swap to it, this long ago."""
+        """Requests a swap to the release, this long ago."""
         wanted = self.root / "servers/main/wanted.json"
         wanted.write_text(json.dumps({"release": release}))
         os.utime(wanted, (time.time() - hours_ago * 3600,) * 2)
@@ -77,7 +77,7 @@ class Host:
         self.monkeypatch.setattr(clean_up.time, "time", lambda: began + days * 24 * 3600)
 
     def call(self, verb: str = "remove", **kept: Any) -> None:
-        """Calls the program with what it is to keep."""
+        """Calls the program with the items to keep."""
         plan = {"weights": [], "engines": [], "images": ["new"], "keep": KEEP} | kept
         assert clean_up.main([verb, json.dumps(plan)]) == 0
 
@@ -87,5 +87,5 @@ class Host:
 
 
 def now(path: Path) -> None:
-    """Marks it as just written."""
+    """Sets the file's time to now."""
     os.utime(path)

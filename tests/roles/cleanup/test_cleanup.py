@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, with nothing to spare, with something."""
+"""The role on fake hosts: bare, without spare files, with some."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPARE = "/var/lib/enginehouse/cache/1 (3 MiB): its release is gone"
 
 
 def play(spare: str = "", **options: Any) -> Ran:
-    """The role on one host whose program says this."""
+    """The role on one host whose program prints these lines."""
     return run(lambda: cleanup.apply(MINE), answers={"host clean-up list": spare}, **options)
 
 

@@ -1,4 +1,4 @@
-"""The program that cleans up: what goes, and what stays because the plan or a release of the host uses it."""
+"""The program that cleans up: the files that it removes, and those that the plan or a release of the host uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.roles.cleanup.spares import Host
 
 
 def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(host: Host) -> None:
-    """The number has its own knob; with two different ones the smaller would win unnoticed."""
+    """The number has its own setting; with two different ones the smaller would win unnoticed."""
     host.release("tried", 1)
     host.release("older", 2)
     host.make("cache/older")
@@ -126,7 +126,7 @@ def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> No
 
 
 def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: Host) -> None:
-    """The mounts of both releases name the engines they load; a rollback needs them again."""
+    """The mounts of both releases name the engines that they load; a rollback needs them again."""
     for age, name in enumerate("abcd"):
         host.make(f"engines/llama/{name * 16}", age)
     for release, name in (("now", "c"), ("before", "d")):

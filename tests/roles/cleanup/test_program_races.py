@@ -1,4 +1,4 @@
-"""The program that cleans up while other runs work on the host, and cut off in the middle."""
+"""The program that cleans up while other runs work on the host, and after an interruption."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_fresh_files_of_another_run_are_kept(host: Host) -> None:
 
 
 def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(host: Host) -> None:
-    """rsync keeps the time it was built; hours after it arrived it goes like any other."""
+    """rsync keeps the build time; hours after its arrival the engine is removed like any other."""
     for age, name in enumerate("ab"):
         host.make(f"engines/llama/{name * 16}", age)
     host.make(f"engines/llama/.{'a' * 16}.incoming")
@@ -47,7 +47,7 @@ def test_files_of_a_just_published_release_are_kept_however_old(host: Host) -> N
 
 @pytest.mark.parametrize(("hours", "left"), [(1, ["r1", "r2"]), (30, ["r2"])])
 def test_files_of_a_just_requested_release_are_kept_however_old(host: Host, hours: int, left: list[str]) -> None:
-    """An inventory names an old release again. A request from long ago failed, and no run waits for it."""
+    """An inventory names an old release again. An old request failed, and no run waits for it."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
     host.release("again", uses="weights/llama/r1")
@@ -73,7 +73,7 @@ def test_an_image_that_is_being_pulled_again_stays(host: Host) -> None:
 
 
 def test_two_runs_do_not_remove_at_once(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second would stumble over what the first is just removing."""
+    """The second would fail over files that the first is removing."""
     seen: list[str] = []
 
     def others(when: str) -> bool:
@@ -96,7 +96,7 @@ def test_two_runs_do_not_remove_at_once(host: Host, monkeypatch: pytest.MonkeyPa
 def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
     host: Host, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other name is on the disk before the first file goes, and the next run removes what is left."""
+    """The rename is on the disk before the first file is removed, and the next run removes the rest."""
     host.make("weights/llama/r2")
     host.make(f"engines/llama/{'a' * 16}")
     going, done = host.make(path, 1), list[str]()
@@ -117,7 +117,7 @@ def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
 
 
 def test_a_partial_release_is_removed_and_an_arriving_one_kept(host: Host) -> None:
-    """Programs of an earlier version left it without the file that makes it a release."""
+    """Programs of an earlier version left it without the file that marks a release."""
     host.make("releases/half")
     now(host.make("releases/coming"))
     host.call()
@@ -125,7 +125,7 @@ def test_a_partial_release_is_removed_and_an_arriving_one_kept(host: Host) -> No
 
 
 def test_leftovers_of_an_interrupted_removal_are_removed(host: Host) -> None:
-    """The operator deployed again instead of removing again."""
+    """The operator deployed again instead of repeating the removal."""
     host.make(".weights.removing/llama/r1")
     host.call()
     assert not (host.root / ".weights.removing").exists()

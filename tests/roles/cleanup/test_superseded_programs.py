@@ -1,4 +1,4 @@
-"""Programs of the version before, loose files that its units named: they stay while anything may start them."""
+"""Loose programs of the version before, used by its units: they are kept while a unit may start them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNIT = "[Service]\nExecStart=/usr/bin/python3 {programs}/swap.py swap %i\n"
 
 @pytest.fixture
 def old(host: Host) -> Host:
-    """A host that the version before deployed to, with everything brought over but what a test leaves."""
+    """A host that the version before deployed to and this version updated, except for the test's remainder."""
     places.PROGRAMS.mkdir()
     for name in (*superseded_programs.NAMES, "patient-apt", "prepare.sh"):
         (places.PROGRAMS / name).write_text("")
@@ -25,13 +25,13 @@ def old(host: Host) -> Host:
 
 
 def write(path: Path, text: str) -> None:
-    """A file of the host."""
+    """Writes a file of the host."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text.format(programs=places.PROGRAMS))
 
 
 def left() -> set[str]:
-    """Loose Python programs that are there."""
+    """Loose Python programs that are still there."""
     return {path.name for path in places.PROGRAMS.iterdir()} & set(superseded_programs.NAMES)
 
 

@@ -1,4 +1,4 @@
-"""daemon.json and containerd's configuration, merged: what is ours is set, what is not stays."""
+"""daemon.json and containerd's configuration, merged: our keys are set, all others stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Engines that run with other settings than those on disk: the role's own shell, with a stub for systemd."""
+"""Docker daemons that run with other settings than those on disk: the role's own shell, with a stand-in of systemd."""
 
 from __future__ import annotations
 

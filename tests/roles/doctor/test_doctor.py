@@ -1,4 +1,4 @@
-"""The doctor asks each host one command, proposes no operation, and tells all hosts in one report."""
+"""The doctor sends each host one command, proposes no operation, and reports all hosts together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROKEN = {**HEALTHY, "smi": smi(("GPU Recovery Action", "Reset"))}
 
 
 def printed(texts: Mapping[str, str], **ended: str) -> list[str]:
-    """Lines that a host with these answers prints; its clock is this machine's, as clocks have their own test."""
+    """Lines of a host with these answers; its clock is this machine's, because clocks have their own test."""
     texts = {name: text for name, text in texts.items() if name != "clock"}
     lines = [f"{name}|{line}" for name, text in texts.items() for line in text.splitlines()]
     return [*lines, "clock#0", *(f"{name}#{ended.get(name, '0')}" for name in texts)]
@@ -61,7 +61,7 @@ def printed_report(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 
 
 def ids(report: Mapping[str, object]) -> dict[str, list[str]]:
-    """The ids of what was found, by host."""
+    """The ids of the findings, by host."""
     hosts = report["hosts"]
     assert isinstance(hosts, dict)
     return {host.removeprefix("@fake/"): [finding["id"] for finding in findings] for host, findings in hosts.items()}
@@ -145,7 +145,7 @@ def test_each_model_is_asked_whether_it_is_ready() -> None:
 
 
 def test_no_question_writes() -> None:
-    """Words that change a host stand in none of them; what is redirected goes to /dev/null."""
+    """No command in them changes a host, and output is redirected only to /dev/null."""
     for shell in questions(a_slice()).values():
         words = set(shell.replace(";", " ").split())
         assert words & {"rm", "mv", "tee", "touch", "start", "stop", "restart", "sync", "mount", "kill"} == set()
@@ -201,8 +201,7 @@ def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_
 
 
 def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
-    """The other checks are answered, and no part of the slow one is left. A process in the driver keeps its pipe
-    open like this."""
+    """The other checks are answered, and no process of the slow one remains. A process in the driver hangs so."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
     read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
     assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")
@@ -219,7 +218,7 @@ def test_the_whole_script_runs_on_a_machine_that_has_nothing_of_ours() -> None:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Four hosts of a shipped inventory, examined as `enginehouse doctor` does: doctor.py in a process of its own."""
+    """Four hosts of a shipped inventory, examined as by `enginehouse doctor`: doctor.py in a separate process."""
     text = (ROOT / "inventories/h100.py").read_text()
     printing = {"bare": BARE_HOST, "done": DONE_HOST, "broken": BROKEN_HOST}
     hosts = [(f"@fake/{name}", {**QUICK, "fake_responses": {"begin smi": lines}}) for name, lines in printing.items()]

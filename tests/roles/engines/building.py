@@ -1,6 +1,6 @@
-"""A host to build on: the real programs, a Docker that runs the stand-in programs right here, an nvidia-smi of a line.
+"""A host for builds: the real programs, a Docker that runs the stand-ins directly, a one-line nvidia-smi.
 
-`docker run` of this Docker keeps the working directory, the environment and the command; what it was asked is kept in
+`docker run` of this Docker keeps the working directory, the environment and the command; its calls are recorded in
 `calls`. The image is the upper layer of the rehearsal image, unpacked.
 """
 
@@ -92,7 +92,7 @@ class Host:
         return host
 
     def program(self, name: str, text: str) -> None:
-        """A program on the host's PATH."""
+        """Writes a program on the host's PATH."""
         (self.here / "bin" / name).write_text(text)
         (self.here / "bin" / name).chmod(0o755)
 
@@ -101,7 +101,7 @@ class Host:
         (self.here / "gpus").write_text(f"0, GPU-1, NVIDIA H100 80GB HBM3, 590.44.01, {sm}, {free_mib}\n")
 
     def llama(self, name: str, **keys: object) -> Path:
-        """Published weights of a small Llama; `keys` go into its config.json."""
+        """Published weights of a small Llama; `keys` are added to its config.json."""
         folder = self.here / name
         shutil.rmtree(folder, ignore_errors=True)
         checkpoints.llama(folder, [])
@@ -120,7 +120,7 @@ class Host:
         return self.path.with_name(f".{FINGERPRINT}.staging")
 
     def why(self) -> dict[str, Any]:
-        """The why.json that a failed build left behind."""
+        """The why.json of a failed build."""
         return dict(json.loads((self.path.with_name(f"{FINGERPRINT}.failed") / "why.json").read_text()))
 
     def record(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ class Host:
         return (self.here / "calls").read_text()
 
     def step(self, *flags: str) -> dict[str, Any]:
-        """The step that builds, with more flags."""
+        """The build step, with more flags."""
         argv = ["trtllm-build", "--checkpoint_dir", f"{self.staging}/checkpoint", "--output_dir"]
         return {"stage": "build", "argv": [*argv, f"{self.staging}/engine", "--max_batch_size", "8", *flags]}
 

@@ -1,4 +1,4 @@
-"""A signing key and a cache of its own for every test: nothing of the home directory is read or written."""
+"""A separate signing key and cache for every test: the home directory is neither read nor written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roles.engines import keep
 
 @pytest.fixture
 def trust(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EngineTrust:
-    """Engines are signed with a key of this test."""
+    """A key of this test for signing engines."""
     monkeypatch.setattr(keep, "CACHE", tmp_path / "cache")
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(key)], check=True)

@@ -1,4 +1,4 @@
-"""Engine slices as a plan would hand them over, and what a host says of them."""
+"""Engine slices as in a plan, and hosts' answers about them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def slices(trust: EngineTrust, *names: str, engine: EngineSlice | None = None, *
 
 
 def placed(trust: EngineTrust) -> str:
-    """The answer of a host whose programs, unit and signers are right."""
+    """The answer of a host with the right programs, unit and signers."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(trust))
 
 

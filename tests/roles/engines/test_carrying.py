@@ -27,7 +27,7 @@ KEEPING = Defaults()
 
 @pytest.fixture
 def there(trust: EngineTrust, tmp_path: Path) -> EngineSlice:
-    """An engine that lies signed in a directory, which is the host of these tests."""
+    """A signed engine in a directory, which is the host of these tests."""
     (tmp_path / "host").mkdir()
     engine = an_engine()
     place = sealed(built(tmp_path / "host", engine), trust)
@@ -36,7 +36,7 @@ def there(trust: EngineTrust, tmp_path: Path) -> EngineSlice:
 
 @pytest.fixture(autouse=True)
 def the_host_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """rsync reaches the host as it reaches any directory."""
+    """Makes rsync reach the host as a local directory."""
     monkeypatch.setattr("roles.engines.carrying.reach", lambda host, with_sudo, path: ([], f"{path}/"))
 
 
@@ -86,7 +86,7 @@ def test_a_store_copy_damaged_by_a_power_cut_is_sent_again(
 def test_a_store_receives_an_engine_and_returns_it(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The three ways, the third through a program in rclone's place that knows its two verbs."""
+    """The three ways, the third through a stand-in of rclone with its two verbs."""
     (tmp_path / "store").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rclone").write_text(RCLONE)
@@ -103,7 +103,7 @@ def test_a_store_receives_an_engine_and_returns_it(
 def test_a_cached_copy_whose_removal_was_cut_is_not_believed(
     there: EngineSlice, trust: EngineTrust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record may be the last file to go; a host would be sent what is left."""
+    """Its record may be the last file that is removed; a host would be sent the rest."""
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     (kept.cached(there) / "rank0.engine").unlink()
@@ -125,7 +125,7 @@ esac
 
 
 def test_a_store_without_the_signature_does_not_have_it(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
-    """The signature is sent last, so a copy that was cut is none."""
+    """The signature is sent last, so an interrupted copy does not count."""
     place = tmp_path / "store" / there.name
     place.mkdir(parents=True)
     (place / "engine.json").write_text("{}")
@@ -163,7 +163,7 @@ def test_an_engine_arrives_aside_is_checked_there_and_renamed(
 
 
 def cut(whole: Path, half: Path) -> Path:
-    """A file as a power cut leaves it: size and time are right, the content is missing."""
+    """A file after a power cut: size and time are right, the content is missing."""
     half.write_bytes(bytes(whole.stat().st_size))
     os.utime(half, ns=(whole.stat().st_atime_ns, whole.stat().st_mtime_ns))
     return half

@@ -1,4 +1,4 @@
-"""An error in the catalog of flags is found where the build asks the image, because the image never saw the catalog."""
+"""An error in the catalog of flags is noticed when the build asks the image, which does not depend on the catalog."""
 
 from __future__ import annotations
 

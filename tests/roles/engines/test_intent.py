@@ -1,4 +1,4 @@
-"""The decision which host builds, signs and fetches an engine, made from all hosts' answers alone."""
+"""The decision which host builds, signs and fetches an engine, made only from all hosts' answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOING = Present({}, {"llama": BuildState(UnitState("activating"), FINGERPRINT)})
 
 
 def intent(is_kept: bool = False, **seen: Present) -> Intent:
-    """The intent for one engine that all the named hosts want."""
+    """The intent for one engine that all these hosts need."""
     return intend(an_engine(), sorted(seen), seen, is_kept)
 
 

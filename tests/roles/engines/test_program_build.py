@@ -1,4 +1,4 @@
-"""The program that builds an engine, run for real with the stand-in programs of the rehearsal image."""
+"""The program that builds an engine, run for real with the stand-ins of the rehearsal image."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_finished_checkpoint_cannot_be_its_own_reference(host: Host) -> None:
 
 
 def test_an_engine_that_answers_badly_is_built_all_the_same(host: Host) -> None:
-    """Judging its answers, and not signing it, is for whoever holds the key."""
+    """The holder of the key judges the answers and refuses to sign."""
     host.llama("weights", rehearsal_build_seconds=0, rehearsal_engine_drift=2)
     assert host.build(replay=host.replay()).returncode == 0
     answer = json.loads((host.path / "answers.jsonl").read_text().splitlines()[0])

@@ -1,4 +1,4 @@
-"""A log's end as a cause and a remedy, and a help text as flags: the two pure pieces of the build."""
+"""A log's end as a cause and a remedy, and a help text as flags: the two pure parts of the build."""
 
 from __future__ import annotations
 

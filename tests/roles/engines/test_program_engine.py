@@ -1,4 +1,4 @@
-"""The program that says whether an engine may be loaded, with real keys and real signatures."""
+"""The program that decides if an engine may be loaded, with real keys and real signatures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLACE = Path("engines/llama") / FINGERPRINT
 
 
 class Shop:
-    """A directory with one signed engine, a key that is believed and one that is not."""
+    """A directory with one signed engine, a trusted key and an untrusted one."""
 
     def __init__(self, here: Path) -> None:
         self.here, self.engine = here, here / PLACE
@@ -34,13 +34,13 @@ class Shop:
         self.sign("ours")
 
     def write(self, **changes: object) -> None:
-        """engine.json in the form that a build writes."""
+        """Writes engine.json in the form of a build."""
         files = {name: {"bytes": len(x), "sha256": hashlib.sha256(x).hexdigest()} for name, x in self.files.items()}
         record = {"fingerprint": FINGERPRINT, "built": {"image_digest": "sha256:feed"}, "files": files} | changes
         (self.engine / "engine.json").write_text(json.dumps(record))
 
     def sign(self, key: str, namespace: str = "enginehouse-engine") -> None:
-        """engine.json.sig, as the control machine makes it."""
+        """Writes engine.json.sig, as the control machine does."""
         (self.engine / "engine.json.sig").unlink(missing_ok=True)
         argv = ["ssh-keygen", "-q", "-Y", "sign", "-n", namespace, "-f", str(self.here / key)]
         subprocess.run([*argv, str(self.engine / "engine.json")], check=True)

@@ -1,4 +1,4 @@
-"""Refusals of the build before it uses the GPU: flags the image lacks, a full disk or GPU, another SM."""
+"""Refusals of the build before it uses the GPU: flags that the image lacks, a full disk or GPU, another SM."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.roles.engines.building import Host
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Host:
-    """A host for all tests of the file, as a refusal leaves nothing behind."""
+    """A host for all tests of the file, because a refusal leaves no files behind."""
     return Host.made(tmp_path_factory.mktemp("refusing"))
 
 
 def cause(host: Host, **changes: object) -> list[str]:
-    """The cause, line by line, of a build that began nothing."""
+    """The cause, line by line, of a build that was refused at its start."""
     (host.here / "calls").write_text("")
     assert host.build(**changes).returncode == 1
     assert "--checkpoint_dir" not in host.calls() and "--model_dir" not in host.calls()

@@ -1,4 +1,4 @@
-"""The program that answers prompts inside the container, against the LLM API's names in old and new releases."""
+"""The program that answers prompts inside the container, with the LLM API's names in old and new releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from host import replay
 
 
 class LLM:
-    """Records how it was made and asked."""
+    """Records its construction and its prompts."""
 
     made: dict[str, Any] = {}  # noqa: RUF012
 
@@ -31,7 +31,7 @@ class EngineLLM(LLM): ...
 
 
 def library(monkeypatch: pytest.MonkeyPatch, split: bool) -> None:
-    """TensorRT-LLM, `split` as from 1.0 on: another class for engines."""
+    """Installs TensorRT-LLM's names, `split` as from 1.0 on: another class for engines."""
     package, api, engines = (ModuleType(name) for name in ("tensorrt_llm", "llmapi", "_tensorrt_engine"))
     package.__dict__.update(LLM=LLM, SamplingParams=SimpleNamespace, __path__=[])
     api.__dict__.update(KvCacheConfig=dict)

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, done, half done, under way, and one that builds for others."""
+"""The role on fake hosts: bare, finished, half-finished, building, and one that builds for others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def nothing_travels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def play(planned: tuple[Slice, ...], states: dict[str, Any], act: Any = engines.apply, **options: Any) -> Ran:
-    """The role on one host for each slice; `states` is what each says of its engine, `files` what it has installed."""
+    """The role on one host for each slice; `states` are their answers about the engine, `files` the installed ones."""
     trust = planned[0].engine_trust
     assert trust
     common = {"%n %a %U": options.pop("files", placed(trust)), "systemctl show": "ActiveState=inactive"}
@@ -72,13 +72,13 @@ def play(planned: tuple[Slice, ...], states: dict[str, Any], act: Any = engines.
 
 
 def essential(ran: Ran) -> list[str]:
-    """Commands, without what they read on standard input and without those that only place files and units."""
+    """Commands without their standard input, except those that only write files and units."""
     lines = [command.partition("\n")[0] for command in ran.commands if "enginehouse-new" not in command]
     return [line for line in lines if line != "systemctl daemon-reload"]
 
 
 def record(trust: EngineTrust) -> None:
-    """The ledger has the engine."""
+    """Writes the engine to the ledger."""
     place = Path(trust.key).parent / "ledger" / "llama"
     place.mkdir(parents=True)
     for end in ("", ".sig"):
@@ -101,7 +101,7 @@ def test_a_host_that_has_everything_changes_nothing(trust: EngineTrust) -> None:
 
 
 def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineTrust) -> None:
-    """A host deployed to before anybody was asked for a reason: nothing is built, judged or signed again."""
+    """A host from before a reason was required: nothing is built, judged or signed again."""
     record(trust)
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying(SIGNED)})
     assert (ran.changed, ran.failed_hosts) == ((), ())

@@ -22,7 +22,7 @@ from tests.roles.fake import Ran, run
 
 
 def built(folder: Path, engine: EngineSlice, **changes: Any) -> Path:
-    """A directory as a build leaves it, not signed yet; named by its fingerprint."""
+    """A directory after a build, not signed yet; named by its fingerprint."""
     place = folder / engine.fingerprint
     place.mkdir()
     (place / "rank0.engine").write_bytes(b"engine")
@@ -50,7 +50,7 @@ def described(file: Path) -> dict[str, object]:
 
 
 def sealed(place: Path, trust: EngineTrust) -> Path:
-    """The same, signed."""
+    """The directory, signed."""
     (place / "engine.json.sig").write_bytes(signatures.sign((place / "engine.json").read_bytes(), trust))
     return place
 
@@ -100,7 +100,7 @@ def test_a_record_of_other_fields_is_not_signed(trust: EngineTrust, tmp_path: Pa
 
 
 def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTrust, tmp_path: Path) -> None:
-    """The record says it for ever; the ledger has a copy."""
+    """The record keeps it for ever; the ledger has a copy."""
     ran = signing(an_engine(), trust, built(tmp_path, an_engine()))
     sent = next(heard.stdin for heard in ran.shell["host"] if "engine.json.enginehouse-new" in heard.command)
     record = json.loads(base64.b64decode(sent))

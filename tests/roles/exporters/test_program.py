@@ -1,4 +1,4 @@
-"""The program that passes a host's pages on, as a monitor and as somebody else meets it."""
+"""The program that forwards a host's pages, as a monitor and as any other client reaches it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from host.metrics import Relay
 
 
 class Exporter(BaseHTTPRequestHandler):
-    """Says what it was asked for; `/v2/models/cold/ready` is not ready."""
+    """Answers with the requested path; `/v2/models/cold/ready` is not ready."""
 
     def do_GET(self) -> None:
         self.send_response(400 if "cold" in self.path else 200)

@@ -1,4 +1,4 @@
-"""The exporters role on hosts in every state: bare, finished, half finished, and without a monitor."""
+"""The exporters role on hosts in every state: bare, finished, half-finished, and without a monitor."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ OFF = [f"value\tstale\t{DCGM}"]
 
 
 def play(*seen: str, mine: ExportersSlice = MINE, texts: str | None = None, **how: Any) -> Ran:
-    """The role on a host that shows `seen`."""
+    """The role on a host with the facts `seen`."""
     placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
     answers = {"dpkg-query": list(seen), "%n %a %U": placed if texts is None else texts}
     return run(lambda: exporters.apply(mine), answers=answers, **how)
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 

@@ -1,4 +1,4 @@
-"""The firewall role on hosts in every state, and the rules it writes."""
+"""The firewall role on hosts in every state, and the rules that it writes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def declared(firewall: Firewall | None = DECLARED, **changes: Any) -> Slice:
 
 
 def placed(*extra: tuple[str, str]) -> list[str]:
-    """Our program and unit as they are in the repository, and further files with their content."""
+    """Our program and unit as in the repository, and other files with their content."""
     files = [
         (defaults.PROGRAM, (ROOT / "files/shell/firewall.sh").read_text()),
         (defaults.UNIT, (ROOT / f"files/units/{defaults.UNIT_NAME}").read_text()),
@@ -51,7 +51,7 @@ def placed(*extra: tuple[str, str]) -> list[str]:
 
 
 def play(mine: Slice, *seen: str, **how: Any) -> Ran:
-    """The role on a host that shows `seen`."""
+    """The role on a host with the facts `seen`."""
     return run(lambda: firewall.apply(mine), answers={"dpkg-query": list(seen)}, **how)
 
 

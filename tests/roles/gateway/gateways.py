@@ -1,4 +1,4 @@
-"""Hosts with a gateway, as the plan hands them over."""
+"""Hosts with a gateway, as in a plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INVENTORIES = sorted(file.stem for file in (ROOT / "inventories").glob("*.py") i
 
 
 def hosts_of(inventory: str) -> list[Source]:
-    """Its hosts as pyinfra would give them: names, or names with data of their own, and the data of their group."""
+    """The hosts of an inventory in pyinfra's form: names, or names with their own data, and the data of their group."""
     groups = runpy.run_path(str(ROOT / "inventories" / f"{inventory}.py"))
     hosts = []
     for name, value in groups.items():
@@ -31,7 +31,7 @@ def hosts_of(inventory: str) -> list[Source]:
 
 @cache
 def with_gateway(inventory: str, gateway: Gateway = Gateway()) -> tuple[Slice, ...]:  # noqa: B008  # frozen
-    """The hosts of a shipped inventory, each with this gateway if it stands behind no balancer."""
+    """The hosts of a shipped inventory, each with this gateway if it is behind no balancer."""
     fleet = Fleet.of(hosts_of(inventory))
     hosts = tuple(
         host if host.gateway and host.gateway.protection else replace(host, gateway=gateway) for host in fleet.hosts

@@ -1,4 +1,4 @@
-"""The gateway's settings beside the releases that they were made for, over swaps of the host's own program."""
+"""The gateway's settings for each set of releases, over swaps of the host's own program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.roles.triton.swapping import FakeHost
 
 
 class Deployed:
-    """A host whose swaps are the real ones; a deploy writes the gateway's settings after its swap."""
+    """A host with real swaps; a deploy writes the gateway's settings after its swap."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.host, self.file = FakeHost(root, monkeypatch), root / "etc/gateway/settings.json"
@@ -21,7 +21,7 @@ class Deployed:
         self.file.parent.mkdir(parents=True)
 
     def swaps(self, release: str) -> None:
-        """The host serves this release."""
+        """Swaps the host to this release."""
         if not (self.host.root / "releases" / release).exists():
             self.host.publish(release)
         wanted = {"release": release, "who": "ada", "plan": "p", "keep": 5}
@@ -29,7 +29,7 @@ class Deployed:
         assert swap.main(["run", "main"]) == 0
 
     def deploys(self, release: str, **settings: Any) -> None:
-        """The release is swapped in, and the gateway told what it is."""
+        """Swaps the release in, and writes the gateway's settings for it."""
         self.swaps(release)
         content = {"fingerprint": f"plan-{release}", "limits": {"held": 1}, "models": {f"model-{release}": {}}}
         self.file.write_text(json.dumps(content | settings, indent=2) + "\n")
@@ -42,7 +42,7 @@ class Deployed:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deployed:
-    """A host that nothing was deployed to."""
+    """A host without a deploy."""
     return Deployed(tmp_path, monkeypatch)
 
 
@@ -67,7 +67,7 @@ def test_forward_again_it_has_those_of_the_later_release(host: Deployed) -> None
 
 
 def test_limits_and_keys_of_the_last_deploy_stay(host: Deployed) -> None:
-    """A gateway that asks for keys by now is not opened again by a rollback."""
+    """A gateway that requires keys by now is not opened again by a rollback."""
     host.deploys("a1")
     host.deploys("b2", limits={"held": 9}, keys_file="keys.json")
     host.swaps("a1")

@@ -1,4 +1,4 @@
-"""The host's program for the gateway: in what order processes begin, and what is left alone."""
+"""The host's program for the gateway: the order in which processes start, and those that keep running."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST, SECOND = "enginehouse-gateway@0.service", "enginehouse-gateway@1.service"
 
 
 class Host:
-    """A directory that stands for the host, and a systemd that keeps in mind what it was told."""
+    """A directory that stands for the host, and a systemd that records its calls."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.units = root, root / "units"
@@ -32,7 +32,7 @@ class Host:
         self.write()
 
     def write(self, mark: str = "one", models: tuple[str, ...] = ("llama",), ports: int = 2) -> None:
-        """Unit and settings are on the disk, and folders of version and environment; processes read them."""
+        """Writes unit, settings, and folders of version and environment; processes read them."""
         for folder in (f"versions/v-{mark}", "environments/e"):
             (self.root / "lib/gateway" / folder).mkdir(parents=True, exist_ok=True)
         unit = f"WorkingDirectory=/lib/versions/v-{mark}\nExecStart=/lib/environments/e/bin/python\n"
@@ -58,7 +58,7 @@ class Host:
         return 0
 
     def call(self, verb: Callable[[], object]) -> list[str]:
-        """The sentences of the program."""
+        """The sentences that the program prints."""
         sentences = verb()
         assert hasattr(sentences, "__iter__")
         return [str(text).replace(str(self.root), "") for text in sentences]
@@ -66,7 +66,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A host with the files of a gateway whose processes have not begun."""
+    """A host with the files of a gateway whose processes have not started."""
     for name, folder in {"UNITS": "units", "SETTINGS": "etc", "PROGRAMS": "lib"}.items():
         monkeypatch.setattr(places, name, tmp_path / folder)
     made = Host(tmp_path)
@@ -131,7 +131,7 @@ def test_a_process_that_does_not_start_is_reported_with_its_last_log_lines(host:
 
 
 def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
-    """503 with the models is an answer; another program on the port, or nobody, offers none."""
+    """503 with the models is an answer; another program on the port, or none, offers no model."""
 
     class Health(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

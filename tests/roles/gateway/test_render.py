@@ -23,14 +23,14 @@ def test_the_settings_of_the_shipped_inventory_are_the_reviewed_ones() -> None:
 
 
 def test_the_unit_of_the_shipped_inventory_is_the_reviewed_one() -> None:
-    """Digests in it are excluded, because they follow every edit of the programs."""
+    """Digests in it are excluded, because they change with every edit of the programs."""
     same_as_golden(
         "gateway/enginehouse-gateway@.service", re.sub(r"\b[0-9a-f]{16}\b", "DIGEST", unit(h100()[1]).content)
     )
 
 
 def test_a_process_begins_anew_for_another_port_and_not_for_another_limit() -> None:
-    """The mark that it began with says which: a port is read once, limits again and again."""
+    """The mark of its start decides: a port is read once, limits again and again."""
     limits = GatewayLimits(inputs=1)
     marks = [unit(h100(gateway)[1]).content for gateway in (Gateway(), Gateway(limits=limits), Gateway(ports=(9000,)))]
     assert marks[0] == marks[1] != marks[2]
@@ -38,7 +38,7 @@ def test_a_process_begins_anew_for_another_port_and_not_for_another_limit() -> N
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: str) -> None:
-    """Every model and server of every host, by the program's own reader."""
+    """Every model and server of every host is read by the program's own reader."""
     for mine in with_gateway(inventory):
         assert mine.gateway
         read = settings_of(json.loads(rendered(mine, mine.gateway)))
@@ -66,7 +66,7 @@ def test_an_operator_s_gateway_settings_reach_the_program() -> None:
 
 
 def test_pages_are_in_plan_and_settings_only_if_an_operator_turns_them_off() -> None:
-    """Digests and settings of older inventories stay what they were."""
+    """Digests and settings of older inventories do not change."""
     mine, default = h100(Gateway())
     changed, off = h100(Gateway(pages=False))
     assert "pages" not in json.dumps(mine.to_json()) + rendered(mine, default)
@@ -75,7 +75,7 @@ def test_pages_are_in_plan_and_settings_only_if_an_operator_turns_them_off() -> 
 
 
 def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> None:
-    """Its host says `drain` while requests that the balancer sent still come; who is told to wait then waits long."""
+    """Its host says `drain` while requests from the balancer still arrive; a waiting client would then wait long."""
     mine, gateway = h100(Gateway(url="https://llm.example.com"))
     (alone,) = settings_of(json.loads(rendered(mine, gateway))).servers.values()
     read = settings_of(json.loads(rendered(mine, replace(gateway, is_behind_balancer=True))))
@@ -96,7 +96,7 @@ def test_an_llm_beside_triton_is_asked_over_http_and_the_encoders_over_grpc() ->
 
 @pytest.mark.parametrize(("runtime", "image"), EVERY)
 def test_the_gateway_reads_the_settings_of_every_runtime(runtime: str, image: str) -> None:
-    """Salts, parsers and formats: the gateway refuses the whole file for one that the program lacks."""
+    """Salts, parsers and formats: the gateway refuses the whole file for a setting that the program lacks."""
     mine = host_with(runtime, image)
     assert mine.gateway
     read = settings_of(json.loads(rendered(mine, mine.gateway)))
@@ -105,7 +105,7 @@ def test_the_gateway_reads_the_settings_of_every_runtime(runtime: str, image: st
 
 
 def test_one_llm_in_two_lengths_has_one_name() -> None:
-    """The gateway takes it: both engines have the same files."""
+    """The gateway accepts it: both engines have the same files."""
     (mine,) = with_gateway("two_lengths", Gateway(aliases={"llama": ("llama-128k", "llama-8k")}))
     assert mine.gateway
     alias = settings_of(json.loads(rendered(mine, mine.gateway))).aliases["llama"]

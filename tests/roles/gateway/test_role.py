@@ -1,4 +1,4 @@
-"""The gateway role on hosts in every state: bare, finished, half finished, and without a gateway."""
+"""The gateway role on hosts in every state: bare, finished, half-finished, and without a gateway."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def keys_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The Pythons that wheels were sent for; nothing is fetched."""
+    """The Python versions for which wheels were sent; none is fetched."""
     pythons: list[str] = []
 
     def execute(self: SendWheels, *_: object) -> bool:
@@ -59,12 +59,12 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def placed(gateway: Gateway) -> str:
-    """The texts of the role, as they are on a host that is done."""
+    """The texts of the role, as on a finished host."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(*h100(gateway)))
 
 
 def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gateway = WITH_KEYS, **how: Any) -> Ran:
-    """A run on the host of inventories/h100.py, which shows `seen`."""
+    """A run on the host of inventories/h100.py with the facts `seen`."""
     mine, _ = h100(gateway)
     answers = {
         "dpkg-query": list(seen),
@@ -75,7 +75,7 @@ def play(*seen: str, texts: str | None = None, differs: str = "", gateway: Gatew
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 
@@ -108,7 +108,7 @@ def test_a_finished_host_gets_no_commands() -> None:
 
 
 def test_changed_settings_are_written_and_reread_without_a_restart() -> None:
-    """`follow` restarts what runs with another mark, and no process else."""
+    """`follow` restarts processes with another mark, and no others."""
     texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "settings.json" not in line)
     ran = play(*DONE, texts=texts, differs="offers other models: enginehouse-gateway@0.service")
     assert [line.split(".enginehouse-new")[0] for line in first_lines(ran)] == [
@@ -150,7 +150,7 @@ def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
 
 
 def test_a_host_without_the_library_of_filters_gets_it() -> None:
-    """The gateway confines what reads templates of strangers, and ends with 78 if it cannot."""
+    """The gateway confines its reader of foreign templates, and ends with 78 if it cannot."""
     ran = play(VENV, *USER, COMPLETE, PUBLISHED)
     assert [command.split()[-1] for command in ran.commands] == ["libseccomp2"]
 
@@ -192,7 +192,7 @@ def salted() -> GatewaySlice:
 
 
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
-    """Run for real: kept by a second run, a new one after removal, readable by root and the gateway's group."""
+    """Run for real: a second run keeps it, a removed one is made again, and only root and the gateway read it."""
     (command_,) = operations.salt(HostFacts.parse([]), salted())
     script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
     script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
@@ -235,7 +235,7 @@ def test_only_the_gateway_acts_where_only_the_gateway_is_asked_for() -> None:
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_every_package_of_a_python_is_locked_once(python: str) -> None:
-    """A Python's lines of the lock, chosen as the host would and not as this machine."""
+    """A Python's lines of the lock are chosen for the host's Python and not for this machine's."""
     lines = [line for line in wheels.requirements(python).splitlines() if "==" in line]
     names = [line.split("==")[0] for line in lines]
     assert len(names) == len(set(names)) and {"uvicorn", "jinja2", "tokenizers", "tritonclient", "numpy"} <= set(names)

@@ -1,4 +1,4 @@
-"""Ends of the fleet's certificates as metrics: those in use, and the authority that signs."""
+"""Expiry of the fleet's certificates as metrics: those in use, and the authority that signs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SAMPLE = re.compile(rf'^{certificates.NAME}{{file="[^"]+/(\w+)/\w+\.pem",kind="(
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Directory of the settings of a host that gateways of other hosts reach, and whose own gateway sends to others."""
+    """Settings of a host whose servers and gateway both take part in mutual TLS."""
     monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "SETTINGS", tmp_path)
     for folder in ("mutual", "gateway"):
@@ -34,7 +34,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def days_left(root: Path) -> dict[tuple[str, str], int]:
-    """Whole days that the page of metrics promises, by folder and kind."""
+    """Whole days on the page of metrics, by folder and kind."""
     samples = SAMPLE.findall((root / "metrics/certificates.prom").read_text())
     return {(folder, kind): round((int(end) - time.time()) / DAY) for folder, kind, end in samples}
 
@@ -59,7 +59,7 @@ def test_of_several_authorities_the_one_that_signs_counts(settings: Path) -> Non
 
 
 def test_files_that_nothing_uses_any_more_raise_no_alert(settings: Path) -> None:
-    """A gateway without other hosts leaves its certificate behind."""
+    """A gateway without other hosts ignores its old certificate."""
     (settings / "gateway/settings.json").write_text("{}")
     (settings / "mutual/haproxy.cfg").unlink()
     assert (certificates.main([]), days_left(settings)) == (0, {})

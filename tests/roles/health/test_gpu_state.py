@@ -1,4 +1,4 @@
-"""The GPUs' state as a gate and as metrics, with an nvidia-smi and a journal of a few lines."""
+"""The GPUs' state as a gate and as metrics, with stand-ins of nvidia-smi and the journal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE = "NVRM: Xid (PCI:0000:00:06): 79, pid=1234, name=tritonserver, GPU has fal
 
 
 class Host:
-    """A PATH with an nvidia-smi, a journalctl and a systemctl that say what a test wants."""
+    """A PATH with an nvidia-smi, a journalctl and a systemctl that print a test's lines."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.monkeypatch = root, monkeypatch
@@ -37,22 +37,22 @@ class Host:
         self.program("systemctl", "exit 0")
 
     def knows(self, mine: Slice) -> None:
-        """Writes the settings that the role writes for this slice."""
+        """Writes the role's settings for this slice."""
         contents = {text.path: text.content for text in texts(mine, Defaults())}
         (self.root / "gpu_state.json").write_text(contents["/etc/enginehouse/gpu_state.json"])
 
     def program(self, name: str, script: str) -> None:
-        """A program of that name, in the way of the real one."""
+        """Writes a program that takes the place of the real one."""
         path = self.root / "bin" / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def says(self, *rows: str, code: int = 0) -> None:
-        """nvidia-smi answers this."""
+        """Sets the answer of nvidia-smi."""
         self.program("nvidia-smi", "\n".join([*(f"echo '{row}'" for row in rows), f"exit {code}"]))
 
     def journal(self, *messages: str, at: int = 1_800_000_000) -> None:
-        """The kernel said this."""
+        """Adds a line of the kernel's log."""
         lines = [json.dumps({"MESSAGE": message, "__REALTIME_TIMESTAMP": str(at * 10**6)}) for message in messages]
         self.program("journalctl", "\n".join(["cat <<'EOF'", *lines, "EOF"]))
 
@@ -62,13 +62,13 @@ class Host:
 
     @property
     def verdict(self) -> dict[str, str]:
-        """The verdict that the requester of a swap reads."""
+        """The verdict for the requester of a swap."""
         return dict(json.loads((self.root / "servers/main/verdict.json").read_text()))
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """A host whose one GPU is well."""
+    """A host whose one GPU is healthy."""
     return Host(tmp_path, monkeypatch)
 
 
@@ -101,7 +101,7 @@ def test_an_xid_of_the_card_stops_the_swap(host: Host, number: int) -> None:
 
 
 def test_a_failed_remap_asks_for_a_reset_first(host: Host) -> None:
-    """Another card is asked for only if nvidia-smi still says that the remap failed."""
+    """Another card is needed only if nvidia-smi still reports a failed remap afterwards."""
     host.journal(LINE.replace("79", "64"))
     assert host.call("gate", "main") == 1
     assert "nvidia-smi --gpu-reset -i 0" in host.verdict["reason"]
@@ -182,7 +182,7 @@ def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> N
 
 
 def test_fields_an_old_driver_does_not_know_are_no_reason_against_its_gpu(host: Host) -> None:
-    """The known fields still count: here the pending rows, the only answer besides the places."""
+    """The known fields still count: here the pending rows, the only answer besides the PCI places."""
     names = [name for name in gpu_state.FIELDS[gpu_state.PLACES :] if name != "remapped_rows.pending"]
     script = UNKNOWN.format(unknown=" ".join(names))
     host.program("nvidia-smi", f'{script}\necho "0, 00000000:00:06.0, No"')

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, done, half done, and with a server that is no longer planned."""
+"""The role on fake hosts: bare, finished, half-finished, and with a server that is no longer planned."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNS = [f"unit\tId={REPAIR_UNIT}", "unit\tLoadState=loaded", "unit\tActiveState=
 
 
 def placed(chosen: Defaults | None = None, mine: Slice = MINE) -> str:
-    """The answer of a host whose files are right."""
+    """The answer of a host with the right files."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine, chosen or Defaults()))
 
 
@@ -62,7 +62,7 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
 
 
 def test_a_server_that_may_have_to_serve_again_stays_watched() -> None:
-    """It stays watched until the role triton forgets it after the swap."""
+    """It is watched until the role triton removes it after the swap."""
     old = "".join(f"\n{state}=enginehouse-watch@old.timer" for state in ("enabled", "running", "needed"))
     assert play(placed(), DONE + old).changed == ()
 

@@ -1,6 +1,6 @@
-"""The program that repairs a host's GPUs, on a host in a folder: its nvidia-smi, systemctl, journal and balancer.
+"""The program that repairs a host's GPUs, on a host in a folder with its nvidia-smi, systemctl, journal and balancer.
 
-More than 300 lines, because every ending of a repair stands beside the others.
+More than 300 lines, because every result of a repair is tested in one place.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ RESET = [
 
 
 class Balancer:
-    """HAProxy's exporter before three hosts: h1, which is the host of the test, h2 and h3."""
+    """HAProxy's exporter before three hosts: h1, which is the test's host, h2 and h3."""
 
     def __init__(self, *out: str) -> None:
         self.out = set(out)
@@ -97,15 +97,17 @@ class Ill:
         return Repairs(settings, traffic)
 
     def falls(self, row: str = PENDING) -> None:
-        """nvidia-smi says this of the GPU from now on."""
+        """Sets nvidia-smi's line for the GPU from now on."""
         (self.root / "ill").write_text(f"{row}\n")
 
     def has(self, name: str) -> None:
-        """`refuses`: nvidia-smi resets nothing; `stays`: a reset mends nothing; `broken`: no unit comes up."""
+        """Sets a fault: `refuses`: nvidia-smi resets nothing; `stays`: a reset fails to help; `broken`: no unit
+        starts.
+        """
         (self.root / name).touch()
 
     def looks(self, program: Repairs, times: int = main.LOOKS) -> Repairs:
-        """A number of checks, a minute apart."""
+        """Runs a number of checks, a minute apart."""
         for _ in range(times):
             program.look(time.time())
         return program
@@ -123,14 +125,14 @@ class Ill:
         return [json.loads(line)["result"] for line in file.read_text().splitlines()] if file.exists() else []
 
     def metric(self, name: str) -> int:
-        """The value of a metric of the textfile."""
+        """The value of a metric in the textfile."""
         lines = (self.root / "metrics/repair.prom").read_text().splitlines()
         return int(next(line for line in lines if line.startswith(f"enginehouse_{name} ")).split()[-1])
 
 
 @pytest.fixture
 def ill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ill:
-    """A host whose GPU is well so far."""
+    """A host whose GPU is healthy so far."""
     return Ill(tmp_path, Host(tmp_path, monkeypatch), monkeypatch)
 
 
@@ -147,7 +149,7 @@ def test_an_application_s_own_fault_is_nothing_to_repair(ill: Ill, number: int) 
 
 
 def test_one_look_alone_repairs_nothing(ill: Ill) -> None:
-    """A tool that was silent once is not an illness."""
+    """A tool that failed once is no evidence of a fault."""
     ill.falls()
     ill.looks(ill.program(), 1)
     assert ill.calls == []
@@ -157,7 +159,7 @@ def test_one_look_alone_repairs_nothing(ill: Ill) -> None:
     ("row", "xid"), [(PENDING, 0), (REAL.replace("None", "Drain and Reset"), 0), (REAL, 95), (REAL, 119)]
 )
 def test_a_gpu_that_asks_for_a_reset_gets_one_while_no_server_runs(ill: Ill, row: str, xid: int) -> None:
-    """Rows that wait, the driver's recovery action, an uncontained error, a processor that does not answer."""
+    """Pending rows, the driver's recovery action, an uncontained error, a processor that does not answer."""
     ill.falls(row)
     if xid:
         ill.host.journal(LINE.replace("79", str(xid)), at=int(time.time()) - 60)
@@ -225,7 +227,7 @@ def test_of_two_that_begin_at_once_this_one_gives_way_and_takes_requests_again(i
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_never_are_more_hosts_repaired_than_may_be_out_however_their_steps_fall(most: int) -> None:
-    """Six ill hosts; every step of each one at a random moment: look, announce, look again, repair, end."""
+    """Six faulty hosts; each takes its steps at random moments: check, announce, check again, repair, end."""
     draw, names = random.Random(38), [f"h{number}" for number in range(6)]
     most_seen = 0
     for _ in range(200):
@@ -259,7 +261,7 @@ def test_hosts_announce_in_turn_by_the_clock() -> None:
 
 
 def test_a_balancer_that_does_not_answer_lets_nobody_out(ill: Ill) -> None:
-    """The number of hosts that are out is unknown then."""
+    """The number of hosts that are out is then unknown."""
     ill.falls()
     with serving(Balancer()) as edge:
         program = ill.looks(ill.program(edge.url, "http://127.0.0.1:9"))
@@ -311,7 +313,7 @@ def test_another_card_is_left_to_a_person(ill: Ill) -> None:
 
 
 def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Ill) -> None:
-    """The count is dropped once the GPU is fit again."""
+    """The count is reset once the GPU is fit again."""
     program = ill.program()
     for _ in range(4):
         ill.falls()

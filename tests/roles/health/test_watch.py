@@ -1,4 +1,4 @@
-"""The watchdog, against a Triton of a few lines and a systemd of fewer."""
+"""The watchdog, with stand-ins of Triton and systemd."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def counted(embed: int = 1, talk: int = 1) -> Answer:
 
 
 class Host:
-    """A server's folder, its units as systemd shows them, and the commands that systemd got."""
+    """A server's folder, its units as systemd shows them, and the commands to systemd."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.place = root, root / "servers/main"
@@ -130,7 +130,7 @@ def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host, model
 
 @pytest.mark.parametrize("model", ["embed", "talk"])
 def test_a_request_that_triton_calls_a_success_and_nobody_answered_is_no_sign_of_life(host: Host, model: str) -> None:
-    """So it counts one that an encoder or the LLM slot took over, and one that was refused."""
+    """Triton also counts a request that an encoder or the LLM slot took over, and a refused one."""
     taken = iter(range(1, 100))
     host.look(3, **{model: BUSY, f"{model}_stats": lambda: stats(next(taken))})
     assert (host.restarts, host.memory(model)["slow"]) == (1, 0)

@@ -1,4 +1,4 @@
-"""The watchdog's look at an LLM beside Triton: busy is not silent, and its unit restarts without the encoders."""
+"""The watchdog's check of an LLM beside Triton: busy is not silent, and its unit restarts without the encoders."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Beside(Host):
         times: int = 1,
         embed: Answer = VECTOR,
     ) -> None:
-        """The timer fires so often."""
+        """Fires the timer so many times."""
 
         def engine(request: Any) -> Answer:
             if request.path == "/metrics":
@@ -72,7 +72,7 @@ class Beside(Host):
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Beside:
-    """The host."""
+    """A host with an LLM beside Triton."""
     return Beside(tmp_path, monkeypatch)
 
 
@@ -82,7 +82,7 @@ def test_an_llm_that_answers_is_no_miss(host: Beside) -> None:
 
 
 def test_a_silent_llm_restarts_alone(host: Beside) -> None:
-    """Its encoders keep serving their clients."""
+    """Its encoders still serve their clients."""
     host.look_at(NOTHING, times=3)
     assert host.restarted == ["llm@main.service"]
 
@@ -113,6 +113,6 @@ def test_another_start_of_the_llm_begins_its_count_anew(host: Beside) -> None:
 
 
 def test_counters_are_those_of_the_metric_and_of_no_longer_name() -> None:
-    """`…_created` holds the time of the start, which no request moves."""
+    """`…_created` holds the start time, which no request changes."""
     assert watch_llm.total(page(3, 40)[2].decode(), tuple(NAMES.values())) == 43.0
     assert watch_llm.total("python_gc_objects_collected_total 5\n", tuple(NAMES.values())) is None

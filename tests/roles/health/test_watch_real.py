@@ -1,4 +1,4 @@
-"""The watchdog beside the real Triton 2.51: a model that hangs is silent, whatever Triton counts meanwhile.
+"""The watchdog with the real Triton 2.51: a model that hangs is silent, whatever Triton counts meanwhile.
 
 The LLM slot runs with a stand-in for the image's model; the encoders are the shipped ones, on the CPU.
 """
@@ -50,7 +50,7 @@ Batcher.step = step
 
 
 def eventually(is_so: Callable[[], bool]) -> bool:
-    """True if the condition comes true within five minutes."""
+    """True if the condition becomes true within five minutes."""
     until = time.monotonic() + 300
     while not (result := is_so()) and time.monotonic() < until:
         time.sleep(0.2)
@@ -67,17 +67,17 @@ class Watch:
         self.asker = watch.Asker({**settings, "restricted_header": "k", "start_seconds": 5}, "main", 1.0)
 
     def look(self, seconds: float = 2.0) -> tuple[int, int]:
-        """Misses in a row, and whether the model is slow, after one more check with this time limit."""
+        """Misses in a row, and True if the model is slow, after one more check with this time limit."""
         self.asker.seconds = seconds
         watch.look(self.asker, self.model, self.seen)
         return self.seen["misses"], self.seen["slow"]
 
     def answers(self) -> bool:
-        """True if a patient look finds it well."""
+        """True if a check with a long limit succeeds."""
         return self.look(PATIENT) == (0, 0)
 
     def settle(self) -> None:
-        """Some time passes: what was answered has been published, and is what the next look compares with."""
+        """Waits until answers so far are published, and are the baseline of the next check."""
         self.asker.seconds = PATIENT
         for _ in range(30):
             before = watch.answered(self.asker, self.model)
@@ -87,7 +87,7 @@ class Watch:
         self.seen["answered"] = before
 
     def has_moved(self) -> bool:
-        """True if anything was answered since the last look, as far as it has been published."""
+        """True if any published answer is newer than the last check."""
         return bool(watch.answered(self.asker, self.model) > self.seen["answered"])
 
     def triton_counts(self) -> int:
@@ -95,7 +95,7 @@ class Watch:
         return int(watch.counted_by_triton(self.asker, self.model))
 
     def client(self, word: str, decoupled: bool, seconds: float = PATIENT) -> int:
-        """The status a client of the LLM gets; 0 if it waits no longer."""
+        """The status that a client of the LLM gets; 0 after its own time limit."""
         verb = "generate_stream" if decoupled else "generate"
         body = json.dumps({"text_input": word, "streaming": decoupled}).encode()
         try:

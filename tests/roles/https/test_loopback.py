@@ -1,4 +1,4 @@
-"""The role's configuration in a real HAProxy before a stand-in of the gateway, and its program with one of certbot."""
+"""The role's configuration in a real HAProxy before stand-ins of the gateway and of certbot."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class Gateway(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Writes no log line."""
 
 
 class Server(ThreadingHTTPServer):
-    """A gateway; health checks that end early are no errors."""
+    """A gateway; a health check that disconnects early is not an error."""
 
     def handle_error(self, *_: Any) -> None:
-        """Says nothing."""
+        """Ignores the error."""
 
 
 class Front:
@@ -75,12 +75,12 @@ class Front:
         )
 
     def write_certificate(self) -> None:
-        """A new certificate with its key in one file, as certificate.sh leaves it."""
+        """Writes a new certificate with its key in one file, as certificate.sh does."""
         file = write_certificate(self.folder, "made")
         (self.folder / "shown.pem").write_bytes(file.read_bytes() + file.with_suffix(".key").read_bytes())
 
     def context(self) -> ssl.SSLContext:
-        """A client that trusts the certificate of now, and no other."""
+        """TLS settings of a client that trusts only the current certificate."""
         return ssl.create_default_context(cafile=str(self.folder / "made.pem"))
 
     def ask(self, path: str, **headers: str) -> tuple[int, Any]:
@@ -107,7 +107,7 @@ class Front:
 
 @pytest.fixture
 def front(tmp_path: Path) -> Iterator[Front]:
-    """HAProxy serves."""
+    """A running HAProxy."""
     with contextlib.closing(Front(tmp_path)) as front:
         assert until(front.serves, SECONDS)
         yield front
@@ -188,14 +188,14 @@ class Orders:
         (self.folder / "chain").write_text("chain\n")
 
     def run(self) -> int:
-        """Runs the program; its exit status."""
+        """Runs the program; returns its exit status."""
         path = f"{self.programs}:{os.environ['PATH']}"
         environment = {"PATH": path, "ENGINEHOUSE_HTTPS": str(self.folder)}
         command = ["bash", str(HERE / "files/shell/certificate.sh")]
         return subprocess.run(command, env=environment, check=False).returncode
 
     def lines(self, name: str) -> list[str]:
-        """Lines of a file; none if there is none."""
+        """Lines of a file; none without a file."""
         path = self.folder / name
         return path.read_text().splitlines() if path.exists() else []
 

@@ -1,4 +1,4 @@
-"""The role https on hosts in every state: bare, finished, half finished, with another certificate, and taken off."""
+"""The role https on hosts in every state: bare, finished, half-finished, with another certificate, and removed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKAGES = ["package\thaproxy\t2.6.12-1+deb12u4\tii ", "package\tcertbot\t2.1.0-
 
 
 def unit(name: str) -> list[str]:
-    """A unit that runs and is enabled, as the fact prints it."""
+    """A running and enabled unit, as the fact prints it."""
     return [f"unit\tId={name}", "unit\tLoadState=loaded", "unit\tActiveState=active", "unit\tUnitFileState=enabled",
             "unit\t"]  # fmt: skip
 
@@ -49,13 +49,13 @@ ORDERS = slice_of(Https(acme=ACME))
 
 @pytest.fixture
 def own(tmp_path: Path) -> Slice:
-    """A host with a certificate of the operator's."""
+    """A host with the operator's own certificate."""
     file = write_certificate(tmp_path, "llm")
     return slice_of(Https(certificate=str(file), certificate_key=Secret.command("cat", str(tmp_path / "llm.key"))))
 
 
 def done(mine: Slice) -> list[str]:
-    """Everything is as the plan says."""
+    """The answers of a finished host."""
     declared = mine.https
     assert declared
     own_key = ["value\tkey\t600 root"] if declared.certificate else []
@@ -67,14 +67,14 @@ def done(mine: Slice) -> list[str]:
 
 
 def play(mine: Slice, *seen: str, placed: bool = True, **how: Any) -> Ran:
-    """The role on a host that shows `seen`."""
+    """The role on a host with the facts `seen`."""
     assert mine.https
     texts = [f"{text.wanted_fact} {text.path}" for text in operations.texts(mine.https)] if placed else ""
     return run(lambda: https.apply(mine), answers={"dpkg-query": list(seen), "%n %a %U": texts}, **how)
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 
@@ -142,7 +142,7 @@ def test_the_key_of_a_certificate_travels_on_standard_input_alone(own: Slice) ->
 
 
 def test_a_certificate_of_one_s_own_ends_an_order(own: Slice) -> None:
-    """Account and keys of the authority's certificate go; the timer would order another one for ever."""
+    """Account and keys of the authority's certificate are removed; otherwise the timer would order for ever."""
     lines = first_lines(play(own, *done(own), "value\torder\t/etc/enginehouse/https/certbot.ini"))
     assert lines[0].startswith(f"systemctl disable --now {TIMER}; rm -rf /etc/enginehouse/https/acme")
 
@@ -175,7 +175,7 @@ def test_the_doctor_asks_when_the_shown_certificate_ends() -> None:
 
 
 def test_haproxy_of_somebody_else_is_not_switched_off() -> None:
-    """The role's own package step would: it is refused before the first change."""
+    """The role's own package step would do so: it is refused before the first change."""
     theirs = {THEIRS: Unit("loaded", "active", "enabled")}
     changed = HostFacts(values={"changed": "/etc/haproxy/haproxy.cfg"}, units=theirs)
     for seen, kinds in ((changed, ["foreign-haproxy"]), (HostFacts(units=theirs), []), (HostFacts(), [])):

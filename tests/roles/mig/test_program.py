@@ -1,4 +1,4 @@
-"""The program that cuts GPUs at boot and for the role, against an nvidia-smi that keeps its state in a file."""
+"""The program that cuts GPUs at boot and for the role, with an nvidia-smi that keeps its state in a file."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ exit 0
 
 
 class Host:
-    """The program beside an nvidia-smi and a systemctl that remember what they were asked."""
+    """The program with an nvidia-smi and a systemctl that record their calls."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.settings = folder / "state", folder / "mig.json"
         monkeypatch.setattr(places, "SETTINGS", folder)
 
     def is_now(self, **changes: Any) -> None:
-        """Modes and devices before the program runs."""
+        """Sets modes and devices before the program runs."""
         good = {"current": "Disabled", "pending": "Disabled", "devices": [], "held": 0, "busy": 0, "asked": []}
         self.state.write_text(json.dumps(good | changes))
 
@@ -132,7 +132,7 @@ def test_other_instances_are_destroyed_first(host: Host) -> None:
 
 
 def test_a_plan_without_instances_makes_the_gpu_whole(host: Host) -> None:
-    """Destroyed, then off."""
+    """The instances are destroyed, then the mode is turned off."""
     host.is_now(current="Enabled", pending="Enabled", devices=["4g.40gb", "3g.40gb"])
     assert host.apply([]) == 0
     assert host.changes() == ["mig -i 0 -dci", "mig -i 0 -dgi", "-i 0 -mig 0"]
@@ -145,7 +145,7 @@ def test_a_card_without_mig_is_whole(host: Host) -> None:
 
 
 def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit status 75, and what nvidia-smi said of it; no instance is tried."""
+    """Exit status 75, with nvidia-smi's message; no instance is created."""
     host.is_now(held=2)
     assert host.apply(HALVES) == 75
     assert "In use by another client; a reboot makes it so" in capsys.readouterr().err
@@ -153,7 +153,7 @@ def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixt
 
 
 def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> None:
-    """A Triton of this host, DCGM: whatever of them runs."""
+    """A Triton of this host and DCGM, if they run."""
     host.is_now(held=1)
     (host.state.parent / "state.running").write_text("nvidia-dcgm.service loaded active running\n")
     assert host.apply(HALVES) == 0
@@ -179,7 +179,7 @@ def test_instances_in_use_stay_and_the_message_of_nvidia_smi_is_shown(
 def test_what_the_owner_of_a_gpu_is_told_to_type_cuts_it_as_declared(
     host: Host, mode: str, devices: list[str], wanted: tuple[str, ...]
 ) -> None:
-    """The one line of the refusal for `Driver(manage=False)`; afterwards there is no refusal."""
+    """The command of the refusal for `Driver(manage=False)` works; afterwards there is no refusal."""
     host.is_now(current=mode, pending=mode, devices=devices if mode == "Enabled" else [])
     mine = a_slice(machine={"mig": wanted}, driver={"manage": False}, mig=wanted)
     for problem in not_ours_to_cut(host.seen(), mine, PREFLIGHT):

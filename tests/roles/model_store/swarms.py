@@ -1,4 +1,4 @@
-"""Hosts that share a directory over loopback: the real program and the real libtorrent, an address of 127/8 each."""
+"""Hosts that share a directory over loopback: the real program and the real libtorrent, each with an address."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def files_in(directory: Path) -> dict[str, bytes]:
 
 
 def publish(directory: Path, files: dict[str, bytes]) -> None:
-    """The files are there with their manifest, as the direct way publishes them."""
+    """Writes the files with their manifest, as a direct fetch publishes them."""
     for name, text in files.items():
         (directory / name).parent.mkdir(parents=True, exist_ok=True)
         (directory / name).write_bytes(text)
@@ -87,7 +87,7 @@ class Peer:
         most_bytes: int = resource.RLIM_INFINITY,
         **more: Any,
     ) -> Peer:
-        """The program runs; with `most_bytes` no file of it can have more."""
+        """Starts the program; with `most_bytes` none of its files can be larger."""
         named = {peer.here: peer.name for peer in peers if peer is not self}
         written = {"target": str(self.target), "offer": offer, "here": self.here, "peers": named}
         written |= {"folder": str(self.shared)}
@@ -107,22 +107,22 @@ class Peer:
         return self
 
     def offer(self) -> dict[str, Any]:
-        """The offer beside the published directory, once it is there."""
+        """The offer beside the published directory, once it exists."""
         path = self.target.with_name(".rev.offer.json")
         until(path.exists, f"{self.name} makes its offer")
         return dict(json.loads(path.read_text()))
 
     def ended(self) -> int:
-        """Exit status, once the program has ended."""
+        """The program's exit status, once it has ended."""
         assert self.process
         return self.process.wait(FOREVER_SECONDS)
 
     def received_mib(self) -> float:
-        """MiB that came from peers, as the program said last."""
+        """MiB received from peers, by the program's last report."""
         return float(self.words().rpartition(" is here, ")[2].partition(" MiB ")[0])
 
     def kill(self) -> None:
-        """The program is gone without a word."""
+        """Kills the program."""
         if self.process:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -138,12 +138,12 @@ class Peer:
         return sum(len(text) - text.count(0) for text in (path.read_bytes() for path in paths))
 
     def is_published(self) -> bool:
-        """True if the directory is there under its own name."""
+        """True if the directory exists under its own name."""
         return (self.target / "manifest.sha256").exists()
 
 
 def until(holds: Callable[[], bool], what: str, seconds: float = FOREVER_SECONDS) -> None:
-    """Returns once it holds. Raises AssertionError after `seconds`."""
+    """Returns once the condition holds. Raises AssertionError after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, f"not within {seconds} s: {what}"

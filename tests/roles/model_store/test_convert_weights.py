@@ -1,4 +1,4 @@
-"""A pytorch_model.bin becomes the same tensors in safetensors, and no instruction of its pickle is ever carried out."""
+"""A pytorch_model.bin becomes the same tensors in safetensors, and no instruction of its pickle is executed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PATTERNS = ["config.json", "model.safetensors", "pytorch_model.bin", "*_Dense/py
 
 
 def tensors() -> OrderedDict[str, torch.Tensor]:
-    """Every kind of number, tensors that share a storage, a parameter, an empty one and a number without dimensions."""
+    """Every kind of number, tensors that share a storage, a parameter, an empty tensor and a scalar."""
     generator = torch.Generator().manual_seed(1)
     table = torch.randn(7, 5, generator=generator)
     return OrderedDict(
@@ -62,7 +62,7 @@ def test_the_same_file_gives_the_same_bytes(tmp_path: Path, protocol: int) -> No
 
 
 class Evil:
-    """Runs a command where it is unpickled."""
+    """Runs a command if it is unpickled."""
 
     def __init__(self, trace: Path) -> None:
         self.trace = trace

@@ -1,4 +1,4 @@
-"""The program that fetches weights, against a hub of a few lines."""
+"""The program that fetches weights, with a stand-in of a hub."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def hub() -> FakeHub:
 
 @pytest.fixture
 def web(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    """The hub, reachable; nothing is waited for."""
+    """The hub, reachable and without waiting times."""
     monkeypatch.setattr(fetch.time, "sleep", lambda seconds: None)
     monkeypatch.setattr(os, "sync", lambda: None)
     with serving(hub.answer) as running:
@@ -210,33 +210,33 @@ def test_a_broken_answer_is_a_broken_line(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def steps(web: Web, tmp_path: Path, spoil: Callable[[Path], object]) -> int:
-    """Exit status of the step of root, after the fetch and after what its user does then to the staging directory."""
+    """Exit status of root's step, after the fetch and after `spoil` has changed the staging directory."""
     call_fetch(web, tmp_path)
     spoil(tmp_path / "weights/.m.partial")
     return fetch.main(["--publish", str(tmp_path / "settings.json")])
 
 
 def rewritten(staging: Path) -> None:
-    """Other bytes, and a manifest as the hub's listing had it."""
+    """Other bytes, and a manifest like the hub's listing."""
     (staging / "model.safetensors").write_bytes(b"x" * len(LARGE))
 
 
 def pickled(staging: Path) -> None:
-    """A pickle, and a manifest that has it."""
+    """A pickle, and a manifest with it."""
     (staging / "model.bin").write_bytes(b"x")
     manifest = staging / "manifest.sha256"
     manifest.write_text(f"{manifest.read_text()}{hashlib.sha256(b'x').hexdigest()}  model.bin\n")
 
 
 def unasked(staging: Path) -> None:
-    """An unrequested file, and a manifest that contains it."""
+    """An unrequested file, and a manifest with it."""
     (staging / "run.sh").write_bytes(b"x")
     manifest = staging / "manifest.sha256"
     manifest.write_text(f"{manifest.read_text()}{hashlib.sha256(b'x').hexdigest()}  run.sh\n")
 
 
 def escaping(staging: Path) -> None:
-    """A manifest that names a file elsewhere."""
+    """A manifest with a path outside the directory."""
     (staging / "manifest.sha256").write_text(f"{'0' * 64}  ../../etc/x\n")
 
 

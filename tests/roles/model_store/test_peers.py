@@ -1,4 +1,4 @@
-"""The program by which hosts pass a model on: a session in which everything goes wrong at once, and then one by one."""
+"""The program with which hosts share a model: a session with every fault at once, and then single faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = content()
 
 @pytest.fixture
 def two(tmp_path: Path) -> Iterator[list[Peer]]:
-    """A source that has made its offer and is not there just now, and a host that wants the model."""
+    """A source that has made its offer and is currently stopped, and a host that needs the model."""
     hosts = [Peer(tmp_path, number) for number in range(2)]
     publish(hosts[0].target, FILES)
     hosts[0].start(hosts).offer()
@@ -29,7 +29,7 @@ def two(tmp_path: Path) -> Iterator[list[Peer]]:
 
 @dataclass
 class Trouble:
-    """A session: a source, who sends wrong pieces, who sends slowly, who vanishes, and two who only want the model."""
+    """A session: a source, a sender of corrupt pieces, a slow one, one that vanishes, and two receivers."""
 
     source: Peer
     poisoner: Peer
@@ -40,7 +40,7 @@ class Trouble:
 
 @pytest.fixture(scope="module")
 def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
-    """Six peers after the transfer: those that wanted the model have it, and at most serve it to others."""
+    """Six peers after the transfer: the receivers have the model, and at most share it with others."""
     folder = tmp_path_factory.mktemp("sharing")
     hosts = [Peer(folder, number) for number in range(6)]
     source, poisoner, slow, vanished, *wanting = hosts
@@ -83,7 +83,7 @@ def test_only_the_poisoner_is_blamed(trouble: Trouble) -> None:
 
 
 def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
-    """The source keeps to its limit: the rest takes it six seconds, and the kill comes before."""
+    """The source keeps its speed limit, so the rest takes six seconds, and the kill comes before the end."""
     source, wanting = two
     source.start(two, bytes_per_second=250_000)
     wanting.start(two, source.offer())
@@ -141,7 +141,7 @@ def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> No
 
 
 def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
-    """The ended peer left a symlink to a directory that has gone since."""
+    """The stopped peer left a symlink to a directory that was removed since."""
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"
     staging.parent.mkdir()
@@ -153,7 +153,7 @@ def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
 
 
 def test_a_directory_that_the_direct_way_published_stays(two: list[Peer]) -> None:
-    """It may be in use: nothing of it is replaced by the same bytes from peers. They take seven seconds more."""
+    """It may be in use, so peers' bytes replace no file of it."""
     source, wanting = two
     source.start(two, bytes_per_second=250_000)
     wanting.start(two, source.offer())
@@ -215,7 +215,7 @@ def test_a_host_stops_sharing_once_all_peers_are_complete(two: list[Peer]) -> No
 
 
 def test_no_program_of_a_host_calls_what_crashes_libtorrent() -> None:
-    """A crash comes by luck, once in about fifty starts; so the test looks for the call."""
+    """Such a crash is rare, about once in fifty starts; so the test looks for the call."""
     programs = {path.name: path.read_text() for path in (PROGRAMS / "host/peers").glob("*.py")}
     calls = {name for name, text in programs.items() if ".wait_for_alert(" in text}
     assert (calls, "pop_alerts(" in programs["torrent_session.py"]) == (set(), True)

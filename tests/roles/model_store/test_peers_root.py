@@ -1,4 +1,4 @@
-"""Root's steps of sharing, after the user that talks to peers did what it liked with its folder."""
+"""Root's steps of sharing, after the receiving user has changed its folder in any way."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OFFER = Offer("d" * 64, {name: (len(text), sha256(text).hexdigest()) for name, t
 
 
 def of_a_host(tmp_path: Path, offer: Offer | None) -> Settings:
-    """The commands of a run for a host whose folder has been prepared."""
+    """A run's commands for a host whose folder has been prepared."""
     made = Settings(tmp_path / "m/rev", offer, "127.0.0.1:1", {"127.0.0.2:1": "host-1"}, tmp_path / "sharing/m")
     publishing.prepare(made, getpass.getuser())
     return made
 
 
 def received(settings: Settings) -> None:
-    """All files came, as far as the receiving user says."""
+    """Records that all files were received, as the receiving user does."""
     swarms.publish(settings.staging, FILES)
     (settings.folder / publishing.SESSION).write_text('{"is_whole": true, "senders": ["host-1", "root\\u001b[31m"]}')
 
@@ -45,7 +45,7 @@ def test_what_verifies_is_published_and_nothing_else_is_left(tmp_path: Path) -> 
 def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only hosts of the plan are named as senders, whatever the user noted."""
+    """Only hosts of the plan are named as senders, whatever the user recorded."""
     settings = of_a_host(tmp_path, OFFER)
     received(settings)
     (settings.staging / "model-1.safetensors").write_bytes(bytes(1000))
@@ -89,22 +89,22 @@ def test_a_file_that_the_user_still_has_open_for_writing_is_not_published(tmp_pa
 
 
 def other_sums(offer: Path) -> None:
-    """Sums of other bytes, which the other hosts would publish."""
+    """Changes the sums, which the other hosts would publish."""
     offer.write_text(Offer("d" * 64, {name: (size, "0" * 64) for name, (size, _) in OFFER.files.items()}).text())
 
 
 def other_names(offer: Path) -> None:
-    """A file that was never published."""
+    """Adds a file that was never published."""
     offer.write_text(Offer("d" * 64, OFFER.files | {"x.safetensors": (1, "0" * 64)}).text())
 
 
 def no_digest(offer: Path) -> None:
-    """Words in the place of a digest."""
+    """Replaces a digest by words."""
     offer.write_text(Offer("x" * 64, OFFER.files).text())
 
 
 def no_offer(offer: Path) -> None:
-    """A file that is not an offer."""
+    """Writes a file that is not an offer."""
     offer.write_text("[]")
 
 
@@ -112,7 +112,7 @@ def no_offer(offer: Path) -> None:
 def test_an_offer_of_other_files_than_the_published_is_carried_to_nobody(
     tmp_path: Path, spoil: Callable[[Path], None]
 ) -> None:
-    """The run carries it to the other hosts, and they believe its sums."""
+    """The run would pass it to the other hosts, which trust its sums."""
     settings = of_a_host(tmp_path, None)
     swarms.publish(settings.target, FILES)
     spoil(settings.folder / publishing.OFFER)
@@ -132,7 +132,7 @@ def test_an_offer_of_the_published_files_is_there_for_the_run(tmp_path: Path) ->
 
 
 def test_what_an_earlier_version_received_beside_the_directory_goes_on(tmp_path: Path) -> None:
-    """It was root's, and lay next to the published directory."""
+    """It belonged to root, and was next to the published directory."""
     earlier = tmp_path / "m/.rev.peers/rev"
     swarms.publish(earlier, FILES)
     settings = of_a_host(tmp_path, OFFER)

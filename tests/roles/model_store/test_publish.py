@@ -1,4 +1,4 @@
-"""The program that checks what rsync brought and publishes it."""
+"""The program that verifies and publishes the files of rsync."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from roles._shipping.rsync import RESUMING
 
 @pytest.fixture
 def staging(tmp_path: Path) -> Path:
-    """A directory as rsync leaves it, with a manifest and a leftover."""
+    """A directory after rsync, with a manifest and a leftover."""
     made = tmp_path / ".m.partial"
     (made / ".rsync-partial").mkdir(parents=True)
     (made / ".rsync-partial/left").write_bytes(b"half")
@@ -46,7 +46,7 @@ def test_what_does_not_match_is_named_and_sent_again(staging: Path, capsys: pyte
 def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
     staging: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The right size, and zeros where nothing was written yet; another file had not even begun."""
+    """Such a file has the right size, and zeros for the unwritten part; another file does not exist yet."""
     (staging / "manifest.sha256").write_text(
         "".join(f"{hashlib.sha256(b'tensors').hexdigest()}  {name}\n" for name in ("a", "b", "c"))
     )
@@ -59,7 +59,7 @@ def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
 
 
 def test_the_run_after_a_power_cut_publishes(staging: Path, tmp_path: Path) -> None:
-    """With the real rsync, which takes a file of the right size and time for sent."""
+    """With the real rsync, which skips a file of the right size and time."""
     source = tmp_path / "source"
     source.mkdir()
     (source / "model.safetensors").write_bytes(b"tensors")
@@ -101,7 +101,7 @@ def test_a_half_published_directory_is_replaced(staging: Path) -> None:
 def test_a_file_that_a_process_can_still_write_is_not_published(
     staging: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its bytes could change after they were checked. Who received it may have passed the open file on to another."""
+    """Its bytes could change after the check. The receiving user may have passed the open file to another process."""
     with (staging / "model.safetensors").open("r+b"):
         assert call(staging) == 1
     assert not staging.with_name("m").exists()
@@ -123,7 +123,7 @@ def test_a_file_that_somebody_reads_is_published(staging: Path) -> None:
 def test_links_pipes_and_other_names_of_files_elsewhere_are_removed_and_left_as_they_were(
     staging: Path, tmp_path: Path
 ) -> None:
-    """Root would give the file away, or publish what it may read and others may not."""
+    """Root would give such a file away, or publish content that only root may read."""
     secret = tmp_path / "secret"
     secret.write_bytes(b"tensors")
     secret.chmod(0o600)
@@ -138,7 +138,7 @@ def test_links_pipes_and_other_names_of_files_elsewhere_are_removed_and_left_as_
 
 
 def test_directories_without_end_are_removed(staging: Path) -> None:
-    """Deeper than a program may recurse, and than a path may be long."""
+    """They are deeper than a program may recurse, and than a path may be long."""
     here = os.open(staging, os.O_RDONLY)
     for _ in range(3000):
         os.mkdir("d", dir_fd=here)
@@ -158,7 +158,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused(staging: Path) -> Non
 
 
 def test_what_is_handed_over_only_its_user_may_read(staging: Path) -> None:
-    """Its weights are private to it, even if an earlier version wrote them as root."""
+    """Weights are private to the user, even if an earlier version wrote them as root."""
     (staging / "model.safetensors").chmod(0o4777)
     publish.take(staging, getpass.getuser())
     modes = [oct(path.stat().st_mode & 0o7777) for path in (staging, staging / "model.safetensors")]

@@ -1,6 +1,6 @@
-"""The role on hosts that do not exist: bare, done, under way, and weights that the control machine sends.
+"""The role on fake hosts: bare, finished, fetching, and weights that the control machine sends.
 
-The lines are more than 300 because every case is the one role on a fake host.
+More than 300 lines, because every case is the same role on a fake host.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MEMORY = "/run/enginehouse/weights/chat"
 
 
 def placed(mine: Slice) -> str:
-    """The answer of a host whose programs, unit and settings are right."""
+    """The answer of a host with the right programs, unit and settings."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
 def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
-    """Begin and finish on one host that says this about files and weights."""
+    """Begin and finish on one host with these answers about files and weights."""
 
     def story() -> None:
         model_store.begin(mine)
@@ -56,7 +56,7 @@ def play(mine: Slice, store: str, seen: str = "", **options: Any) -> Ran:
 
 
 def essential(ran: Ran) -> list[str]:
-    """Commands, without what they read on standard input and without those that only place files."""
+    """Commands without their standard input, except those that only write files."""
     return [command.partition("\n")[0] for command in ran.commands if "enginehouse-new" not in command]
 
 
@@ -262,7 +262,7 @@ def test_what_is_remembered_is_not_summed_again(
 def test_connections_go_on_while_files_are_summed_and_two_hosts_read_them_once(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reading waits for what only the thread of all connections can do."""
+    """The read waits for an action of the thread that serves all connections."""
     messages, read = list[str](), list[Path]()
 
     def summed(path: Path) -> str:
@@ -294,7 +294,7 @@ def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> No
 
 
 def test_what_a_hub_says_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
-    """Through the real process: the token is asked with, and in nothing that is told."""
+    """Through the real process: the token is sent to the hub, and is in no message."""
     secret = Secret.command("echo", "hf_canary")
     with serving(lambda request: (401, {}, b"hf_canary may not read this")) as web:
         outcome = Send(replace(HUB, fetch_on="control"), Hub(endpoint=web.url, token=secret), Defaults())._fetch(

@@ -1,4 +1,4 @@
-"""Hosts that do not exist pass a model on: bare, one of them with the model, all with it, and where nobody delivers."""
+"""Fake hosts share a model: bare, one of them with the model, all with it, and without a peer that delivers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mine_of(name: str, **changes: Any) -> Slice:
 
 
 class Comes:
-    """A host that lacks the model until it has come, by its own unit, from others or sent."""
+    """A host without the model until its own unit, peers or the control machine bring it."""
 
     def __init__(self, **made: Any) -> None:
         self.is_here = False
@@ -70,7 +70,7 @@ class Comes:
 
 
 def host_that(store: Any, awaited: Any = CAME, gives: Any = GIVES, mine: Slice | None = None) -> Mapping[str, Any]:
-    """A host's answers: of what is published, of its unit while it gets the model, and while it gives it."""
+    """A host's answers about published weights, its receiving unit and its sharing unit."""
     placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine or mine_of("a")))
     return {
         "%n %a %U": placed,
@@ -114,7 +114,7 @@ def settings_of(ran: Ran, name: str) -> dict[str, Any]:
 
 
 def first() -> str:
-    """The host that brings the model if nobody has it."""
+    """The host that fetches the model if no host has it."""
     return min(NAMES, key=lambda name: hashlib.sha256(f"{('chat', HUB.revision)} @fake/{name}".encode()).digest())
 
 
@@ -198,7 +198,7 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
 
 
 def test_complete_hosts_are_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that serves comes to its steps when one where nothing serves begins to fetch; `-y` asks nobody before."""
+    """A serving host reaches its steps when a bare one begins to fetch; `-y` asks no host before."""
     noted = dict[str, bool]()
     monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))
 

@@ -1,4 +1,4 @@
-"""A fleet with all that a monitor reads: two hosts, a gateway, a balancer with a certificate's place, a monitor."""
+"""A fleet with everything that a monitor reads: two hosts, a gateway, a balancer with a certificate, a monitor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DIGEST = "sha256:" + "a" * 64
 
 @cache
 def watched(**changes: Any) -> Plan:
-    """The plan, its monitor changed as named."""
+    """The plan, with these changes to its monitor."""
     return planned(
         a=serving("10.0.0.11") | {"gateway": Gateway(ports=(8080, 8090), keys=None)},
         b=serving("10.0.0.12"),

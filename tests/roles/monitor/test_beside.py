@@ -46,7 +46,7 @@ def test_its_page_is_a_job_of_its_own_and_its_readiness_a_probe(runtime: str) ->
 
 
 def test_a_fleet_without_one_has_neither_job_nor_rules_for_it() -> None:
-    """Files of older monitors stay what they are."""
+    """Files of older monitors do not change."""
     assert "llm" not in [job["job_name"] for job in yaml.safe_load(prometheus(a_monitor()))["scrape_configs"]]
     assert "Llm" not in rules(a_monitor()) and "vllm:" not in rules(a_monitor())
 
@@ -64,7 +64,7 @@ def test_a_fleet_without_one_has_neither_job_nor_rules_for_it() -> None:
 def test_the_counters_of_both_programs_raise_the_same_alert(
     tmp_path: Path, series: str, values: str, alert: str
 ) -> None:
-    """promtool evaluates the rendered rules, summaries and remedies apart."""
+    """promtool evaluates the rendered rules, except summaries and remedies."""
     groups = yaml.safe_load(rules(monitor_of()))
     for rule in (rule for group in groups["groups"] for rule in group["rules"]):
         rule.pop("annotations", None)

@@ -1,4 +1,4 @@
-"""The monitor role on hosts in every state: bare, finished, half finished; and the files that it writes."""
+"""The monitor role on hosts in every state: bare, finished, half-finished; and the files that it writes."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ DONE = [*PACKED, *running(*ALL), *files()]
 
 
 def play(*seen: str, mine: MonitorSlice = MINE, texts: str | None = None, **how: Any) -> Ran:
-    """The role on a host that shows `seen`."""
+    """The role on a host with the facts `seen`."""
     placed = "\n".join(f"{text.wanted_fact} {text.path}" for text in operations.texts(mine))
     answers = {"dpkg-query": list(seen), "%n %a %U": placed if texts is None else texts}
     return run(lambda: monitor.apply(mine), answers=answers, **how)
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 
@@ -148,7 +148,7 @@ def test_the_files_of_a_monitor_are_these() -> None:
 
 
 def test_no_label_of_a_page_can_take_the_name_of_its_host() -> None:
-    """Prometheus keeps its own `instance` and `host` unless it is told to honour those of the page."""
+    """Prometheus keeps its own `instance` and `host` unless it has to honour a page's labels."""
     assert "honor_labels" not in config.prometheus(MINE)
 
 
@@ -168,7 +168,7 @@ def test_every_target_of_the_plan_is_read_once_and_under_its_own_names() -> None
 
 @promtool
 def test_promtool_takes_the_rendered_files(tmp_path: Path) -> None:
-    """The rules lie beside the configuration, as on the host."""
+    """The rules are beside the configuration, as on the host."""
     rules, whole = tmp_path / "rules.yml", tmp_path / "prometheus.yml"
     rules.write_text(rule_file(watched().monitors[0].branches))
     whole.write_text(config.prometheus(MINE).replace(RULES, str(rules)))

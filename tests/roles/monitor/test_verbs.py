@@ -1,4 +1,4 @@
-"""The verbs with a monitor beside a host that serves: each gets its own, and both pass the gates."""
+"""The verbs with a monitor beside a serving host: each gets its own steps, and both pass the gates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAN = replace(
 
 
 def ran(verb: str, dry: bool = False) -> Ran:
-    """A verb on both hosts; what a check refuses, because nothing that ran left anything there, is passed over."""
+    """A verb on both hosts; refusals of checks are ignored, because the commands have no effect on fake hosts."""
     answers = {"id -un": "user=root\nuid=0", "ssh-ports": "value\tssh-ports\t22", **serving.host_answers()}
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: PLAN),

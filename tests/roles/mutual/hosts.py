@@ -19,13 +19,13 @@ from tests.unit.test_mutual import fleet
 
 @cache
 def front_and_back() -> tuple[Slice, Slice]:
-    """Both hosts as the plan hands them over, on Debian 12."""
+    """Both hosts as in the plan, on Debian 12."""
     plan = fleet(machine=replace(MACHINE, os="debian-12"))
     return plan.for_host("front"), plan.for_host("back")
 
 
 def pem_of(folder: Path, use: Use, name: str, address: str) -> str:
-    """Private key and certificate of a host, as they lie there."""
+    """Private key and certificate of a host, as in its file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "enginehouse")])
     signing_request = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())

@@ -1,4 +1,4 @@
-"""The commands that a host runs for its certificate, run here: by a real openssl, in a folder of their own."""
+"""The commands that a host runs for its certificate, run here with a real openssl, in a separate folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shell(command: str, stdin: str = "") -> str:
 
 
 def test_a_host_makes_its_key_and_gets_a_certificate_for_it(tmp_path: Path) -> None:
-    """The key is in no answer; the file is read by its owner's group at most, and says `then` to whoever reads it."""
+    """The key is in no answer; only its owner's group may read the file, and `then` is run for its readers."""
     place = tmp_path / "etc" / "mutual.pem"
     wanted = Certified(
         path=str(place), authority=str(tmp_path / "authority.pem"), use="client", name="front", address="10.0.0.1",

@@ -1,4 +1,4 @@
-"""The role's configuration in a real HAProxy, between a gateway's channel and a Triton: who comes in, and who not."""
+"""The role's configuration in a real HAProxy, between a gateway's channel and a Triton: who is admitted."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Back:
         self.traffic: asyncio.Server | None = None
 
     def write(self, shows: str = ADDRESS) -> None:
-        """Certificate and configuration are as the role writes them."""
+        """Writes certificate and configuration as the role does."""
         (self.folder / "host.pem").write_text(pem_of(self.authority, "server", "back", shows))
         mine = front_and_back()[1]
         assert mine.mutual and mine.traffic
@@ -60,7 +60,7 @@ class Back:
         (self.folder / "haproxy.cfg").write_text(text)
 
     def channel(self, name: str = "front", use: Use = "client", authority: str = "authority") -> Channel:
-        """A certificate like that of a gateway, in this name."""
+        """A channel with a certificate like a gateway's, in this name."""
         who = identity(self.certificate(name, use, authority), self.authority / "authority.pem")
         return Channel(f"{ADDRESS}:{self.port}", who, "main")
 
@@ -73,7 +73,7 @@ class Back:
 
 @contextlib.asynccontextmanager
 async def back_up(folder: Path, shows: str = ADDRESS) -> AsyncIterator[Back]:
-    """Everything of it listens."""
+    """A running `back`: each of its programs listens."""
 
     async def ready(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -103,7 +103,7 @@ def listens(port: int) -> bool:
 
 
 async def embeds(channel: Channel) -> bool:
-    """True if the channel's Triton gives a vector."""
+    """True if the channel's Triton returns a vector."""
     answer = await channel.infer("nomic", [strings("texts", ["a"], (1, 1))], {}, 5)
     return "embeddings" in answer
 
@@ -128,7 +128,7 @@ async def test_a_gateway_of_the_fleet_gets_answers_and_streams(tmp_path: Path) -
 
 @in_loop
 async def test_only_a_gateway_of_the_fleet_is_let_in(tmp_path: Path) -> None:
-    """Refused are: no certificate, another authority, another use, and another host's name."""
+    """Without a certificate, with another authority, another use, or another host's name, a client is refused."""
     async with back_up(tmp_path) as back:
         bare, stranger = Channel(f"{ADDRESS}:{back.port}"), back.channel(authority="stranger")
         server, elsewhere = back.channel(use="server"), back.channel(name="elsewhere")
@@ -175,7 +175,7 @@ def shown(back: Back) -> str:
 
 @in_loop
 async def test_a_host_without_power_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HAProxy is stopped as it is: it closes nothing, and answers nothing."""
+    """HAProxy is paused: it closes no connection, and does not answer."""
     short = [(name, min(milliseconds, 200)) for name, milliseconds in KEEPALIVE]
     monkeypatch.setattr("gateway.triton.KEEPALIVE", short)
     async with back_up(tmp_path) as back:
@@ -196,7 +196,7 @@ async def test_a_host_without_power_is_not_waited_for(tmp_path: Path, monkeypatc
 
 
 def children(pid: int) -> list[int]:
-    """Processes that it has begun."""
+    """Child processes of the process."""
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 

@@ -1,4 +1,4 @@
-"""The mutual role on hosts in every state: bare, finished, half finished, renewed, removed; and its refusals."""
+"""The mutual role on hosts in every state: bare, finished, half-finished, renewed, removed; and its refusals."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def request() -> str:
 
 
 def certificate(pem: str, mode: str = "600 root:root") -> list[str]:
-    """The host's certificate as the fact tells it; the key is never asked for."""
+    """The host's certificate as the fact prints it, without the key."""
     text = pem[pem.index("-----BEGIN CERT") :]
     return [*(f"value\tcertificate\t{line}" for line in text.splitlines()), f"value\tcertificate-mode\t{mode}"]
 
 
 def file(path: str, content: str) -> str:
-    """A file of the host as the fact tells it."""
+    """A file of the host as the fact prints it."""
     return f"file\t{path}\t{sha256(content.encode()).hexdigest()}"
 
 
 def done(folder: Path) -> list[str]:
-    """Everything is as the plan says."""
+    """The answers of a finished host."""
     assert BACK.mutual
     trusted, pem = made(folder, now()).pem, pem_of(folder, "server", "back", "10.0.0.2")
     return [*HAPROXY, *RUNS, file(AUTHORITY, trusted), file(CONFIG, config(BACK, BACK.mutual)), *certificate(pem)]
 
 
 def play(*seen: str, unit: bool = True, **how: Any) -> Ran:
-    """The role on `back`, which shows `seen`."""
+    """The role on `back`, with the facts `seen`."""
     text = operations.unit()
     answers = {
         "dpkg-query": list(seen),
@@ -82,7 +82,7 @@ def play(*seen: str, unit: bool = True, **how: Any) -> Ran:
 
 
 def first_lines(ran: Ran) -> list[str]:
-    """The commands without what they write."""
+    """The commands without the content that they write."""
     return [text.split("\n")[0] for text in ran.commands]
 
 
@@ -133,7 +133,7 @@ def test_a_certificate_is_renewed_by_a_plain_run(authority: Path, monkeypatch: p
 
 
 def test_a_host_of_another_authority_is_left_as_it_is(authority: Path, tmp_path: Path) -> None:
-    """The machine that made the other one may still have it: two authorities would keep gateways and hosts apart."""
+    """The machine of the other authority may still exist: two authorities would separate gateways and hosts."""
     ran = play(*done(tmp_path / "other"))
     assert ran.failed_hosts and not authority.exists()
     assert any("is of another authority than the one in" in line for line in ran.log)
@@ -192,7 +192,7 @@ def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
 
 
 def test_the_doctor_asks_for_the_certificate_of_a_gateway_that_asks_others_alone() -> None:
-    """No run renews a certificate that such a gateway left behind: the doctor would call it broken for ever."""
+    """No run renews the certificate that such a gateway ignores: the doctor would report it as expired for ever."""
     questions_about_certificates = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
     assert ["gateway/mutual.pem" in shell for shell in questions_about_certificates] == [True, False, False]
     assert all("mutual/host.pem" in shell for shell in questions_about_certificates)

@@ -67,5 +67,5 @@ def test_only_cases_with_a_refusal_fail(case: Case) -> None:
     ],
 )
 def test_a_name_that_two_publishers_use_is_told_apart_by_its_version(name: str, version: str, publisher: str) -> None:
-    """Canonical's desktop drivers are called as those of NVIDIA's repository for Ubuntu are."""
+    """Canonical's desktop drivers have the same names as those of NVIDIA's repository for Ubuntu."""
     assert origins({name: Installed(version)}) == {publisher}

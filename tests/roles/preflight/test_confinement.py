@@ -1,4 +1,4 @@
-"""Hosts that lack what keeps a key hidden, users out and strangers' templates confined, before the first change."""
+"""Hosts without the means to hide a key, keep users out or confine foreign templates, before the first change."""
 
 from __future__ import annotations
 

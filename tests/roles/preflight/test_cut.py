@@ -1,4 +1,4 @@
-"""GPUs that somebody else looks after, found otherwise than declared before the first change."""
+"""Unmanaged GPUs that differ from their declaration, before the first change."""
 
 from __future__ import annotations
 

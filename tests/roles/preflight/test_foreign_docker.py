@@ -1,4 +1,4 @@
-"""A Docker of others is found before the first change, and what is offered instead fits the host."""
+"""A foreign Docker is reported before the first change, with a remedy that fits the host."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_dockers_own_package_is_foreign_where_the_distributions_is_wanted() -> N
 
 @pytest.mark.parametrize(("source", "package"), [(Docker(), "docker-ce"), (DISTRIBUTION, "docker.io")])
 def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: str) -> None:
-    """It was deployed to before: a second Docker has been there all the time."""
+    """It was deployed to before: a second Docker was there all the time."""
     assert findings(a_slice("debian-13", docker=source), {package: "29"}, snap_docker="1", stray_docker="/opt/d") == []
 
 

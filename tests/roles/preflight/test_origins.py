@@ -1,4 +1,4 @@
-"""Drivers of every publisher, alone and mixed, on hosts of clouds and elsewhere; by apt's words for their sources."""
+"""Drivers of every publisher, alone and mixed, on hosts of clouds and elsewhere, recognised by apt's sources."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ nvidia-utils-580-server:
 
 
 def answers(folder: Path, commands: list[str], programs: dict[str, str]) -> HostFacts:
-    """Answers of the commands, with these programs before the host's own."""
+    """The answers to the commands, with these programs before the host's own."""
     for name, text in programs.items():
         (folder / name).write_text(f"#!/bin/bash\n{text}\n")
         (folder / name).chmod(0o755)
@@ -243,7 +243,7 @@ def test_short_flags_are_read_too() -> None:
     ],
 )
 def test_a_daemon_that_reads_another_file_is_refused_before_the_first_change(words: str, path: str) -> None:
-    """Settings for GPUs would be written where dockerd never looks."""
+    """Settings for GPUs would be written to a file that dockerd never reads."""
     refusals = list(other_file(facts(dockerd_words=words), a_slice(UBUNTU)))
     assert [refusal.kind for refusal in refusals] == (["dockerd-config-file"] if path else [])
     assert all(refusal.attempt.startswith(f"cp {path} /etc/docker/daemon.json") for refusal in refusals)

@@ -1,4 +1,4 @@
-"""Preflight findings on machines that differ from the declared one; facts are scripted as the host prints them."""
+"""Preflight findings on machines that differ from the declared one; facts are scripted in the host's output format."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GOOD = {
 
 
 def kinds(mine: Slice | None = None, **changes: str) -> list[str]:
-    """Kinds of everything found on a good machine with some answers changed; an empty answer is not an answer."""
+    """Kinds of all findings on a good machine with some answers changed; an empty answer counts as missing."""
     values = {name: value for name, value in {**GOOD, **changes}.items() if value}
     return [finding.kind for finding in judge(HostFacts(values=values), mine or a_slice("debian-12"), Defaults(), NOW)]
 
@@ -181,7 +181,7 @@ def test_a_port_names_the_program_that_has_it() -> None:
 
 
 def test_a_port_that_a_container_of_ours_has_is_no_obstacle() -> None:
-    """Another server's, stopped before this one starts; or one that has lost its unit."""
+    """It is another server's, which is stopped first, or one that has lost its unit."""
     seen = HostFacts(values={**GOOD, "listening": "00000000:1F40", "published": "8000 8001 8002 "})
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW) == []
 
@@ -232,7 +232,7 @@ def lines(**changes: str) -> list[str]:
 def confirmed(
     login: str = "user=operator\nuid=1000\nsudo=yes", story: Callable[[], Any] | None = None, **changes: str
 ) -> Ran:
-    """Preflight on a fake Debian 12 whose clock is right unless said otherwise."""
+    """Preflight on a fake Debian 12 whose clock is right by default."""
     answers = {"id -un": login, "os-release": lines(**{"clock": str(int(time.time())), **changes})}
     return run(story or (lambda: preflight.confirm(a_slice("debian-12"))), answers=answers, data={"_sudo": True})
 

@@ -1,4 +1,4 @@
-"""The proxy role on hosts in every state: bare, finished, half finished, without its password, and without a proxy."""
+"""The proxy role on hosts in every state: bare, finished, half-finished, without its password, and without a proxy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OS = ("debian-12", "ubuntu-24.04")
 
 @pytest.fixture(autouse=True)
 def password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that the inventory names."""
+    """Sets the variable that the inventory names."""
     monkeypatch.setenv("PROXY_PASSWORD", PASSWORD)
 
 
@@ -49,7 +49,7 @@ def host_of(declared: ProxySlice | None, os: str = "debian-12") -> Slice:
 
 
 def content(declared: ProxySlice) -> dict[str, str]:
-    """Every file of the proxy."""
+    """The content of every file of the proxy."""
     plain = operations.kept(declared)
     return {**operations.texts(declared), **plain.drop_ins, WANTED: plain.wanted}
 
@@ -78,7 +78,7 @@ def test_the_files_are_reviewed() -> None:
 
 
 def test_a_password_is_in_the_three_files_of_root_and_nowhere_else() -> None:
-    """Percent-encoded, as URLs have it; in no command, no log, no plan and no drop-in."""
+    """It is percent-encoded, as in URLs, and in no command, log, plan or drop-in."""
     encoded = "http://builder%40corp:pa%2Fss%20w%25rd%3A4711@proxy.example:3128"
     every = content(LOGIN)
     assert {path for path, text in every.items() if encoded in text} == {ENVIRONMENT, DOCKER_ENVIRONMENT, APT}
@@ -91,7 +91,7 @@ def test_a_password_is_in_the_three_files_of_root_and_nowhere_else() -> None:
 
 
 def test_a_host_that_has_all_of_it_needs_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run on another machine, which does not have the variable, leaves the proxy as it is."""
+    """A run on another machine, without the variable, does not change the proxy."""
     every = content(LOGIN)
     monkeypatch.delenv("PROXY_PASSWORD")
     assert played(LOGIN, every).commands == ()
@@ -107,7 +107,7 @@ def test_another_password_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_host_that_joins_restarts_no_docker() -> None:
-    """The addresses of the fleet are in the units' environment and in apt's settings, and not in dockerd's."""
+    """The addresses of the fleet are in the units' environment and in apt's settings, but not in dockerd's."""
     grown = replace(PLAIN, fleet=(*PLAIN.fleet, "10.0.0.13"))
     changed = {path for path, text in content(grown).items() if text != content(PLAIN)[path]}
     assert changed == {ENVIRONMENT, APT, WANTED}
@@ -138,7 +138,7 @@ def test_what_is_named_is_reached_without_the_proxy(name: str, is_direct: bool) 
 
 
 class Answering(BaseHTTPRequestHandler):
-    """A proxy that lets two places through, asks for a login at a third, and refuses everything else."""
+    """A proxy that admits two places, asks for a login at a third, and refuses all others."""
 
     def do_CONNECT(self) -> None:
         self.send_response({"hub.example:443": 200, "login.example:443": 407}.get(self.path, 403))
@@ -172,7 +172,7 @@ def answering() -> Iterator[ProxySlice]:
     ],
 )
 def test_preflight_asks_the_proxy_itself(place: str, is_reached: bool) -> None:
-    """By the shell that runs on a host; a proxy that asks for a login is there."""
+    """The host's own shell is run; a proxy that asks for a login counts as present."""
     with answering() as declared:
         shell = f"timeout 5 {_connection(declared, place, is_plain=place.endswith('8480'))}"
         done = subprocess.run(["bash", "-c", shell], check=False, timeout=20)

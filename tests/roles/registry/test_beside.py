@@ -18,7 +18,7 @@ UNITS = [f"enginehouse-pull@{pull_id(image)}.service" for image in IMAGES]
 
 
 def play(present: tuple[bool, bool], mine: object = MINE) -> Ran:
-    """Begin and finish on a host that has these of the images, and no files yet."""
+    """Begin and finish on a host with these images, and no files yet."""
     states = {True: "image=sha256:1\nActiveState=inactive", False: "ActiveState=inactive"}
     answers = {f"docker image inspect -f 'image={{{{.Id}}}}' {image.pull_reference} ": states[has]
                for image, has in zip(IMAGES, present, strict=True)}  # fmt: skip
@@ -53,7 +53,7 @@ def test_a_host_that_has_both_pulls_nothing() -> None:
 
 
 def test_the_login_of_one_registry_is_not_sent_to_another() -> None:
-    """vLLM's image is Docker's own registry's, and the key is NVIDIA's."""
+    """vLLM's image is in Docker Hub, and the key is for NVIDIA's registry."""
     beside = registry._with(WITH_KEY, IMAGES[1])
     (settings,) = [text.content for text in texts(beside) if "/pull/" in text.path]
     assert (json.loads(settings)["key_source"], json.loads(settings)["registry"]) == ("", "docker.io")

@@ -1,4 +1,4 @@
-"""An image's blobs, from a registry of a few lines to a directory, and from there to whoever asks loopback for them."""
+"""An image's blobs, from a stand-in of a registry to a directory, and from there to clients on loopback."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DIGEST = f"sha256:{name_of(INDEX)}"
 
 
 class Registry:
-    """Answers for one repository; what is in `wrong` is given in place of the blob of that name."""
+    """Answers for one repository; `wrong` has content to send in place of a blob."""
 
     def __init__(self, key: str = "", bearer: bool = False) -> None:
         self.wrong, self.key, self.bearer, self.tokens = dict[str, bytes](), key, bearer, 0
@@ -73,7 +73,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept(registry: Registry, folder: Path, key: str = "") -> tuple[Path, Web]:
-    """The directory of the image's blobs, and what the registry was asked."""
+    """The directory of the image's blobs, and the requests to the registry."""
     with serving(registry) as web:
         blobs.keep(blobs.Origin(f"{web.address}/nvidia/triton@{DIGEST}", "me", key), DIGEST, folder / "image")
         return folder / "image", web
@@ -182,7 +182,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def got(port: int, path: str, method: str = "GET") -> Any:
-    """An answer of loopback."""
+    """An answer of the loopback registry."""
     return urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method), timeout=300)
 
 
@@ -212,7 +212,7 @@ def test_loopback_gives_nothing_else(path: str, port: int) -> None:
 
 
 def test_a_client_that_begins_with_tls_is_answered_in_http(port: int) -> None:
-    """Docker's client goes on without TLS if the answer begins so (Go: tls.RecordHeaderError)."""
+    """Docker's client continues without TLS after such an answer (Go: tls.RecordHeaderError)."""
     with socket.create_connection(("127.0.0.1", port), timeout=300) as line:
         line.sendall(b"\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\x00\x0a\x00\x01")
         assert line.recv(5) == b"HTTP/"

@@ -1,4 +1,4 @@
-"""The program that pulls an image, against a Docker engine of a few lines."""
+"""The program that pulls an image, with a stand-in of the Docker engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DONE = b'{"status": "Download complete", "id": "a"}\n{"status": "Pull complete",
 def call(
     answers: list[Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str = "", **more: Any
 ) -> tuple[int, Web]:
-    """Exit status, and what the engine was asked; its answers to the pull come in order, the last one for ever."""
+    """Exit status, and the requests to the engine; its answers to the pull come in order, the last one for ever."""
     settings = {"reference": "nvcr.io/nvidia/tritonserver:26.07", "registry": "nvcr.io", "username": "$oauthtoken"}
     settings |= {"key_file": str(tmp_path / "key"), "key_source": "NGC_API_KEY in the shell that runs pyinfra"}
     (tmp_path / "settings.json").write_text(json.dumps(settings | {"record": str(tmp_path / "record.json")} | more))
@@ -39,7 +39,7 @@ def call(
 
 
 def refusal(text: str) -> Answer:
-    """The engine passes the registry's words on with a status of its own."""
+    """The engine passes the registry's message on with its own status."""
     return 500, {}, json.dumps({"message": text}).encode()
 
 
@@ -65,7 +65,7 @@ def test_a_pull_that_is_killed_leaves_its_mark_until_one_ends(tmp_path: Path, mo
 
 
 def test_a_pull_that_was_refused_leaves_no_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An image that an operator loads by hand afterwards is no half of ours."""
+    """An image that an operator loads by hand afterwards must not count as an interrupted pull."""
     assert call([refusal("denied: requested access is denied")], tmp_path, monkeypatch)[0] == 1
     assert not (tmp_path / "record.begun").exists()
 
@@ -171,7 +171,7 @@ def test_an_engine_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeyp
 
 
 def shared(tmp_path: Path, port: int = 0) -> dict[str, Any]:
-    """Settings of an image whose blobs are here already, so that its registry is asked for nothing."""
+    """Settings of an image whose blobs are already present, so that its registry gets no request."""
     name = hashlib.sha256(b"{}").hexdigest()
     blobs = tmp_path / "blobs" / name
     blobs.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, done, under way, with and without a login."""
+"""The role on fake hosts: bare, finished, pulling, with and without a login."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ HERE, GOING = "image=sha256:1\nActiveState=inactive", "ActiveState=activating\nS
 
 
 def placed(mine: Slice) -> str:
-    """The answer of a host whose program, unit and settings are right."""
+    """The answer of a host with the right program, unit and settings."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts(mine))
 
 
 def play(mine: Slice, pull: Any, seen: str = "", **options: Any) -> Ran:
-    """Begin and finish on one host that says this about files and pull."""
+    """Begin and finish on one host with these answers about files and pull."""
     answers = {"%n %a %U": seen, "docker image inspect": pull}
 
     def story() -> None:
@@ -44,7 +44,7 @@ def play(mine: Slice, pull: Any, seen: str = "", **options: Any) -> Ran:
 
 
 def essential(ran: Ran) -> list[str]:
-    """Commands, without what they read on standard input and without those that only place files."""
+    """Commands without their standard input, except those that only write files."""
     return [command.partition("\n")[0] for command in ran.commands if "enginehouse-new" not in command]
 
 
@@ -62,7 +62,7 @@ def test_a_pull_under_way_is_attached_to() -> None:
 
 
 def test_an_image_whose_pull_was_cut_before_its_record_is_pulled_again() -> None:
-    """Docker had it, and the reboot came before the record: without one nothing would ever remove the image."""
+    """Docker had it, and the reboot came before the record: without one the image would never be removed."""
     cut = "image=sha256:1\nbegun=1\nActiveState=inactive"
     assert essential(play(ANONYMOUS, cut, placed(ANONYMOUS))) == [START, f"follow {UNIT}"]
 

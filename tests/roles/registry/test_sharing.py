@@ -1,4 +1,4 @@
-"""Hosts that do not exist share a pinned image: bare, one of them with its blobs, and where nobody delivers."""
+"""Fake hosts share a pinned image: bare, one of them with its blobs, and without a peer that delivers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mine_of(name: str) -> Slice:
 
 
 class Host:
-    """A host's answers: it has no image until its pull has run, or the blobs have come."""
+    """A host's answers: it has no image until its pull has run, or the blobs have arrived."""
 
     def __init__(self, inspected: str = NOTHING, awaited: str = CAME) -> None:
         self.inspected, self.awaited = inspected, awaited
@@ -88,13 +88,13 @@ def heard(ran: Ran, name: str, words: str) -> list[str]:
 
 
 def order(ran: Ran, name: str) -> list[str]:
-    """The units that a host was told to start, in order."""
+    """The units that a host was asked to start, in order."""
     starts = heard(ran, name, "start --no-block")
     return ["share" if SHARE in text else "pull" for text in starts]
 
 
 def first() -> str:
-    """The host that asks the registry if nobody has the image."""
+    """The host that asks the registry if no host has the image."""
     return min(NAMES, key=lambda name: hashlib.sha256(f"{KEY} @fake/{name}".encode()).digest())
 
 

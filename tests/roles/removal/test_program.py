@@ -1,4 +1,4 @@
-"""The program that takes everything off, under a prefix, with systemd, Docker and apt of a few lines."""
+"""The program that removes everything, under a prefix, with stand-ins of systemd, Docker and apt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ echo "apt-get $*" >>"$STATE/told"
 
 
 class Host:
-    """A directory that stands for the host, and programs that note what they were asked."""
+    """A directory that stands for the host, and programs that record their calls."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.state = root, root / "state"
@@ -44,20 +44,20 @@ class Host:
             self.write(f"state/{name}", "")
 
     def program(self, name: str, script: str) -> None:
-        """A program of that name, in the way of the real one."""
+        """Writes a program that takes the place of the real one."""
         path = self.root / "bin" / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
     def write(self, path: str, content: str = "x\n") -> Path:
-        """A file of the host."""
+        """Writes a file of the host."""
         made = self.root / path
         made.parent.mkdir(parents=True, exist_ok=True)
         made.write_text(content)
         return made
 
     def remember(self, packages: Sequence[str] = ("base-files",), **files: str) -> None:
-        """The record of the host before the first deploy."""
+        """Writes the record of the host before the first deploy."""
         host_state = {
             "packages": "\n".join(packages),
             "holds": "",
@@ -101,7 +101,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A host with nothing of ours on it."""
+    """A host without any of our files."""
     return Host(tmp_path)
 
 
@@ -176,7 +176,7 @@ def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -
 
 
 def test_a_server_that_a_stopped_swap_starts_again_is_stopped_too(host: Host) -> None:
-    """The swap's ExecStopPost puts back what served before, and asks for its start while the units are stopped."""
+    """The swap's ExecStopPost restores the earlier release, and starts it while the units are stopped."""
     host.write(
         "state/units",
         "enginehouse-swap@main.service loaded activating start x\ntriton@main.service loaded activating start x\n",
@@ -211,7 +211,7 @@ def test_units_that_packages_enabled_are_disabled_before_they_go(host: Host) -> 
 
 
 def test_the_units_of_a_package_that_we_masked_are_free_again(host: Host) -> None:
-    """Another mask is an operator's, and so is a unit of the same name that leads elsewhere."""
+    """Another mask is an operator's, and so is a unit of the same name that links elsewhere."""
     host.remember()
     host.write("state/installed", "ii  base-files\nii  prometheus\nii  prometheus-node-exporter\n")
     folder = host.root / "etc/systemd/system"
@@ -339,7 +339,7 @@ def test_a_second_removal_finds_nothing(host: Host) -> None:
 def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
 ) -> None:
-    """An operator who deploys again instead would get what still has the file that says it is whole."""
+    """A later deploy would otherwise take such a directory for a complete one."""
     data = tmp_path / "enginehouse"
     for marker in ("releases/1/server.json", "weights/llama/r1/manifest.sha256", "repairs/1/python"):
         (data / marker).parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: remembered or not, with something of ours on it or nothing."""
+"""The role on fake hosts: with or without a record, with our files or without."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STAYS = "stays: every package; what was here before the first deploy is not reco
 
 
 def play(listed: str, agreed: bool, **options: Any) -> Ran:
-    """`remove.py` on a host if the program finds this."""
+    """`remove.py` on a host whose program lists these items."""
     return run(lambda: removal.apply(agreed), answers={"python3 -B - list": listed}, **options)
 
 

@@ -1,4 +1,4 @@
-"""A fleet of fake hosts that a rollout goes over: each has a release, and a script of what goes wrong on it."""
+"""A fleet of fake hosts for a rollout: each has a release, and a script of its failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Release(FactBase[str]):
     default = str
 
     def command(self) -> str:
-        """The fleet answers."""
+        """The command that the fleet answers."""
         return "which release"
 
     def process(self, output: list[str]) -> str:
@@ -37,7 +37,7 @@ class Release(FactBase[str]):
 
 
 class Killed(Exception):
-    """Control was killed before this operation."""
+    """Raised when the control process is killed before this operation."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class FakeServing:
     swap: dict[str, Any] = field(default_factory=dict)
 
     def answers(self, name: str, log: list[tuple[str, str]]) -> dict[Any, Answer]:
-        """The script of its connector; `log` gets (step, host) of all that drained it."""
+        """The script of its connector; `log` gets (step, host) of every drain."""
 
         def stage(_: str) -> Answer:
             return {"success": "stage" not in self.fails}
@@ -115,7 +115,7 @@ class FakeFleet:
 
 
 def story(plan: Plan) -> None:
-    """deploy.py in small."""
+    """A minimal deploy.py."""
     mine = plan.for_host(host.name)
     rollout.all_there(plan)
     server.shell("stage", name="Stage")
@@ -127,12 +127,12 @@ def story(plan: Plan) -> None:
 
 
 def swap(release: str) -> Iterator[Command]:
-    """The host serves `new`."""
+    """Swaps the host to `new`."""
     if release != "new":
         yield StringCommand("swap new")
 
 
 def put_back(mine: Slice, digest: str, wave: int, releases: Mapping[str, str]) -> Iterator[Command]:
-    """The host serves again what it served."""
+    """Returns the host to its earlier release."""
     assert (digest, set(releases)) == ("plan-1", {"main"})
     yield StringCommand(f"back {releases['main']}")

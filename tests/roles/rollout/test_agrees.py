@@ -1,4 +1,4 @@
-"""Twenty random rollouts through pyinfra, on fake hosts: what was done is what the machine alone would have done."""
+"""Twenty random rollouts through pyinfra, on fake hosts, act as the state machine alone decides."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def drawn(seed: int) -> tuple[FakeFleet, random.Random]:
 
 
 class Alone:
-    """The machine alone, over the same hosts with the same scripts, in the order of the operations of pyinfra."""
+    """The state machine alone, over the same hosts with the same scripts, in the order of pyinfra's operations."""
 
     def __init__(self, fleet: FakeFleet) -> None:
         self.plan, self.log = fleet.plan, list[tuple[str, str]]()
@@ -42,14 +42,14 @@ class Alone:
         self.machine = Run(fleet.plan.waves, fleet.plan.pools, fleet.plan.rollout)
 
     def play(self, killed_before: int) -> None:
-        """The run, up to that operation."""
+        """Runs up to that operation."""
         for number, _ in enumerate(self._operations()):
             if number + 1 == killed_before or (self.machine.is_going_back and self.is_over):
                 return
 
     @property
     def is_over(self) -> bool:
-        """True if the machine says stop."""
+        """True if the state machine stops."""
         return isinstance(self.machine.decide(), Stop) and self._judged
 
     def _operations(self) -> Iterator[None]:
@@ -112,8 +112,7 @@ class Alone:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_pyinfra_does_what_the_machine_decides(seed: int) -> None:
-    """Hosts swapped and taken back, in the order of waves, and what each host serves in the end; killed in the middle
-    of the first run in half of the cases, and run again."""
+    """Compares swapped and rolled-back hosts by waves, and final releases; half of the runs are killed and repeated."""
     fleet, draw = drawn(seed)
     for killed_before in (draw.choice([-1, draw.randint(1, 12)]), -1):
         alone = Alone(fleet)
@@ -142,6 +141,6 @@ def steps(fleet: FakeFleet, log: list[tuple[str, str]]) -> list[tuple[str, int, 
 
 
 def lost_hosts(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """The lost hosts as a gate's message names them."""
+    """The lost hosts in a gate's message."""
     named = [line.split("  lost", 1)[1] for line in lines if "  lost " in line]
     return tuple(named[-1].strip().split(", ")) if named else ()

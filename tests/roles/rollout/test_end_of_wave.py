@@ -1,4 +1,4 @@
-"""A wave's gate through pyinfra, on fake hosts: whom it asks, what stops it, what goes back, and what it says."""
+"""A wave's gate through pyinfra, on fake hosts: the hosts it asks, its failures, rollbacks, and messages."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def swapped(made: FakeFleet) -> list[str]:
 
 
 def seen(*up: str) -> dict[str, str]:
-    """A balancer that sends to these hosts."""
+    """The answers of a balancer that sends to these hosts."""
     lines = [
         EXPORTER.format(way=way, host=host, up=int(host in up))
         for host in ("one", "two", "three")
@@ -82,7 +82,7 @@ def test_a_run_with_nothing_to_do_drains_nobody_and_asks_no_model() -> None:
     ],
 )
 def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(fails: str, finding: str) -> None:
-    """The message says what was found and where."""
+    """The message has the finding and the host."""
     made = fleet()
     made.hosts["one"].fails = (fails,)
     ran = run(made)
@@ -101,7 +101,7 @@ def test_a_swap_that_fails_is_a_lost_host() -> None:
 
 
 def test_nothing_is_drained_where_a_host_could_not_be_staged() -> None:
-    """A disk that is full, an image that does not come."""
+    """For example a full disk, or an image that does not arrive."""
     made = fleet()
     made.hosts["two"].fails = ("stage",)
     ran = run(made)
@@ -151,7 +151,7 @@ def test_a_gate_waits_after_a_change_and_asks_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_host_is_not_drained_while_its_pool_has_no_room() -> None:
-    """Another one is out, and a balancer says so: it need not be of this run."""
+    """Another host is out, by a balancer's answer: it need not be in this run."""
     made = fleet(traffic=SEEN)
     ran = run(made, only=("one", "two"), also=seen("one", "two"))
     assert (swapped(made), ran.stopped) == ([], "No hosts remaining!")
@@ -166,7 +166,7 @@ def test_a_host_that_is_out_needs_no_room() -> None:
 
 
 def test_a_host_waits_until_its_pool_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The balancer sees hosts of the previous wave ready a moment after they serve."""
+    """The balancer sees hosts of the previous wave as ready slightly after they serve."""
     monkeypatch.setattr(rollout.following.time, "monotonic", lambda: -1.0)
     monkeypatch.setattr(rollout.following, "AGAIN_SECONDS", 0)
     made = fleet(traffic=SEEN)
@@ -176,7 +176,7 @@ def test_a_host_waits_until_its_pool_has_room(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_host_with_nothing_to_do_does_not_ask_for_room() -> None:
-    """A fleet of which somebody is out can be deployed to again."""
+    """A fleet with a host that is out can be deployed to again."""
     made = fleet(traffic=SEEN)
     for host in made.hosts.values():
         host.release = "new"

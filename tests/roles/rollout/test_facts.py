@@ -1,4 +1,4 @@
-"""Facts of hosts and balancers, and the gate's reading of them."""
+"""Facts of hosts and balancers, and the gate's interpretation of them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_host_without_our_programs_has_no_looks() -> None:
 
 
 def test_a_look_is_read_from_a_line_of_the_host() -> None:
-    """Keys of a newer version are passed over."""
+    """Keys of a newer version are ignored."""
     line = {"server": "main", "release": "new", "active": "active", "invocation": "i", "further": 1}
     assert RolloutFacts().process(["a warning", json.dumps(line)]) == {
         "main": ServerFacts("main", "new", "active", "i")
@@ -72,7 +72,7 @@ OLD, NEW = ServerFacts("main", "old", "active", "1"), ServerFacts("main", "new",
 
 
 def swapped(after: float, before: float) -> ServerFacts:
-    """The new release, which answers in `after` seconds where the old one took `before`."""
+    """The new release, which answers in `after` seconds, where the old one took `before`."""
     verdict = {"release": "new", "from": "old", "answers": {"rank": after}, "answers_before": {"rank": before}}
     return ServerFacts("main", "new", "active", "2", verdict)
 

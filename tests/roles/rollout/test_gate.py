@@ -1,4 +1,4 @@
-"""The gate on hosts that do not exist: the order of waves, a lost host, an unreachable one."""
+"""The gate on fake hosts: the order of waves, a lost host, an unreachable one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOSTS = ("one", "two", "three")
 
 
 def story() -> None:
-    """deploy.py in small: a gate for all, then swap and gate per wave."""
+    """A minimal deploy.py: a gate for all, then swap and gate per wave."""
     rollout.gate((CANARY, SECOND, THIRD), name="Gate | All")
     for number, wave in enumerate(host.loop(WAVES), start=1):
         if host.name in wave:
@@ -75,7 +75,7 @@ def test_the_message_names_the_lost_hosts_and_what_to_do() -> None:
 
 
 def test_a_gate_before_the_first_change_says_that_nothing_was_changed() -> None:
-    """Read at night, this line decides whether anybody has to look at forty hosts."""
+    """At night, this line tells whether a person has to examine forty hosts."""
     ran = run(
         lambda: rollout.gate((CANARY, SECOND, THIRD), rollout.UNTOUCHED, name="Gate | All"),
         hosts=HOSTS,

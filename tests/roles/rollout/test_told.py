@@ -27,7 +27,7 @@ def heard() -> Iterator[list[dict[str, Any]]]:
 
 
 def test_the_waves_and_every_stage_of_a_host_are_reported(heard: list[dict[str, Any]]) -> None:
-    """A host without work passes; the length of its last swap is known before the first host is drained."""
+    """A host without work passes; the duration of its last swap is known before the first host is drained."""
     fleet = FakeFleet.of({"a": "chat", "b": "chat"}, Rollout())
     fleet.hosts["a"].swap = {"seconds": 118.5}
     fleet.hosts["b"].release = "new"

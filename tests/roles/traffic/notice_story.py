@@ -1,7 +1,7 @@
-"""A host of a pool is taken back by its cloud under load; `python -m tests.roles.traffic.notice_story CLOUD` prints it.
+"""A host of a pool is reclaimed by its cloud under load; `python -m tests.roles.traffic.notice_story CLOUD` prints it.
 
 Real: HAProxy with the role's configuration, the program that asks for notices, the drain of the traffic service.
-Stood in for: the metadata service, systemd and Triton. A process of its own, as tests/roles/balancer/stories.py is.
+Stand-ins: the metadata service, systemd and Triton. It is a separate process, like tests/roles/balancer/stories.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SYSTEMCTL = '#!/bin/sh\necho "$*" >>"$ENGINEHOUSE_ROOT/systemctl"\n'
 
 
 async def story(kind: str) -> dict[str, Any]:
-    """Requests of all kinds while h1 drains: short ones all the while, one that ends in time, one that never does."""
+    """Requests of all kinds while h1 drains: short ones throughout, one that ends in time, one that never ends."""
     async with bench() as edge:
         first, second = edge.hosts
         places.ROOT = edge.folder
@@ -94,7 +94,7 @@ def started(edge: Bench, kind: str, url: str) -> subprocess.Popen[bytes]:
 
 
 async def spoken(service: Service, host: Host) -> None:
-    """The host's agent says what the traffic service makes of its holds."""
+    """The host's agent answers by the traffic service's holds."""
     while True:
         service.holds |= {"main": hold_of("main")}
         host.word = service.agent("main")
@@ -102,14 +102,14 @@ async def spoken(service: Service, host: Host) -> None:
 
 
 async def loaded(edge: Bench, answers: list[asyncio.Task[str]], is_over: asyncio.Event) -> None:
-    """Short requests all the while."""
+    """Sends short requests throughout."""
     while not is_over.is_set():
         answers.append(asyncio.create_task(edge.ask()))
         await asyncio.sleep(0.05)
 
 
 async def placed(edge: Bench) -> dict[str, asyncio.Task[str]]:
-    """Two requests on each host, as many on both: `long` waits for the gate of h1, and `endless` for ever."""
+    """Two requests on each host: `long` waits for the gate of h1, and `endless` for ever."""
     first, second = edge.hosts
     requests = dict[str, asyncio.Task[str]]()
     for host, away, names in ((first, second, ("long", "endless")), (second, first, ("more", "most"))):

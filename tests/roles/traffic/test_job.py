@@ -1,4 +1,4 @@
-"""A server inside a job of Slurm, as the agent of its node tells balancers, and as its watchdog judges it."""
+"""A server inside a job of Slurm, by its agent's answers to balancers and by its watchdog."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def agent_answer(service: job.JobService) -> str:
-    """The agent's answer to a balancer after another look at the proofs."""
+    """The agent's answer to a balancer after another check of the proofs."""
     asyncio.run(service.look())
     return service.agent("main")
 
 
 def test_a_server_is_ready_from_its_proof_until_its_job_leaves(node: Path) -> None:
-    """A job that is queued again begins without the mark of its last run."""
+    """A requeued job begins without the mark of its last run."""
     service, proof = job.JobService({"main": ["minilm"]}), node / "servers/main/proof.json"
     assert agent_answer(service) == "drain"
     proof.write_text(json.dumps({"ok": False}))
@@ -42,7 +42,7 @@ def test_a_server_is_ready_from_its_proof_until_its_job_leaves(node: Path) -> No
 
 
 def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SLURM_RESTART_COUNT is part of the name of a run."""
+    """SLURM_RESTART_COUNT is part of a run's name."""
     (node / "servers/main/proof.json").write_text(json.dumps({"ok": True}))
     mark("main")
     monkeypatch.setenv("INVOCATION_ID", "7.1")
@@ -52,7 +52,7 @@ def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest
 def test_the_watchdog_ends_once_a_model_was_silent_often_enough(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the misses of a host; an answer between them starts the count anew."""
+    """It uses a host's number of misses; an answer in between resets the count."""
     (node / "watch.json").write_text(json.dumps({"watch_seconds": 0, "answer_seconds": 1, "misses": 2}))
     server = {"models": [{"name": "minilm"}], "address": "127.0.0.1", "http_port": 1, "metrics_port": 2}
     server |= {"restricted_header": "enginehouse-key", "start_seconds": 1}
@@ -68,6 +68,6 @@ def test_the_watchdog_ends_once_a_model_was_silent_often_enough(
 
 
 def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With those that there are."""
+    """The message lists the known ones."""
     assert job.main(["watch"]) == 64
     assert "host job serve | watch SERVER" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The program that asks a cloud for notices, against stand-ins of three clouds; time is a number that the test says."""
+"""The program that asks a cloud for notices, with stand-ins of three clouds; each test sets the time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ USUAL = {"aws": ("spot terminate", 120), "gcp": ("preemption", 30), "azure": ("P
 
 @pytest.fixture
 def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """A host in a folder; the words of every systemctl."""
+    """A host in a folder; the arguments of every systemctl."""
     for name in ("ROOT", "SETTINGS", "RUNTIME"):
         monkeypatch.setattr(places, name, tmp_path)
     words = list[tuple[str, ...]]()
@@ -41,7 +41,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[Cloud]:
 
 
 def watching(cloud: Cloud, *balancers: str, beside: bool = False) -> Watch:
-    """The program on a host with one server, which these balancers send to."""
+    """The program on a host with one server, and these balancers."""
     server: dict[str, Any] = {"models": ["chat"], "seen_as": LINES} | ({"llm": True} if beside else {})
     traffic = {
         "servers": {"main": server},
@@ -65,7 +65,7 @@ def held() -> dict[str, Any] | None:
 
 
 def test_without_a_notice_nothing_is_held(cloud: Cloud, commands: list[tuple[str, ...]]) -> None:
-    """Azure names an event of another VM all the while."""
+    """Azure reports an event of another VM throughout."""
     watch = watching(cloud)
     for moment in (0, 10, 20):
         watch.look(1e9 + moment)
@@ -75,7 +75,7 @@ def test_without_a_notice_nothing_is_held(cloud: Cloud, commands: list[tuple[str
 def test_a_notice_holds_every_server_at_once_and_a_drained_host_keeps_its_servers(
     cloud: Cloud, commands: list[tuple[str, ...]]
 ) -> None:
-    """Balancers are told first; the servers stay up, for a notice may be withdrawn."""
+    """Balancers notice it first; the servers still run, because a notice may be withdrawn."""
     kind, seconds = USUAL[cloud.kind]
     with serving(Exporter(("UP", 2), ("DRAIN", 2), ("DRAIN", 0))) as edge:
         watch = watching(cloud, edge.url)
@@ -144,7 +144,7 @@ def test_a_cloud_that_answers_garbage_slowly_or_nothing_costs_nothing(
 
 
 def test_near_the_end_the_cloud_is_asked_no_more(cloud: Cloud, commands: list[tuple[str, ...]]) -> None:
-    """A cloud that hangs may not delay the cut."""
+    """A hanging cloud must not delay the cut."""
     _, seconds = USUAL[cloud.kind]
     watch = watching(cloud)
     cloud.notice(seconds=seconds)
@@ -171,7 +171,7 @@ def test_a_program_that_was_restarted_goes_on_with_the_drain(cloud: Cloud, comma
 def test_a_notice_of_the_boot_before_is_over(
     cloud: Cloud, commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Azure names a reboot a while longer than it takes: the host serves again meanwhile."""
+    """Azure reports a reboot slightly longer than it takes: the host serves again meanwhile."""
     cloud.notice(seconds=USUAL[cloud.kind][1])
     watching(cloud).look(cloud.ends - 20)
     monkeypatch.setattr(drain, "boot", lambda: "another")

@@ -29,7 +29,7 @@ UNIT = "Id=triton@{name}.service\nActiveState={state}\nInvocationID={invocation}
 
 
 class Host:
-    """A host with two servers, its traffic service, and a balancer's way to ask it."""
+    """A host with two servers, its traffic service, and a balancer's requests to it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.units = root, root / "units"
@@ -62,7 +62,7 @@ class Host:
         self.service: subprocess.Popen[str] | None = None
 
     def write(self) -> None:
-        """The settings are on the disk."""
+        """Writes the settings."""
         (self.root / "traffic.json").write_text(json.dumps(self.wanted))
 
     def systemd(self, **states: tuple[str, str]) -> None:
@@ -77,7 +77,7 @@ class Host:
         new.rename(self.units)
 
     def start(self) -> None:
-        """The service runs, and has said to systemd that it answers."""
+        """Starts the service, which reports to systemd that it answers."""
         self.service = self.started("serve")
         notification = self.notified.recv(4096).decode()
         assert notification.startswith("READY=1\n"), notification
@@ -95,7 +95,7 @@ class Host:
         return process.returncode, output, errors
 
     def stop(self) -> None:
-        """The service is killed."""
+        """Kills the service."""
         if self.service:
             self.service.kill()
             self.service.communicate(timeout=300)
@@ -117,7 +117,7 @@ class Host:
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    """True if it came true within five minutes; asked without a pause."""
+    """True if the condition became true within five minutes; checked without a pause."""
     end = time.monotonic() + 300
     while time.monotonic() < end:
         if holds():
@@ -127,7 +127,7 @@ def until(holds: Callable[[], bool]) -> bool:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    """The host; its service is not yet started."""
+    """A host whose service is not started yet."""
     made = Host(tmp_path)
     try:
         yield made
@@ -256,7 +256,7 @@ def test_a_server_of_another_host_is_not_held(host: Host) -> None:
 
 
 def llm(host: Host, state: str) -> None:
-    """systemd shows the unit of an LLM beside `main` too."""
+    """Adds the unit of an LLM beside `main` to systemd's answer."""
     block = UNIT.replace("triton@", "llm@").format(name="main", state=state, invocation="first", at=5_000_000)
     new = host.units.with_suffix(".more")
     new.write_text(host.units.read_text().split("\nId=llm@")[0] + "\n" + block)

@@ -1,4 +1,4 @@
-"""The waits of a server's stop, against a stand-in of HAProxy's exporter."""
+"""The waits of a server's stop, with a stand-in of HAProxy's exporter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LINES = ["chat_http/h1.main", "chat_grpc/h1.main"]
 
 
 class Exporter:
-    """HAProxy's exporter: what it says of each of the two lines, the next answer after each question."""
+    """HAProxy's exporter: its states of the two lines, with the next answer after each request."""
 
     def __init__(self, *answers: tuple[str, int] | None) -> None:
         self.answers = list(answers)

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, done, half done; and what a server's stop looks like to systemd."""
+"""The role on fake hosts: bare, finished, half-finished; and the server's stop as systemd runs it."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_docker_that_comes_back_lets_a_server_start_that_used_up_its_starts() 
 def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_what_would_change(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No step of it waits for itself, also if nothing before it changes."""
+    """No step of a dry run waits for itself, even if no step before it changes anything."""
     mine = replace(MINE, driver=replace(MINE.driver, manage=False))
     monkeypatch.setattr(nvidia_driver, "apply", lambda _: [step(CachedFact(Service), lambda _: [], name="As wanted")])
     answers: list[bool] = []
@@ -155,7 +155,7 @@ def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_w
 
 
 def test_a_host_asks_for_notices_where_its_machine_names_the_cloud() -> None:
-    """A second run changes nothing; another cloud's name starts the program anew."""
+    """A second run changes nothing; another cloud's name restarts the program."""
     spot = replace(MINE, machine=replace(MINE.machine, notices="aws"))
     first = play(mine=spot)
     assert [name.removeprefix("Traffic | ") for name in first.changed][-2:] == [

@@ -1,4 +1,4 @@
-"""A server with an LLM beside its Triton, as the plan of a shipped inventory hands it over, in either runtime."""
+"""A server with an LLM beside its Triton, as in the plan of a shipped inventory, with either runtime."""
 
 from __future__ import annotations
 

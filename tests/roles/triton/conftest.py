@@ -1,4 +1,4 @@
-"""Hosts that remember runs, for the tests of rollback.py."""
+"""Hosts with histories, for the tests of rollback.py."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from tests.roles.triton.histories import Machines, planned_over
 
 @pytest.fixture
 def machines(monkeypatch: pytest.MonkeyPatch) -> Machines:
-    """Four hosts of one pool in three waves, on which nothing was ever deployed."""
+    """Four hosts of one pool in three waves, without an earlier deploy."""
     planned_over(monkeypatch)
     return Machines()

@@ -1,4 +1,4 @@
-"""Fake hosts that remember what runs changed on them, and rollback.py typed on them."""
+"""Fake hosts with histories of runs, and rollback.py typed on them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEN = TrafficSlice(
 
 
 class Machines:
-    """Hosts with a history; a swap that is asked for is made, and remembered."""
+    """Hosts with a history; a requested swap is made, and recorded."""
 
     def __init__(self) -> None:
         self.current = dict.fromkeys(NAMES, "")
@@ -47,18 +47,18 @@ class Machines:
         self.changed: list[str] = []
 
     def serves(self, name: str, release: str, **more: Any) -> None:
-        """A swap that ended well."""
+        """Records a successful swap."""
         entry = {"server": "main", "from": self.current[name], "release": release, "result": "serves", **more}
         self.history[name].append(json.dumps(entry))
         self.current[name] = release
 
     def deployed(self, run_id: str, release: str, names: Sequence[str] = NAMES) -> None:
-        """A run of deploy.py that changed these hosts."""
+        """Records a run of deploy.py that changed these hosts."""
         for name in names:
             self.serves(name, release, run=run_id, plan="77aa", who="ada@desk", wave=1)
 
     def swap(self, name: str) -> str:
-        """The host carries out wanted.json."""
+        """Carries out wanted.json on the host."""
         heard = state.inventory.get_host(f"@fake/{name}").connector.heard
         wanted = json.loads(next(command.stdin for command in reversed(heard) if "wanted.json" in command.command))
         self.changed.append(name)
@@ -67,7 +67,7 @@ class Machines:
         return ""
 
     def look(self, name: str, asks: bool) -> str:
-        """The server's state; its start is numbered by its swaps."""
+        """The server's state; the number of its swaps identifies its start."""
         release, starts = self.current[name], str(len(self.history[name]))
         problem = self.wrong.get(release, "") if asks else ""
         status = {"server": "main", "release": release, "active": "active", "invocation": starts, "problem": problem}
@@ -99,7 +99,7 @@ class Machines:
 
 
 def planned_over(monkeypatch: pytest.MonkeyPatch, servers: Sequence[str] = ("main",), **changes: Any) -> None:
-    """The inventory is of four hosts of the pool `chat` with these servers; `changes` are those of Rollout."""
+    """Sets the inventory: four hosts of the pool `chat` with these servers; `changes` are those of Rollout."""
     slices = [
         a_slice(
             host=f"@fake/{name}",
@@ -115,7 +115,7 @@ def planned_over(monkeypatch: pytest.MonkeyPatch, servers: Sequence[str] = ("mai
 
 
 def typed(machines: Machines, run_id: str = "", **how: Any) -> Ran:
-    """rollback.py, typed."""
+    """The outcome of rollback.py as typed."""
     machines.changed.clear()
 
     def verb() -> None:

@@ -18,8 +18,7 @@ EVERYTHING = {field.asked_by: True for field in llm_contract.OUTPUTS if field.as
 
 
 def events_of(address: str, model: str, leaves_after: int = 0, **inputs: Any) -> list[dict[str, Any]]:
-    """The events of one request with outputs by name; raises an error event. Can disconnect after a number of
-    events."""
+    """The events of one request with outputs by name; raises an error event. Can disconnect after some events."""
     answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with grpc.InferenceServerClient(address) as client:
         client.start_stream(lambda result, error: answers.put((result, error)))

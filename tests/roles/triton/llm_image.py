@@ -1,8 +1,8 @@
 """The image's `llmapi` model and TensorRT-LLM's LLM class, as far as the slot uses them, for tests without an image.
 
 `MODEL` is the text of a model.py with the attributes of the image's own: an event loop in a thread, an engine in it.
-The engine answers " w0 w1 …" (ids 100, 101, …) to any prompt, a word an event, and holds prompts that begin with
-"hold" until the file GO exists, or their request is aborted. What `generate_async` was given is in `engine.asked`.
+The engine answers " w0 w1 …" (ids 100, 101, …) to any prompt, a word an event, and holds prompts that begin with "hold"
+until the file GO exists, or their request is aborted. `engine.asked` has the arguments of `generate_async`.
 """
 
 MODEL = '''

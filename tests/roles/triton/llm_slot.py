@@ -1,4 +1,4 @@
-"""The LLM slot in this process, its Triton a fake and its engine the one of llm_image.py."""
+"""The LLM slot in this process, with a fake Triton and the engine of llm_image.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TYPES = {str: object, bool: bool, int: np.int32, float: np.float32}
 
 
 class Sender:
-    """Keeps what is sent, for who waits for it."""
+    """Records the responses of one request."""
 
     def __init__(self) -> None:
         self.queue: queue.Queue[tuple[Any, int]] = queue.Queue()
@@ -57,14 +57,14 @@ class Request(fake_triton.Request):
 
 
 def tensor(value: Any) -> np.ndarray:
-    """A value, or a list of values, as the array that Triton hands over."""
+    """A value, or a list of values, as an array in Triton's form."""
     values = value if isinstance(value, list) else [value]
     encoded = [member.encode() if isinstance(member, str) else member for member in values]
     return np.array(encoded, dtype=TYPES[type(values[0])] if values else np.int32)
 
 
 def lay_image(folder: Path, model: str = MODEL) -> Path:
-    """The image's model and TensorRT-LLM's package are in `folder`."""
+    """Writes the image's model and TensorRT-LLM's package to `folder`."""
     (folder / "tensorrt_llm").mkdir(parents=True)
     (folder / "model.py").write_text(model)
     for name, text in PACKAGE.items():
@@ -74,7 +74,7 @@ def lay_image(folder: Path, model: str = MODEL) -> Path:
 
 @pytest.fixture
 def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The image's model, where the slot looks for it; prompts that are held are answered when GO lies in it."""
+    """The image's model in the slot's path; held prompts are answered once GO is in it."""
     folder = lay_image(tmp_path / "image")
     monkeypatch.setenv("ENGINEHOUSE_LLMAPI", str(folder))
     monkeypatch.setenv("LLM_IMAGE_GO", str(folder / "GO"))
@@ -90,7 +90,7 @@ def forget(*packages: str) -> None:
 
 @pytest.fixture
 def slot(image: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    """The slot's module, in a process whose Triton is a fake."""
+    """The slot's module, in a process with a fake Triton."""
     monkeypatch.setitem(sys.modules, "triton_python_backend_utils", fake_triton)
     monkeypatch.setattr(sys, "path", [*sys.path])
     forget("llm", "tensorrt_llm")
@@ -103,7 +103,7 @@ def slot(image: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 
 def load(slot: ModuleType, decoupled: bool = True, **parameters: str) -> Any:
-    """A loaded model: two run and one waits, unless `parameters` say otherwise."""
+    """A loaded model: two requests run and one waits, unless `parameters` differ."""
     settings = {"max_running": "2", "max_queue_size": "1", "cancellation_check_period_ms": "10", **parameters}
     arguments = fake_triton.arguments("llm", settings)
     configuration = arguments["model_config"].replace("{", '{"model_transaction_policy": {"decoupled": X}, ', 1)
@@ -115,7 +115,7 @@ def load(slot: ModuleType, decoupled: bool = True, **parameters: str) -> Any:
 
 @pytest.fixture
 def model(slot: ModuleType, image: Path) -> Iterator[Any]:
-    """A loaded model that streams; what is held is let go at the end."""
+    """A loaded model that streams; held prompts are released at the end."""
     loaded = load(slot)
     yield loaded
     (image / "GO").touch()
@@ -123,7 +123,7 @@ def model(slot: ModuleType, image: Path) -> Iterator[Any]:
 
 
 def senders_of(model: Any, *words: str, **inputs: Any) -> list[Sender]:
-    """The senders of one batch of requests, a prompt each."""
+    """The senders of one batch of requests, with a prompt each."""
     requests = [Request(text_input=word, **inputs) for word in words]
     model.execute(requests)
     return [request.sender for request in requests]
@@ -142,6 +142,6 @@ def texts(events: list[Any]) -> list[str]:
 
 
 def refusal(events: list[Any]) -> tuple[str, int]:
-    """Words and code of the one error."""
+    """Message and code of the one error."""
     (event,) = events
     return str(event.error), event.error.code

@@ -1,4 +1,4 @@
-"""A host with one server, as the role's tests have it: what is planned, and what it answers."""
+"""A host with one server for the role's tests: its plan, and its answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROBED = "key=abc\nproven"
 
 
 def placed() -> str:
-    """The answer of a host whose programs and units are right."""
+    """The answer of a host with the right programs and units."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts([WANTED]))
 
 
@@ -42,6 +42,6 @@ def serving(current: str = RELEASE, active: str = "active", enabled: str = "enab
 
 
 def host_answers(seen: str = "", probed: str = "key=abc", served: str = "") -> dict[str, Any]:
-    """A host's answers, by a piece of each question."""
+    """A host's answers, by a part of each question."""
     answers = {"%n %a %U": seen, "command -v nvidia-ctk": probed, 'echo "server=$s"': served}
     return answers | {"/verdict.json": json.dumps({"release": RELEASE, "asked": "another's", "sentence": "it serves"})}

@@ -1,4 +1,4 @@
-"""A host for `swap`: its folder, and a systemd that does what a test says."""
+"""A host for `swap`: its folder, and a systemd controlled by the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FakeHost:
                 self.units[unit] = "inactive"
 
     def proof(self, release: str) -> dict[str, Any]:
-        """The proof that `prove` writes for a release that serves."""
+        """The proof that `prove` writes for a serving release."""
         return {"ok": True, "reason": "", "release": release, "answers": self.answers[release]}
 
     def show(self, unit: str, *properties: str) -> dict[str, str]:
@@ -54,7 +54,7 @@ class FakeHost:
         self.good |= {release} if good else set()
 
     def runs(self, name: str, release: str) -> None:
-        """Another server has served for long."""
+        """Adds another server that has served for long."""
         server.Server(name).point("current", release)
         self.units[f"triton@{name}.service"] = "active"
 
@@ -72,7 +72,7 @@ class FakeHost:
         return path.resolve().name if path.is_symlink() else ""
 
     def cut(self, before: str, target: str, **more: Any) -> None:
-        """Writes the state that a power cut in the middle of a swap leaves behind."""
+        """Writes the state after a power cut in the middle of a swap."""
         swap_file = {"from": before, "to": target, "pid": 1, **more}
         (self.root / "servers/main/swap.json").write_text(json.dumps(swap_file))
         server.Server("main").point("current", target)

@@ -1,4 +1,4 @@
-"""An LLM beside Triton: its start line, its unit, and what the role does on bare, finished and half-finished hosts."""
+"""An LLM beside Triton: its start line, its unit, and the role on bare, finished and half-finished hosts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def someone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def files(runtime: str, image: str) -> dict[str, str]:
-    """The release's files that are text, by path."""
+    """The release's text files, by path."""
     rendered = render(server_with(runtime, image), Defaults())
     return {path: content.decode() for path, content in rendered.items()}
 
@@ -57,7 +57,7 @@ def test_the_start_line_of_each_runtime_is_the_reviewed_one(runtime: str, image:
 
 
 def test_a_server_whose_llm_stands_alone_beside_triton_has_a_directory_of_models() -> None:
-    """Triton ends at its start if it is not there."""
+    """Triton exits at its start without it."""
     server = replace(MAIN, models=tuple(model for model in MAIN.models if model.runtime))
     paths = [path for path in render(server, Defaults()) if path.startswith("models/")]
     assert (paths, server.in_triton) == (["models/README"], ())
@@ -78,7 +78,7 @@ def test_the_start_line_is_bash(runtime: str, image: str) -> None:
 
 @BESIDE
 def test_every_flag_is_one_that_the_release_has(runtime: str, image: str) -> None:
-    """The rendered line is checked too, because Docker starts it."""
+    """The rendered line is checked too, because Docker runs it."""
     row = row_of(runtime, image.rsplit(":", 1)[1])
     assert row
     command = files(runtime, image)["llm/run"].rpartition("exec docker run")[2]
@@ -89,7 +89,7 @@ def test_every_flag_is_one_that_the_release_has(runtime: str, image: str) -> Non
 
 @BESIDE
 def test_the_container_may_do_no_more_than_triton_s(runtime: str, image: str) -> None:
-    """The same user, file system, capabilities and network; clients reach it through the gateway alone."""
+    """The same user, file system, capabilities and network; clients reach it only through the gateway."""
     rendered = files(runtime, image)
     options = ("user", "cap-drop", "security-opt", "tmpfs", "pids-limit", "network", "dns", "ulimit", "log-driver")
     for option in options:
@@ -108,7 +108,7 @@ def test_telemetry_and_hubs_are_off() -> None:
 
 
 def test_the_cache_is_a_size_and_no_share_of_free_memory() -> None:
-    """Memory that Triton's encoders take or free meanwhile changes nothing."""
+    """Memory that Triton's encoders take or free meanwhile does not change it."""
     arguments = runtime_of(MAIN).arguments
     llm = MAIN.models[-1]
     assert arguments[arguments.index("--kv-cache-memory-bytes") + 1] == str(llm.memory.kv_cache_mib * 2**20)
@@ -140,7 +140,7 @@ def test_a_changed_unit_or_flag_is_another_release(monkeypatch: pytest.MonkeyPat
 
 
 def placed() -> str:
-    """The answer of a host whose programs and units are right."""
+    """The answer of a host with the right programs and units."""
     return "\n".join(f"{text.wanted_fact} {text.path}" for text in texts([WANTED]))
 
 
@@ -194,7 +194,7 @@ def test_an_llm_that_no_boot_would_start_is_enabled() -> None:
 
 
 def test_a_server_that_serves_without_an_llm_now_loses_its_unit() -> None:
-    """After the swap, which has stopped it already."""
+    """The unit is removed after the swap, which has already stopped it."""
     mine = host_with_triton_alone()
     release = release_of(mine.servers[0], Defaults())
     answer = serving(current=release.id).replace(f"release={RELEASE}", f"release={release.id}")
@@ -206,7 +206,7 @@ def test_a_server_that_serves_without_an_llm_now_loses_its_unit() -> None:
 
 
 def host_with_triton_alone() -> Any:
-    """The same host, its server without the LLM."""
+    """The same host, with a server without the LLM."""
     return replace(MINE, servers=(replace(MAIN, models=MAIN.in_triton),))
 
 
@@ -250,11 +250,11 @@ def test_the_swap_of_a_judged_llm_has_its_prompts_and_the_operator_reads_the_ver
 
 
 def test_a_replay_makes_no_other_release(tmp_path: Path) -> None:
-    """Prompts that change stop no server."""
+    """Changed prompts stop no server."""
     assert release_of(judged_host(tmp_path).servers[0], Defaults()).id == RELEASE
 
 
 def test_a_host_without_one_installs_no_unit_for_it() -> None:
-    """Hosts of older inventories change in nothing."""
+    """Hosts of older inventories do not change."""
     assert not [text.path for text in texts([release_of(host_with_triton_alone().servers[0], Defaults())])
                 if "llm@" in text.path]  # fmt: skip

@@ -1,4 +1,4 @@
-"""A swap of a server with an LLM beside its Triton: both units in one transaction, put back together."""
+"""A swap of a server with an LLM beside its Triton: both units in one transaction, and put back together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Host(FakeHost):
                 self.units[UNITS[1]] = "active" if current in self.answering else "failed"
 
     def add_llm(self, release: str, port: int = 8010, answers: bool = True) -> None:
-        """The release has an LLM beside Triton."""
+        """Adds an LLM beside Triton to the release."""
         folder = self.root / "releases" / release / "llm"
         folder.mkdir()
         (folder / "run").write_text(f"  --publish 127.0.0.1:{port}:{port}\n  --device nvidia.com/gpu=0\n")
@@ -85,7 +85,7 @@ def test_an_llm_that_never_answers_puts_both_containers_back(machine: Host) -> N
 
 
 def test_the_reason_is_the_llm_s_own(machine: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's proof says that it serves, which is true and explains nothing."""
+    """Triton's proof says that it serves, which is true but explains nothing."""
     machine.ask("one")
     start = machine.systemctl
 
@@ -131,7 +131,7 @@ def test_a_cut_swap_is_undone_and_both_units_are_started_again(machine: Host) ->
 
 
 def test_the_llm_s_port_and_card_are_taken_too(machine: Host) -> None:
-    """A server under another name that holds them stands aside."""
+    """A server under another name that holds them is stopped."""
     assert server.takes("one") == {"8000", "8010", "nvidia.com/gpu=0"}
 
 

@@ -1,4 +1,4 @@
-"""The verdict on an LLM that takes another's place: it judges as the control machine judges an engine."""
+"""The verdict on an LLM that replaces another, by the rules by which the control machine judges an engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDS = st.lists(st.integers(0, 3), max_size=8)
 
 
 def limits(equal: float = 90.0, tasks: tuple[str, ...] = (), met: float = 0.0) -> dict[str, Any]:
-    """Limits of a replay, its tasks by what they expect."""
+    """Limits of a replay, with tasks by their expected answer."""
     expected = [{"prompt": "p", "expected": pattern} for pattern in tasks]
     return {"model": "llama", "equal_percent": equal, "minimum_percent": met, "tasks": expected, "gpus": 1}
 
@@ -76,6 +76,6 @@ def test_the_host_and_the_operator_read_the_same_sentence() -> None:
 
 
 def test_no_prompt_and_no_answer_is_in_the_verdict() -> None:
-    """Records with the verdict have other readers."""
+    """Other users can read records with the verdict."""
     compared = comparison.verdict(limits(tasks=("z",)), measured("warm", tasks=("x",)), measured("cold", tasks=("y",)))
     assert not [word for word in ("warm", "cold", "'x'", "'y'", "'p'") if word in str(compared)]

@@ -1,4 +1,4 @@
-"""The CUDA probe, against a driver library of a few functions."""
+"""The CUDA probe, with a stand-in of the driver library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from host import cuda_probe as probe
 
 
 class FakeDriver:
-    """libcuda as ctypes shows it: every call succeeds, except the one a test spoils."""
+    """libcuda as ctypes shows it: every call succeeds, except the one that a test breaks."""
 
     def __init__(self, gpus: int = 1, **codes: int) -> None:
         self.gpus, self.codes = gpus, codes

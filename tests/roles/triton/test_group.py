@@ -35,7 +35,7 @@ def test_a_part_has_this_start_line(number: int) -> None:
 
 
 def test_a_part_is_on_the_network_of_its_host_and_publishes_nothing() -> None:
-    """The program listens on loopback there, as it is asked for no key."""
+    """The program listens on loopback there, because it requires no key."""
     text = run_of(HOSTS[0])
     assert "--network host" in text and "--publish" not in text
     assert "--host 127.0.0.1 " in text + " " and "0.0.0.0" not in text

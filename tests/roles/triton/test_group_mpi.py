@@ -1,4 +1,4 @@
-"""A host of a group under Open MPI: its start line, and the files that its release brings."""
+"""A host of a group under Open MPI: its start line, and the files in its release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of the rehearsal's vLLM: the answer is right with all of them in their order, and with nothing else."""
+"""Ranks of the rehearsal's vLLM: the answer is right with all of them in order, and in no other case."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def exchanged(ranks: Any, parts: list[tuple[int, int, int]]) -> bool:
 
 
 def follower_answers(ranks: Any, follower: Any) -> None:
-    """Answers the leader once."""
+    """Answers the leader once, as the follower."""
     (leader,) = follower.hosts
     with leader:
         leader.sendall(f"{follower.through(int(ranks.line(leader)))}\n".encode())

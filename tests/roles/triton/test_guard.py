@@ -1,4 +1,4 @@
-"""Users of a host cannot connect to its servers: the rules in a real kernel, in a network namespace of their own."""
+"""Users of a host cannot connect to its servers: the rules in a real kernel, in a separate network namespace."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ for user in map(int, sys.argv[2:]):
 @pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
 @pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
 def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) -> None:
-    """Docker rewrites the published port on its way out: the filter sees the container's port, and still lo."""
+    """Docker rewrites the published port of outgoing packets: the filter sees the container's port, and still lo."""
     current = tmp_path / "main" / "current"
     current.mkdir(parents=True)
     ports = {"http_port": 8010, "grpc_port": 8011, "metrics_port": 8012}

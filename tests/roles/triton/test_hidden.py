@@ -67,7 +67,7 @@ def test_the_program_has_the_key_as_an_argument_and_the_kernels_list_has_not(tmp
 
 
 def test_the_program_keeps_the_number_of_the_process_that_became_it(tmp_path: Path) -> None:
-    """Docker's signal to stop goes to process 1."""
+    """Docker sends the stop signal to process 1."""
     (tmp_path / "key").write_text("s3cret")
     words = [sys.executable, HIDDEN, tmp_path / "key", "sh", "-c", "echo $$", "@KEY@"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -93,7 +93,7 @@ def test_a_signal_during_the_trace_arrives(tmp_path: Path) -> None:
 
 
 def test_a_program_whose_tracer_dies_is_killed_before_its_first_instruction(tmp_path: Path) -> None:
-    """Otherwise it would take the public mark for its key."""
+    """Otherwise it would use the public placeholder as its key."""
     ran = started(tmp_path, ["-c", CUT.format(folder=str(HIDDEN.parent))], "--http=@KEY@")
     assert (ran.returncode, ran.stdout) == (-9, "")
 

@@ -1,4 +1,4 @@
-"""The LLM slot counts what it answers, for the watchdog: neither what is taken over, nor refusals, nor errors."""
+"""The LLM slot counts its answers, for the watchdog: neither accepted requests, nor refusals, nor errors."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Family:
         self.value, self.updates, self.fails = 0, 0, False
 
     def Metric(self, labels: dict[str, str]) -> Family:
-        """The only one."""
+        """The only metric."""
         assert labels == {"model": "llm"}
         return self
 
     def increment(self, value: int) -> None:
-        """Counted, or not."""
+        """Adds to the count."""
         if self.fails:
             raise RuntimeError("no shared memory left")
         self.value, self.updates = self.value + value, self.updates + 1
@@ -49,7 +49,7 @@ class Family:
 
 @pytest.fixture
 def model(slot: ModuleType, image: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Two run and one waits; time stands still."""
+    """A model with two running requests and a waiting one; time stands still."""
     monkeypatch.setattr(fake_triton, "MetricFamily", Family, raising=False)
     import llm.requests as requests
 
@@ -117,7 +117,7 @@ def test_unanswered_requests_are_counted_until_the_last_client_has_gone(model: A
 
 
 def test_the_share_of_the_cache_is_what_requests_fill(slot: ModuleType, image: Path, monkeypatch: Any) -> None:
-    """Two prompts of two tokens in a cache of eight, and then nothing; told once a second."""
+    """Two prompts of two tokens in a cache of eight, and then none; reported once a second."""
     monkeypatch.setattr(fake_triton, "MetricFamily", Family, raising=False)
     import llm.requests as requests
 

@@ -1,4 +1,4 @@
-"""Answers of the LLM slot: the contract of deploy/models/llm_contract.py, kept in front of an engine of its form."""
+"""Answers of the LLM slot: the contract of deploy/models/llm_contract.py, kept over an engine of that form."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_an_image_of_another_form_does_not_load(slot: ModuleType, image: Path, m
 
 
 def test_a_release_whose_own_model_is_cured_is_served_alike(image: Path, request: pytest.FixtureRequest) -> None:
-    """The places of `generate_async`'s parameters do not matter, nor what the image's own code does with them."""
+    """The positions of `generate_async`'s parameters do not matter, nor the image's own use of them."""
     cured = MODEL.replace("lora_request=None, prompt_adapter_request=None, streaming=False", "*, streaming=False")
     assert cured != MODEL
     (image / "model.py").write_text(cured.replace("lora_request, streaming))", "None, streaming))"))

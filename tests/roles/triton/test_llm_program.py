@@ -1,4 +1,4 @@
-"""The stand-ins of vLLM and trtllm-serve as programs: served, asked, refused and stopped as the real ones are."""
+"""The stand-ins of vLLM and trtllm-serve as programs: they serve, refuse and stop as the real ones do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METRICS = {
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """A checkpoint that says how long its contexts are."""
+    """A checkpoint with a declared context length."""
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 128}')
     (tmp_path / "model.safetensors").touch()
     return tmp_path

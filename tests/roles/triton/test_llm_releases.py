@@ -1,4 +1,4 @@
-"""The slot over each served release's form of `generate_async`: the same events, whatever stands in which place.
+"""The slot over each served release's form of `generate_async`: the same events, whatever the parameters' order.
 
 Parameters as read in NVIDIA/TensorRT-LLM, tensorrt_llm/llmapi/llm.py: at 00966934 for 1.0, `cache_salt` from pull
 request 7106 for 1.1, the form of main at the end, where a bool in the third place is refused by a type.
@@ -34,7 +34,7 @@ def test_every_release_that_serves_the_pytorch_path_has_its_form_here() -> None:
 
 @pytest.fixture(params=FORMS)
 def release(request: pytest.FixtureRequest, image: Path) -> str:
-    """The image has this release's form."""
+    """Installs this release's form in the image."""
     assert WRITTEN in MODEL
     changed = MODEL.replace(WRITTEN, f"{FORMS[request.param]}\n")
     if request.param == "1.0.0":

@@ -1,6 +1,6 @@
-"""The LLM slot refuses what comes beyond its bound, as a full queue of Triton's does, and frees each place once.
+"""The LLM slot refuses requests beyond its limit, like a full queue of Triton's, and frees each place once.
 
-The image's model is stood in for by one whose engine holds prompts until it is told to answer (llm_image.py).
+The image's model is a stand-in whose engine holds prompts until it is released (llm_image.py).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def few(server: ServerSlice, decoupled: bool = True) -> ServerSlice:
 
 @contextmanager
 def serving(server: ServerSlice, work: Path) -> Iterator[Callable[..., tuple[int, str]]]:
-    """Asks the LLM behind the real Triton 2.51: a path and a body; status and answer come back."""
+    """A function that asks the LLM behind the real Triton 2.51: takes path and body, returns status and answer."""
     for path, content in render(server, Defaults()).items():
         if path.startswith("models/"):
             target = work / path

@@ -1,4 +1,4 @@
-"""The stand-in of TensorRT-LLM gives whole answers, or a load that compares texts would blame what serves them."""
+"""The stand-in of TensorRT-LLM gives whole answers; otherwise a load that compares texts would fail."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The slot behind the real Triton 2.51, over the rehearsal's stand-in of the image; and that stand-in without the slot.
 
-The stand-in keeps upstream's contract to the place of every parameter, so what upstream does wrong shows without us.
+The stand-in keeps upstream's contract to the position of every parameter, so upstream's defects show without our slot.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def planned(folder: Path) -> ServerSlice:
-    """The plan's LLM alone, on the checkpoint that was made."""
+    """The plan's LLM alone, on this checkpoint."""
     server = plan(**main()).slices[0].servers[0]
     (model,) = [model for model in server.models if model.kind == "llm"]
     kept = ("backend", "max_batch_size", "triton_config")
@@ -77,7 +77,7 @@ def extended(folder: Path) -> Iterator[real_triton.Server]:
 
 @pytest.fixture(scope="module")
 def unextended(folder: Path) -> Iterator[real_triton.Server]:
-    """The image's own model, as upstream tells people to serve it."""
+    """The image's own model, served as upstream documents."""
     work = folder / "unextended"
     model = work / "models" / NAME
     shutil.copytree(STAND_INS / "all_models" / "tensorrt_llm", model)
@@ -99,7 +99,7 @@ def stream(triton: real_triton.Server, **inputs: Any) -> list[dict[str, Any]]:
 
 
 def test_the_image_alone_sends_a_stream_in_one_piece(unextended: real_triton.Server) -> None:
-    """Negative control: `streaming` lands in the place of `lora_request`."""
+    """Negative control: `streaming` is passed in the position of `lora_request`."""
     (event,) = stream(unextended, **ASKED)
     assert event["text_output"] == [b" one two "]
 

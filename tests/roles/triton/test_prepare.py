@@ -1,4 +1,4 @@
-"""The host program that runs before a server's container: engines are whole and signed, or nothing starts."""
+"""The host program that runs before a server's container: without complete and signed engines nothing starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if sys.argv[2] == "verify" and not sys.argv[3].endswith(("one", "two", "good")):
 
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
-    """A host's programs: the verifier as a few lines, and a docker that is not there."""
+    """A host's programs: a short verifier, and no docker."""
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "host").write_text(VERIFIER.format(log=tmp_path / "asked"))
@@ -76,7 +76,7 @@ def test_a_host_that_can_judge_nothing_moves_nothing(host: Path) -> None:
 
 
 def test_an_engine_that_waits_for_its_signature_is_not_loaded_and_stays(host: Path) -> None:
-    """A server that keeps trying must not take a fresh build away from whoever is about to sign it."""
+    """A server that keeps trying must not remove a new build before it is signed."""
     assert prepared(host, "bad-unsigned")[1] == ["verify bad-unsigned"]
 
 
@@ -137,7 +137,7 @@ USERS = """case "$2" in enginehouse-gateway) echo 999 ;; anna) echo 1001 ;; bert
 
 @pytest.fixture
 def guarded(host: Path) -> Path:
-    """A host on which a gateway, two members of sudo and nobody else may connect; `iptables` writes down its words."""
+    """A host on which only a gateway and two members of sudo may connect; `iptables` records its arguments."""
     scripts = {
         "docker": "exit 0",
         "chown": f'echo "chown $*" >>{host}/asked',
@@ -182,7 +182,7 @@ def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
 
 
 def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
-    """A chain that lacks ports would let every user in."""
+    """A chain without its ports would admit every user."""
     second = guarded / "servers" / "other" / "current"
     second.mkdir(parents=True)
     (second / "server.json").write_text("{")
@@ -191,5 +191,5 @@ def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -
 
 
 def test_the_key_belongs_to_the_user_of_the_release(guarded: Path) -> None:
-    """A release of an earlier version says nothing of its user, which was 1000; going back to it must work."""
+    """A release of an earlier version does not name its user, which was 1000; a rollback to it must work."""
     assert "chown 1000:1000 nowhere/key" in prepared(guarded)[1]

@@ -1,4 +1,4 @@
-"""`host group`: parts of one model start together and end together, as real processes on addresses of this computer."""
+"""`host group`: parts of one model start and end together, as real processes on addresses of this computer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECONDS = 30
 
 
 class Host:
-    """A member: its directory, its address, and the program once it is started."""
+    """A member: its directory, its address, and its program once started."""
 
     def __init__(self, root: Path, number: int, port: int) -> None:
         self.root, self.number, self.port, self.address = (
@@ -49,7 +49,7 @@ class Host:
         self.points_to("one")
 
     def release(self, identity: str) -> None:
-        """A release of the group, by its identity."""
+        """Adds a release of the group, by its identity."""
         folder = self.root / "releases" / identity
         folder.mkdir(parents=True)
         members = [{"host": f"host-{number}", "address": f"127.0.77.{number + 1}"} for number in range(2)]
@@ -57,13 +57,13 @@ class Host:
         (folder / "server.json").write_text(json.dumps({"llm_port": self.port + 5 + self.number, "group": group}))
 
     def points_to(self, identity: str) -> None:
-        """`current` names this release."""
+        """Points `current` to this release."""
         link = self.root / "servers/main/current"
         link.unlink(missing_ok=True)
         link.symlink_to(self.root / "releases" / identity)
 
     def writes(self, name: str, **content: Any) -> None:
-        """A record beside `current`."""
+        """Writes a record beside `current`."""
         (self.root / "servers/main" / name).write_text(json.dumps(content))
 
     def start(self) -> None:
@@ -91,20 +91,20 @@ class Host:
         return self.process.wait(SECONDS), (self.root / "output").read_text()
 
     def kill(self) -> None:
-        """Ends the program without its doing."""
+        """Kills the program."""
         if self.process:
             self.process.kill()
             self.process.wait(SECONDS)
 
     def log(self, name: str) -> str:
-        """Calls of a command that stands in for docker or systemctl."""
+        """Calls of a stand-in of docker or systemctl."""
         file = self.root / name
         return file.read_text() if file.exists() else ""
 
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
-    """A leader and its follower, not started; nothing of them afterwards."""
+    """A leader and its follower, not started; both are stopped afterwards."""
     with socket.socket() as free:
         free.bind(("127.0.77.1", 0))
         port = int(free.getsockname()[1])
@@ -117,7 +117,7 @@ def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
 
 
 def until(is_so: Callable[[], bool], seconds: float = SECONDS) -> bool:
-    """True as soon as it is so; False if it is not after `seconds`."""
+    """True as soon as the condition holds; False after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():
@@ -155,7 +155,7 @@ def test_hosts_with_different_releases_wait_for_each_other(hosts: tuple[Host, Ho
 def test_a_host_that_has_put_its_release_back_ends_the_wait_of_the_other_one(
     hosts: tuple[Host, Host], puts_back: int
 ) -> None:
-    """In the same run alone: a later try of the same release waits."""
+    """This holds only within the same run: a later attempt with the same release waits."""
     waits, back = hosts[1 - puts_back], hosts[puts_back]
     back.release("two")
     waits.release("two")
@@ -185,7 +185,7 @@ def test_a_part_that_ends_ends_all_and_only_its_own_host_counts_it(hosts: tuple[
 
 
 def test_a_silent_host_is_a_lost_one(hosts: tuple[Host, Host]) -> None:
-    """Stopped, not ended: its connection stays, and nothing comes."""
+    """The process is stopped, not killed: its connection is open, but silent."""
     assert both_run(hosts)
     assert hosts[1].process
     hosts[1].process.send_signal(signal.SIGSTOP)
@@ -197,7 +197,7 @@ def test_a_silent_host_is_a_lost_one(hosts: tuple[Host, Host]) -> None:
 
 @pytest.mark.parametrize("stops", [0, 1])
 def test_the_leader_stops_first_whoever_is_asked_to(hosts: tuple[Host, Host], stops: int) -> None:
-    """`docker stop` lets its requests end; no rank is killed before it has."""
+    """`docker stop` lets its requests end; no rank is killed before that."""
     assert both_run(hosts)
     process = hosts[stops].process
     assert process
@@ -218,7 +218,7 @@ def test_a_host_that_waits_for_others_stops_at_once(hosts: tuple[Host, Host]) ->
 
 
 def test_a_stranger_joins_no_group(hosts: tuple[Host, Host]) -> None:
-    """From another address than the member's its right line is worth nothing."""
+    """From another address than the member's, even its right line is refused."""
     hosts[0].start()
     line = json.dumps({"number": 1, "identity": "one", "put_back": {}}).encode() + b"\n"
 

@@ -1,4 +1,4 @@
-"""A swap that compares: the LLM that serves is asked before it stops, the new one before it is active."""
+"""A swap that compares: the serving LLM gets the prompts before it stops, the new one before it is active."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def events(text: str, ids: list[int] | None = None) -> Answer:
 
 
 class Machine(FakeHost):
-    """A host with LLMs beside Triton, all of them the same engine, whose text is that of the release that serves."""
+    """A host with LLMs beside Triton, all with the same engine, whose text depends on the serving release."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, engine: Web) -> None:
         super().__init__(root, monkeypatch)
@@ -50,7 +50,7 @@ class Machine(FakeHost):
             self.units[UNITS[1]] = "active" if prove_llm.main(["main"]) == 0 else "failed"
 
     def add(self, release: str, runtime: str = "vllm", flags: str = "") -> None:
-        """A release whose LLM runs in this program."""
+        """Adds a release whose LLM runs in this program."""
         self.publish(release)
         folder = self.root / "releases" / release
         settings = json.loads((folder / "server.json").read_text())
@@ -63,7 +63,7 @@ class Machine(FakeHost):
 
 @pytest.fixture
 def texts() -> dict[str, str]:
-    """Text that the engine answers while a release serves."""
+    """The engine's text for each serving release."""
     return {"one": "it is warm", "two": "it is warm", "odd": "not at all"}
 
 
@@ -88,7 +88,7 @@ def engine() -> Iterator[tuple[Web, list[Texts]]]:
 def machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[Web, list[Texts]], texts: dict[str, str]
 ) -> Machine:
-    """Release one serves by vLLM; two and odd are trtllm-serve's, and odd answers something else."""
+    """Release one serves by vLLM; two and odd are trtllm-serve's, and odd answers differently."""
     web, text_of = engine
     made = Machine(tmp_path, monkeypatch, web)
     text_of.append(lambda body: texts[made.link("current")])
@@ -262,7 +262,7 @@ def test_a_question_without_an_answer_ends_the_replay_with_its_reason(answer: An
 
 
 def test_a_full_queue_is_waited_for_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients of the LLM that serves may fill it."""
+    """Clients of the serving LLM may fill it."""
     monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
     answers = iter([(503, {}, b""), (400, {}, b"Exceeds maximum queue size"), events("warm")])
     with serving(lambda request: next(answers)) as web:

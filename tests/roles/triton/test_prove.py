@@ -1,4 +1,4 @@
-"""The program that takes a server into service, against a Triton of a few lines."""
+"""The program that puts a server into service, with a stand-in of Triton."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def call(
     at_end: Callable[[], object] = lambda: None,
     **changes: Any,
 ) -> tuple[int, str, Web]:
-    """Exit status, the reason written down, and what Triton was asked. Loads and readiness succeed unless said."""
+    """Exit status, the recorded reason, and the requests to Triton. By default loads and readiness succeed."""
 
     def answer(request: Request) -> Answer:
         changed = (changing or {}).get(request.path)

@@ -1,4 +1,4 @@
-"""The program that takes an LLM beside Triton into service, against a completions endpoint of a few lines."""
+"""The program that puts an LLM beside Triton into service, with a stand-in of a completions endpoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def call(
     place: Path, completion: Answer | Callable[[], Answer] = WORDS, health: Callable[[], int] = lambda: 200
 ) -> tuple[int, dict[str, Any], Web]:
-    """Exit status, the proof written down, and what the program was asked."""
+    """Exit status, the recorded proof, and the requests to the program."""
 
     def answer(request: Request) -> Answer:
         if request.path == "/health":
@@ -62,7 +62,7 @@ def test_an_engine_that_loads_is_waited_for(place: Path) -> None:
 
 
 def test_a_full_queue_is_waited_for(place: Path) -> None:
-    """Clients have come before us."""
+    """Clients may have come first."""
     answers = iter([BUSY, BUSY, WORDS])
     assert call(place, lambda: next(answers))[0] == 0
 
@@ -94,6 +94,6 @@ def test_a_program_that_never_listens_ends_with_the_unit_s_time(place: Path, mon
 
 
 def _time_is_up(self: prove_llm.Engine, problem: str) -> None:
-    """Raises like an elapsed time limit."""
+    """Raises as after the time limit."""
     self.client, self.deadline = 0, 0.0
     prove.Triton.pause(self, problem)

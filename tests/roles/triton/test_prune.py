@@ -1,4 +1,4 @@
-"""Old releases after a swap: which go, which another run may still want, and what a cut removal leaves."""
+"""Old releases after a swap: removed ones, ones that another run may need, and leftovers of interrupted removals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OLD = ("a", "b", "c")
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    """A host that serves one, after a, b and c of long ago (c the oldest), each with a cache."""
+    """A host that serves one, with old releases a, b and c (c the oldest), each with a cache."""
     made = FakeHost(tmp_path, monkeypatch)
     for age, name in enumerate(OLD):
         made.publish(name)
@@ -67,7 +67,7 @@ def test_a_wish_that_cannot_be_read_is_none(machine: FakeHost, monkeypatch: pyte
 def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of one with its server.json would be swapped in, and never be sent again."""
+    """A part of one with its server.json would be swapped in, and never be sent again."""
     done: list[str] = []
 
     def cut(path: Path) -> None:

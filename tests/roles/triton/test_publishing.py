@@ -43,7 +43,7 @@ def test_a_release_is_published_whole_and_nothing_else_is_left(releases: Path) -
 
 
 def test_a_partial_release_of_a_cut_removal_makes_room(releases: Path) -> None:
-    """Before, it stayed for ever: nothing replaced it, and no swap accepted it."""
+    """In earlier versions it stayed for ever: it was not replaced, and no swap accepted it."""
     (releases / "r1/models/chat").mkdir(parents=True)
     (releases / "r1/models/chat/left").touch()
     assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])

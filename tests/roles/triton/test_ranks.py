@@ -1,4 +1,4 @@
-"""`ranks.py`: mpirun on one host and its daemon on another, started without ssh; as real processes on this computer."""
+"""`ranks.py`: mpirun on one host and its daemon on another, without ssh; as real processes on this computer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def module() -> Any:
 
 
 class Container:
-    """A container of a host: its own /tmp, and programs before those of this computer."""
+    """A host's container: its own /tmp, and programs before those of this computer."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -49,7 +49,7 @@ class Container:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def program(self, name: str, text: str) -> None:
-        """A program on its PATH."""
+        """Writes a program on its PATH."""
         (self.root / "bin" / name).write_text(text)
         (self.root / "bin" / name).chmod(0o755)
 
@@ -80,7 +80,7 @@ def containers(tmp_path: Path) -> Iterator[tuple[Container, Container, str]]:
 
 
 def until(is_so: Callable[[], bool]) -> bool:
-    """True as soon as it is so; False if it is not in time."""
+    """True as soon as the condition holds; False if it does not in time."""
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         if is_so():
@@ -127,7 +127,7 @@ def test_a_stop_reaches_the_program_that_answers_before_mpirun(containers: tuple
 
 
 def test_ranks_that_outlive_the_program_that_answers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Upstream's launcher stops them only after a program that ended well."""
+    """Upstream's launcher stops them only after a program that succeeded."""
     ranks = module()
     monkeypatch.setattr(ranks, "END_SECONDS", 0)
     monkeypatch.setattr(ranks.tempfile, "tempdir", str(tmp_path))

@@ -51,7 +51,7 @@ def config(release: dict[str, bytes], model: str) -> Any:
 
 
 def test_the_release_of_the_shipped_inventory_is_the_reviewed_one(release: dict[str, bytes]) -> None:
-    """GOLDEN=write writes it anew; the diff is what there is to review. Python code is not in it."""
+    """GOLDEN=write rewrites it; its diff is the review. Python code is not in it."""
     rendered = {path: content for path, content in release.items() if not path.endswith(".py")}
     for path, content in rendered.items() if os.environ.get("GOLDEN") == "write" else ():
         (GOLDEN / path).parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def test_a_repaired_image_is_another_release(server: ServerSlice) -> None:
 def test_the_tar_is_the_same_bytes_whenever_it_is_made(
     release: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A gzip header has the time of packing, so the archives are made at different times."""
+    """A gzip header has the packing time, so the archives are made at different times."""
     early = tarred(release)
     monkeypatch.setattr("time.time", lambda: 2_000_000_000.0)
     assert tarred(release) == early
@@ -131,7 +131,7 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
 
 
 def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
-    """Times and never tensors, of requests that the gateway chose and of no others (rate=0), to its own container."""
+    """It traces times and never tensors, only requests that the gateway chose (rate=0), to its own container."""
     traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())
     values = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
     url = "opentelemetry,url=http://127.0.0.1:4318/v1/traces"

@@ -1,4 +1,4 @@
-"""rollback.py on hosts that do not exist: one run is taken back on exactly the hosts it changed, once."""
+"""rollback.py on fake hosts: one run is taken back on exactly the hosts that it changed, once."""
 
 from __future__ import annotations
 

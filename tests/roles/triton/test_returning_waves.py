@@ -1,4 +1,4 @@
-"""The waves of rollback.py on hosts that do not exist: their order, their gates and their room, as in a deploy."""
+"""The waves of rollback.py on fake hosts: their order, their gates and their room, as in a deploy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.roles.triton.histories import FIRST, SECOND, Machines, planned_over, 
 
 
 def test_its_waves_are_the_plan_s_from_the_last_to_the_first(machines: Machines) -> None:
-    """Canaries have the release that is taken back for the longest time, and are the last to lose it."""
+    """Canaries have the release that is taken back for the longest time, and lose it last."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     typed(machines)
@@ -20,7 +20,7 @@ def test_its_waves_are_the_plan_s_from_the_last_to_the_first(machines: Machines)
 
 
 def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machines: Machines) -> None:
-    """It serves again and does not answer as it should: the gate is that of a deploy, and says the same."""
+    """It serves again but answers wrongly: gate and message are those of a deploy."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     machines.wrong["a"] = "it sings"
@@ -30,7 +30,7 @@ def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machin
 
 
 def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None:
-    """Two of the pool may be out, and a balancer says that two are."""
+    """Two of the pool may be out, and a balancer reports two."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("four",))
     machines.seen_ready = {"three", "four"}
@@ -43,7 +43,7 @@ def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None
 def test_as_much_goes_forward_again_as_the_rollout_says(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, on_failure: str, left: str
 ) -> None:
-    """The way back was stopped; typed again, it takes the same run back to its end."""
+    """The way back was stopped; the same command then completes it."""
     planned_over(monkeypatch, on_failure=on_failure)
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
@@ -64,7 +64,7 @@ def test_a_server_that_no_run_has_brought_yet_keeps_nobody_from_going_back(
 
 
 def test_a_release_that_was_slower_can_be_gone_back_to(machines: Machines) -> None:
-    """Only a deploy compares a release with its predecessor."""
+    """Only a deploy compares a release's speed with its predecessor's."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("four",))
     assert typed(machines).stopped == ""

@@ -1,4 +1,4 @@
-"""The role on hosts that do not exist: bare, done, half done, and after something below has changed."""
+"""The role on fake hosts: bare, finished, half-finished, and after a change of a lower role."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ OTHER = json.dumps({"release": "other-release", "asked": "another's", "sentence"
 
 
 def test_a_swap_of_another_run_is_not_taken_for_ours() -> None:
-    """systemd merges a start into the swap that runs; that one read what to do before we wrote ours."""
+    """systemd merges a start into the running swap, which read its request before we wrote ours."""
     ran = play(host_answers(placed(), PROBED, serving("old")) | {"/verdict.json": OTHER})
     assert ran.failed_hosts == ("host",)
     assert "main: another swap was under way: it brought other-release" in str(ran.log)
@@ -262,7 +262,7 @@ def test_a_failed_swap_tells_the_hosts_verdict() -> None:
 
 
 def test_a_run_killed_anywhere_is_taken_up_where_it_stood() -> None:
-    """The finished host is left alone, and the one whose swap was cut comes before those that were not begun."""
+    """The finished host is not touched, and the host with the interrupted swap comes before the untouched ones."""
     seen = {"done": serving(), "cut": serving(more="cut=yes"), "later": serving(current="another")}
     waves = [(f"@fake/{name}",) for name in seen]
 

@@ -1,4 +1,4 @@
-"""The swap transaction against a systemd that does what a test says: serve, put back, stop, survive being cut."""
+"""The swap transaction with a systemd controlled by the test: serve, put back, stop, survive an interruption."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
 
 
 def test_what_was_put_back_is_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
-    """The other hosts of a group are told by it."""
+    """The other hosts of a group learn it from the record."""
     record = machine.root / "servers/main/put-back.json"
     machine.ask("one", run="run-1")
     machine.ask("bad", run="run-2")
@@ -68,7 +68,7 @@ def test_a_swap_to_the_serving_release_stops_nothing(machine: FakeHost) -> None:
 
 
 def test_a_first_release_that_is_down_and_does_not_start_stays_what_the_next_boot_starts(machine: FakeHost) -> None:
-    """Its cause may be a GPU or a mount that a boot mends; nothing else could serve."""
+    """The cause may be a GPU or a mount that a boot repairs; no other release could serve."""
     machine.ask("one")
     machine.units["triton@main.service"] = "failed"
     machine.good.clear()
@@ -109,7 +109,7 @@ def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
 def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1 to 254 of an ExecCondition would skip the start, and nobody would start it then."""
+    """1 to 254 from an ExecCondition would skip the start for good."""
     machine.ask("one")
     machine.cut("one", "two")
 
@@ -198,7 +198,7 @@ def test_the_history_names_run_and_wave_of_every_swap(machine: FakeHost) -> None
 
 
 def test_a_cut_swap_is_remembered_under_the_run_that_began_it(machine: FakeHost) -> None:
-    """The next run has told the host its own wish by then."""
+    """The next run has written its own request by then."""
     machine.ask("one", run="run-1", wave=1)
     machine.cut("one", "two", run="run-2", wave=4)
     machine.ask("two", run="run-3", wave=1)
@@ -216,7 +216,7 @@ def test_a_swap_under_way_names_its_run(machine: FakeHost, monkeypatch: pytest.M
 
 
 def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_before(machine: FakeHost) -> None:
-    """Each release recorded its times when it proved itself; an older version recorded none."""
+    """Each release recorded its times in its own proof; an older version recorded none."""
     machine.ask("one")
     assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({}, {})
     machine.answers = {"one": {"rank": 0.2}, "two": {"rank": 0.5}}
@@ -226,7 +226,7 @@ def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_befor
 
 
 def test_what_a_rollback_reads_is_what_a_swap_writes(machine: FakeHost) -> None:
-    """The question is the real one, put to the real file."""
+    """The real question is put to the real file."""
     for number, release in enumerate(("one", "two", "bad", "two"), start=1):
         machine.ask(release, run=f"run-{number}", wave=1)
     fact = Changes()

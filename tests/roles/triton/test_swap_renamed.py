@@ -1,4 +1,4 @@
-"""The swap of a server that takes the place of others: they make room, and serve again if it does not."""
+"""The swap of a server that replaces others: they are stopped, and serve again if it does not."""
 
 from __future__ import annotations
 

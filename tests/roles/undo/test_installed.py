@@ -1,4 +1,4 @@
-"""Installation of the dead man's switch, in an order that a killed run cannot spoil."""
+"""Installation of the dead man's switch, in an order that survives a killed run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DOCKER_BACK = (undo.program("docker-back.sh"), "docker-back.sh", "755")
 
 
 def commands(*there: tuple[str, str, str]) -> list[str]:
-    """Commands on a host that has these files: writes as the last word of their path, other commands whole."""
+    """Commands on a host with these files: writes as the last part of their path, other commands whole."""
     seen = [
         f"{sha256(next(FILES.glob(f'*/{name}')).read_bytes()).hexdigest()} {mode} root {path}"
         for path, name, mode in there

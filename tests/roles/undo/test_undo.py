@@ -1,4 +1,4 @@
-"""The dead man's switch as a program, in a directory of its own; systemd's part is tested on a machine."""
+"""The dead man's switch as a program, in a separate directory; systemd's part is tested on a machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[3] / "files/host"
 
 @pytest.fixture
 def undo(tmp_path: Path) -> Ask:
-    """Runs a verb; what it keeps is under `tmp_path`/undo."""
+    """Runs a verb; its saved files are under `tmp_path`/undo."""
 
     def ask(*words: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | {"ENGINEHOUSE_UNDO": str(tmp_path / "undo"), "PATH": f"{tmp_path}:/usr/bin:/bin"}
@@ -113,7 +113,7 @@ def test_a_change_is_watched_for_the_latest_given_time(undo: Ask, tmp_path: Path
 
 
 def test_a_login_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_path: Path) -> None:
-    """The connection broke while the engine was still stopping."""
+    """The connection broke while Docker was still stopping."""
     file = tmp_path / "x"
     undo("save", "x", str(file))
     file.write_text("new")
@@ -134,7 +134,7 @@ def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_
 
 
 def test_a_change_that_no_timer_watches_is_taken_back_at_once(undo: Ask, tmp_path: Path) -> None:
-    """The timer before has been stopped by then."""
+    """The earlier timer has been stopped by then."""
     file = tmp_path / "x"
     file.write_text("old")
     undo("save", "x", str(file))

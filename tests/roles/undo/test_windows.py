@@ -32,13 +32,13 @@ Answer = tuple[bool | None, list[str]]
 
 
 def verbs(ran: Sequence[object]) -> list[str]:
-    """Each command in a few words: undo's verb with what follows, the path that is written, or the whole."""
+    """Each command in a few words: undo's verb with its arguments, the written path, or the whole."""
     lines = [str(command).split("\n")[0].removeprefix(f"{undo.PROGRAM} ") for command in ran]
     return [line.split()[-1] if line.startswith("mkdir") else line for line in lines]
 
 
 def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_read() -> None:
-    """Until then a longer one runs, so that a run that is killed between two of them leaves nothing for good."""
+    """Until then a longer timer runs, so that a run killed in between leaves no permanent change."""
     seen = {UNIT.path: f"{sha256(b'old').hexdigest()} 644 root"}
     commands = verbs(list(undo.put_watched("triton", (UNIT, DROP_IN), seen)))
     assert commands[1:] == [
@@ -56,7 +56,7 @@ def test_a_change_already_in_force_is_confirmed_within_the_time_to_confirm() -> 
 
 
 def test_the_host_itself_reports_the_end_of_a_risky_change() -> None:
-    """Only the host itself can report it for sure while it is unreachable; a failed step is never reported as done."""
+    """Only the host itself can report it reliably while it is unreachable; a failed step is never reported as done."""
     commands = list(CHANGE.around([], risky="restart"))[2]
     assert isinstance(commands, undo.Risk)
     assert commands.command == f"restart && {undo.PROGRAM} watch x 20"
@@ -72,7 +72,7 @@ def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_con
 
 
 def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirmed() -> None:
-    """A run was killed while it restarted: docker0 may not have its new address yet, and we get in all the same."""
+    """A run was killed during the restart: docker0 may not have its new address yet, and the login works anyway."""
     starting = HostFacts(
         units={"docker.service": Unit("loaded", "activating", "enabled")}, values={"unconfirmed": "/etc/x"}
     )
@@ -81,14 +81,14 @@ def test_an_engine_that_still_starts_is_awaited_before_its_settings_are_confirme
 
 
 class Nothing(FactBase[str]):
-    """A fact whose every answer wants the change."""
+    """A fact for which every answer needs the change."""
 
     def command(self) -> str:
         return "true"
 
 
 def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
-    """The change on a host whose new connections say `answer` of a command, after that many seconds."""
+    """The change on a host whose new connections answer `answer` to a command, after that many seconds."""
     clock = [0.0]
 
     def second(state: object, host: object, command: str, arguments: dict[str, Any]) -> Answer:
@@ -112,7 +112,7 @@ def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
 
 
 def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_when_we_get_in_again() -> None:
-    """The connection that made it was lost on the way, as a bridge that is made anew loses it."""
+    """The connection that made it was lost meanwhile, as by a bridge that is made again."""
     ran = confirmed(lambda command, now: (None, []) if "restart" in command or now < 90 else (True, []))
     assert ran.failed_hosts == ()
 
@@ -131,7 +131,7 @@ def test_an_undone_change_is_reported_at_the_first_connection() -> None:
 
 
 def test_a_host_that_turns_one_connection_away_is_asked_again() -> None:
-    """sshd refuses connections if many come at once; nothing was run there, so nothing has to end."""
+    """sshd refuses connections if many come at once; no command ran there, so none has to end."""
     commands: list[str] = []
 
     def answer(command: str, now: float) -> Answer:
@@ -150,7 +150,7 @@ def test_a_change_that_no_connection_could_make_is_not_told_as_one_that_shut_us_
 
 
 def test_no_command_over_a_new_connection_is_without_an_end() -> None:
-    """A host whose disk hangs takes the connection, and keeps it."""
+    """A host with a hanging disk accepts the connection, and keeps it open."""
     assert [undo._limited(arguments).get("_timeout") for arguments in ({}, {"_timeout": None}, {"_timeout": 270})] == [
         undo.GRACE_SECONDS,
         undo.GRACE_SECONDS,

@@ -1,0 +1,103 @@
+"""Weights that are on the host already: asked in preflight and judged, and otherwise left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from shlex import quote
+
+from deploy.models.files import WEIGHTS
+from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals.quoting import shortened
+from deploy.slices.container import CONTAINER_UID
+from deploy.slices.host import Slice
+from deploy.slices.on_host import OnHostSlice
+from roles._pyinfra.facts import HostFacts, ask_value
+
+SECONDS = 20
+"""A network file system whose server is gone answers nothing for minutes."""
+APART_PERCENT = 2
+"""Headers and metadata of safetensors files beside their tensors."""
+MOST_FILES = 2000
+_AS_SERVER = f"setpriv --reuid {CONTAINER_UID} --regid {CONTAINER_UID} --clear-groups"
+_SCRIPT = "; ".join(
+    (
+        'cd -P -- "$1" || exit 0',
+        'echo "dir $(pwd -P)"',
+        f'find -L . -maxdepth 2 -type f -name "*.*" -printf "file %s %P\\n" | head -n {MOST_FILES}',
+        'find . -maxdepth 2 -type l -not -path "./.*" -exec realpath -- {} +'
+        f' | head -n {MOST_FILES} | sed "s/^/link /"',
+        'grep -o "[A-Za-z0-9._/-]*[.]safetensors" model.safetensors.index.json | sort -u | sed "s/^/shard /"',
+        'tr -d "\\n" < config.json | grep -o "\\"architectures\\" *: *\\[ *\\"[A-Za-z0-9_]*" | head -n 1'
+        ' | sed "s/.*\\"/class /"',
+        'head -n 1 .cache/huggingface/download/config.json.metadata | grep -x "[0-9a-f]*" | sed "s/^/commit /"',
+        f'{_AS_SERVER} find -L . -maxdepth 2 -not -path "./.*" ! -readable ! -name lost+found | head -n 3'
+        ' | sed "s/^/closed /"',
+        f'{_AS_SERVER} ls . > /dev/null || echo "closed ."',
+    )
+)
+
+
+def fact_commands(mine: Slice) -> list[str]:
+    """The commands that ask for the content of each directory."""
+    program = f"timeout {SECONDS} sh -c {quote(_SCRIPT)} -"
+    return [
+        ask_value(f"on-host-{number}", f"{program} {quote(files.path)} || echo ended $?")
+        for number, files in enumerate(mine.on_host)
+    ]
+
+
+def on_host(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
+    """A refusal for each directory that lacks what the plan counts on."""
+    for number, files in enumerate(mine.on_host):
+        rows: dict[str, list[str]] = {}
+        for line in facts.value(f"on-host-{number}").splitlines():
+            word, _, rest = line.partition(" ")
+            rows.setdefault(word, []).append(rest)
+        if problem := _problem(files, rows):
+            what, actual, wanted, attempt = problem
+            yield Refusal(
+                f"{mine.host}: {files.path} {what}",
+                facts={"found": actual, "wanted": wanted},
+                attempt=attempt,
+                state=PREFLIGHT,
+                kind="weights-on-host",
+            )
+
+
+def _problem(files: OnHostSlice, rows: dict[str, list[str]]) -> tuple[str, str, str, str] | None:
+    """(problem, seen, wanted, attempt) of the first mistake in a directory."""
+    sizes = {name: int(size) for size, _, name in (row.partition(" ") for row in rows.get("file", []))}
+    stored = {name: size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name}
+    again = f"put the files of {files.model} there, or declare Weights.hub(…), which brings them to {WEIGHTS}"
+    if rows.get("ended") == ["124"]:
+        attempt = f"timeout 5 ls {files.path} on the host: mount it again, or let its server answer"
+        return "did not answer", f"nothing within {SECONDS} s", "a file system that answers", attempt
+    if not rows.get("dir"):
+        return "is no directory of the host", "nothing", f"the files of {files.model}", f"mount it; or {again}"
+    missing = [name for name in (*files.required, *rows.get("shard", [])) if name not in sizes]
+    if missing or not stored:
+        lacking = ", ".join(shortened(name) for name in missing[:3]) or "*.safetensors"
+        return f"lacks {lacking}", f"{len(sizes)} files, {len(stored)} of weights", "all files of the model", again
+    outside = [path for path in rows.get("link", []) if not path.startswith(f"{rows['dir'][0]}/")]
+    if outside:
+        attempt = f"hf download OWNER/NAME --local-dir {files.path} writes files; or cp -rL into another directory"
+        return "has links that lead out of it", shortened(outside[0]), "files: a container sees no others", attempt
+    if closed := rows.get("closed"):
+        attempt = f"chmod -R a+rX {files.path} on the host, and chmod a+x for the directories above it"
+        return "cannot be read by the server's user", ", ".join(closed[:3]), f"read by user {CONTAINER_UID}", attempt
+    return _other_files(files, rows, sum(stored.values()))
+
+
+def _other_files(files: OnHostSlice, rows: dict[str, list[str]], size: int) -> tuple[str, str, str, str] | None:
+    """(problem, seen, wanted, attempt) of complete files that are others than planned."""
+    actual_mib, declared = size // 2**20, "declare the checkpoint of these files, or name its own directory"
+    kinds, commits = rows.get("class", [""]), rows.get("commit", [""])
+    if files.architecture and kinds[0] not in ("", files.architecture):
+        return "holds another model", kinds[0], files.architecture, declared
+    if files.revision and commits[0] not in ("", files.revision):
+        attempt = f'Weights.on_host("{files.path}", "OWNER/NAME", "{commits[0]}"), or bring the files of that commit'
+        return "holds another commit", commits[0], files.revision, attempt
+    if files.size_mib and abs(actual_mib - files.size_mib) * 100 > files.size_mib * APART_PERCENT:
+        wanted = f"about {files.size_mib:,} MiB, by which memory is counted"
+        return "holds other weights", f"{actual_mib:,} MiB of safetensors", wanted, declared
+    return None
