@@ -23,13 +23,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
+from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec.surroundings import LocalWeights
 
@@ -45,6 +46,7 @@ FIRST_BYTES = 2**16
 """Bytes of a safetensors file that the first request takes: most headers are shorter."""
 AT_ONCE = 8
 COMMIT = re.compile(r"[0-9a-f]{40}")
+MOST_FILE_BYTES = 2**53
 AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -117,8 +119,10 @@ def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int
     sizes = {}
     for row in rows:
         name, size = (row.get("rfilename"), row.get("size")) if isinstance(row, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+        if not isinstance(name, str) or type(size) is not int or not 0 <= size <= MOST_FILE_BYTES:
             raise _strange(source, "the listing", "a file without a name or a size")
+        if not is_file_name(name):
+            raise _strange(source, "the listing", f"a file that would lie outside the repository: {shortened(name)}")
         sizes[name] = size
     return commit, sizes
 

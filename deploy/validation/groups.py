@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from deploy.catalog.runtimes import TRITON, VLLM
+from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import layout_of
 from deploy.refusals.errors import Refusal
@@ -121,6 +121,15 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
             seen=f"peer_address={host.peer_address!r}",
             wanted="this host's own address on the network between them",
             attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
+        )
+    elif model.runtime == SERVE and ":" in address:
+        yield refuse(
+            "group-wants-ipv4",
+            f"{model.name}: Open MPI is told the hosts of its group by addresses of IPv4",
+            where="peer_address",
+            seen=f"{host.name}: {address}",
+            wanted="this host's address of IPv4 on the network between them",
+            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}}), or runtime="{VLLM}"',
         )
     if firewall is None or firewall.rest != "closed":
         yield refuse(

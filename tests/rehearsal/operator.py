@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ class Operator:
     log: Path
     home: Path
     heard: list[str] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the environment besides this process's."""
 
     @classmethod
     def fresh(cls, places: Places) -> Operator:
@@ -80,7 +82,7 @@ class Operator:
     @property
     def environment(self) -> dict[str, str]:
         """This process's environment, with the rehearsal's number."""
-        return os.environ | {"ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
+        return os.environ | {**self.variables, "ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs `python WORDS` in the repository; never raises."""
