@@ -117,7 +117,7 @@ class Operator:
 
 
 @contextlib.contextmanager
-def fresh_machines(places: Places, names: Sequence[str], debian: str) -> Iterator[tuple[Operator, list[Machine]]]:
+def fresh_machines(places: Places, names: Sequence[str], release: str) -> Iterator[tuple[Operator, list[Machine]]]:
     """New machines with the rehearsal's services, and their operator; skips if requirements are missing.
 
     Machines and services of an earlier run are removed before, and these afterwards.
@@ -127,7 +127,7 @@ def fresh_machines(places: Places, names: Sequence[str], debian: str) -> Iterato
     machines.down(places)
     operator = Operator.fresh(places)
     try:
-        made = machines.up(list(names), debian, places=places)
+        made = machines.up(list(names), release, places=places)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
         yield operator, made
     finally:
