@@ -191,10 +191,10 @@ def test_a_token_that_is_no_word_is_none(token: bytes, monkeypatch: pytest.Monke
     "listing", [b"[]", b"{}", b'{"siblings": 5}', b"[" * 100_000, b"", b'{"sha": [1], "siblings": []}']
 )
 def test_a_listing_of_no_known_form_is_refused(listing: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = hub.Hub({"endpoint": "https://hub", "repository": "a/b", "revision": "c"})
-    monkeypatch.setattr(asked, "open", lambda path: Served(listing).open(None, 1))
+    model_hub = hub.Hub({"endpoint": "https://hub", "repository": "a/b", "revision": "c"})
+    monkeypatch.setattr(model_hub, "open", lambda path: Served(listing).open(None, 1))
     with pytest.raises(hub.Refused):
-        asked.listing()
+        model_hub.listing()
 
 
 def test_samples_that_are_no_numbers_stop_no_watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
