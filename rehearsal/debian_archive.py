@@ -1,7 +1,7 @@
-"""Debian packages of any release, fetched from wherever the outer machine's own apt fetches them.
+"""Debian packages of any release, downloaded from the mirrors of the outer machine's own apt.
 
-A private apt state (own lists, own cache) is used, so that another release can be read without touching the outer
-machine's configuration. Which mirror that is, rehearsal/apt_sources.py reads.
+It uses a private apt state (own lists, own cache), which leaves the outer machine's configuration unchanged.
+rehearsal/apt_sources.py finds the mirror.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rehearsal.apt_sources import debian_sources, handed_on_settings
 
 
 def download(debian: str, packages: list[str], into: Path, state: Path) -> list[Path]:
-    """The .deb files of `packages` from Debian `debian` ("12", "13"), in `into`; `state` is apt's for this one use."""
+    """Downloads `packages` of Debian `debian` ("12", "13") to `into`; `state` is apt's for this one use."""
     surroundings = {**os.environ, "APT_CONFIG": str(_private_apt(debian, state))}
     for command in (["update"], ["download", *packages]):
         subprocess.run(["apt-get", "-qq", *command], cwd=into, check=True, env=surroundings, stdout=subprocess.DEVNULL)
@@ -24,7 +24,7 @@ def download(debian: str, packages: list[str], into: Path, state: Path) -> list[
 
 
 def download_missing(debian: str, packages: Sequence[str], root: Path, into: Path, state: Path) -> list[Path]:
-    """The .deb files that installing `packages` in the root file system at `root` would fetch, in `into`."""
+    """Downloads to `into` the .deb files that installing `packages` in the root file system `root` needs."""
     configuration = _private_apt(debian, state, root / "var/lib/dpkg/status")
     surroundings = {**os.environ, "APT_CONFIG": str(configuration)}
     install = ["install", "--yes", "--download-only", "--no-install-recommends", *packages]

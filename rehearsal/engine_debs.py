@@ -1,8 +1,8 @@
 """docker-ce, docker-ce-cli and containerd.io for Debian 12 and 13, repackaged from Debian's own engine.
 
 Docker's repository cannot be reached from a rehearsal, and Debian 12's engine is too old for CDI. Debian 13's dockerd,
-client and containerd run on Debian 12 as they are; its runc does not (glibc 2.38), so each release gets its own runc.
-The engine is real; only the packaging is ours.
+client and containerd run on Debian 12 unchanged; its runc does not (glibc 2.38), so each release gets its own runc. The
+engine is real; only the packaging is ours.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENGINE_PACKAGES = ["docker.io", "docker-cli", "containerd", "tini"]
 
 
 def build_engine(into: Path, work: Path) -> None:
-    """`into`/<suite>/ holds the three packages for each suite; `work` is scratch space."""
+    """Builds the three packages of each suite in `into`/<suite>/; `work` is scratch space."""
     engine = work / "engine"
     versions = _unpacked(ENGINE_FROM, ENGINE_PACKAGES, engine)
     for suite, number in SUITES.items():
@@ -36,7 +36,7 @@ def build_engine(into: Path, work: Path) -> None:
 
 
 def _unpacked(debian: str, packages: list[str], tree: Path) -> dict[str, str]:
-    """Unpack packages over each other into `tree`; returns their upstream versions."""
+    """Unpacks packages over each other into `tree`; returns their upstream versions."""
     store = tree.with_name(f"{tree.name}-debs")
     store.mkdir(parents=True)
     versions = {}
@@ -48,7 +48,7 @@ def _unpacked(debian: str, packages: list[str], tree: Path) -> dict[str, str]:
 
 
 def _payloads(engine: Path, runc: Path, into: Path) -> dict[str, Path]:
-    """Files of each package: the files under the places Docker's own packages use."""
+    """Returns the files of each package: the files under the places Docker's own packages use."""
     units = "usr/lib/systemd/system"
     contents = {
         "docker-ce": [

@@ -1,7 +1,7 @@
-"""Layers of machines: how one is forked from a root file system or a snapshot in no time, and told apart from others.
+"""Layers of machines: quick forks of a root file system or a snapshot, each with its own identity.
 
-What makes a machine *this* machine (machine id, host keys, name, address, login key, hardware) is written into its own
-layer before its first start, so forks of one snapshot never share it. Starting machines is not done here.
+A machine's identity (machine id, host keys, name, address, login key, hardware) goes into its own layer before its
+first start, so forks of one snapshot never share it. Other modules start machines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,8}$")  # the link `vb-r0-<name>` has r
 
 
 def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare Debian."""
+    """Writes a new machine, named like `directory`, over a snapshot or over a bare Debian."""
     name = directory.name
     _require_good_name(name)
     origin = _origin(places, debian, snapshot)
@@ -42,7 +42,7 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
 
 
 def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """Like `fork`, for a machine with a kernel of its own: a disk over the base or a snapshot, and its identity."""
+    """Like `fork`, for a machine with its own kernel: a disk over the base or a snapshot, and its identity."""
     name = directory.name
     _require_good_name(name)
     origin = _virtual_origin(places, debian, snapshot)
@@ -67,7 +67,7 @@ def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardwar
 
 
 def take_virtual_snapshot(directory: Path, place: Path) -> Path:
-    """Like `take_snapshot`: the machine's disk becomes the snapshot's, and it goes on in a new layer over it."""
+    """Makes the machine's disk a snapshot, like `take_snapshot`; the machine continues in a new layer over it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -82,14 +82,14 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
 
 
 def virtual_snapshot(place: Path, debian: str, more: tuple[str, ...]) -> None:
-    """A snapshot of a machine nobody has started: a bare Debian of its own kernel with `more` packages."""
+    """Makes a snapshot without starting a machine: a bare Debian with its own kernel and `more` packages."""
     base = disk.base_disk(debian, more)
     place.mkdir(parents=True)
     write_record(place, {"debian": debian, "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
 
 
 def take_snapshot(directory: Path, place: Path) -> Path:
-    """The state of the stopped machine in `directory` is kept at `place`; the machine goes on above it."""
+    """Keeps the state of the stopped machine in `directory` at `place`; the machine continues above it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -112,7 +112,7 @@ def _refuse_a_second(place: Path) -> None:
 
 
 def require_layers(directory: Path) -> None:
-    """Refuses when a layer under the machine is gone, as after the cache was emptied."""
+    """Refuses if a layer under the machine is missing, for example after the cache was emptied."""
     for lower in read_record(directory)["lowers"]:
         if not Path(lower).is_dir():
             raise RehearsalRefused(
@@ -122,27 +122,27 @@ def require_layers(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """The decisions of the time when the machine, or snapshot, was made."""
+    """Returns the settings with which the machine or snapshot was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
     return record
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
-    """machine.json holds the record, replaced in one step."""
+    """Writes the record to machine.json by one rename."""
     scratch = directory / "machine.json.new"
     scratch.write_text(json.dumps(record, indent=2) + "\n")
     scratch.replace(directory / "machine.json")
 
 
 class _Layer:
-    """The machine's own layer: what is written here hides what the layers below have at the same path."""
+    """The machine's own layer: its files hide those of lower layers at the same path."""
 
     def __init__(self, upper: Path, lowers: list[str]) -> None:
         self.upper = upper
         self.lowers = [Path(lower) for lower in lowers]
 
     def write(self, path: str, text: str, mode: int = 0o644, owned_like_parent: bool = False) -> None:
-        """The file is there with that content; directories made on the way keep the owner and mode they have below."""
+        """Writes the file with that content; directories made on the way keep the lower layers' owner and mode."""
         target = self.upper / path
         self._directory(Path(path).parent)
         target.unlink(missing_ok=True)
@@ -165,7 +165,7 @@ class _Layer:
 
 
 def _write_identity(layer: _Layer, name: str, address: str, places: Places) -> str:
-    """Name, address, machine id, host key and login key are the machine's own; returns the public host key."""
+    """Gives the machine its own name, address, machine id, host key and login key; returns the public host key."""
     net = network.Network(places.number)
     key = layer.upper.parent / "ssh_host_ed25519_key"
     ssh.make_key(key)

@@ -1,7 +1,7 @@
-"""Root file systems of bare Debian VMs: what a provider's minimal cloud image holds, and nothing a role should install.
+"""Root file systems of bare Debian VMs, with the contents of a provider's minimal cloud image.
 
-A root file system is made once per recipe, kept in the cache under the recipe's digest and never written to again:
-machines lay their own changes over it. Identity (host keys, machine id, name, address, login key) is a machine's.
+A root file system is made once per recipe, kept in the cache under the recipe's digest and then read-only: machines lay
+their own changes over it. It has no identity (host keys, machine id, name, address, login key).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ systemctl mask sys-kernel-debug.mount sys-kernel-tracing.mount
 
 
 def root_file_system(debian: str) -> Path:
-    """Directory of the finished root file system for Debian `debian` ("12" or "13"), made now if the cache has none."""
+    """Returns the directory of Debian `debian` ("12" or "13"), made now if the cache has none."""
     place = cache() / f"debian-{debian}-{recipe(debian)}"
     with cache_locked(f"debian-{debian}"):
         if not place.is_dir():
@@ -69,7 +69,7 @@ def root_file_system(debian: str) -> Path:
 
 
 def recipe(debian: str) -> str:
-    """Digest of everything that decides what the root file system holds."""
+    """Returns the digest of everything that decides the root file system's content."""
     digest = hashlib.sha256()
     for text in (_sources(debian), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, FINISH):
         digest.update(text.encode() + b"\0")
@@ -95,9 +95,9 @@ def make_tree(
     finish: str = FINISH,
     files: Mapping[str, Path] | None = None,
 ) -> None:
-    """`root` holds a bare Debian; with further packages, files laid over it, and another last script if given.
+    """Makes a bare Debian in `root`; with further packages, files laid over it, and another last script if given.
 
-    `log`: what was said meanwhile. Two trees of one Debian may be made side by side, as for machines of both kinds.
+    `log` gets the output. Two trees of one Debian may be made concurrently, for example for machines of both kinds.
     """
     # Not a name that `_make` clears away as left over: another tree may be under way.
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{debian}-") as scratch:
@@ -147,7 +147,7 @@ def _hardware_files() -> list[Path]:
 
 
 def _certificates() -> list[Path]:
-    """Certificate authorities the outer machine trusts beyond Debian's: a proxy here may sign what machines fetch."""
+    """Returns certificate authorities the outer machine trusts beyond Debian's, for example a proxy's."""
     known = sorted(OUTER_CERTIFICATES.rglob("*.crt")) if OUTER_CERTIFICATES.is_dir() else []
     return [path for path in known if os.access(path, os.R_OK)]
 
@@ -168,7 +168,7 @@ def _explain(debian: str, log: Path) -> str:
 
 
 def remove_tree(path: Path) -> None:
-    """The directory is gone; one that is not there is fine."""
+    """Deletes the directory, if it exists."""
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     assert not any(mount.startswith(f"{path}/") for mount in mounts), f"something is mounted below {path}"
     if path.exists():
