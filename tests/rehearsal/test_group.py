@@ -1,7 +1,7 @@
 """Two machines serve one LLM together: a rank dies, the link is cut, a swap fails on one host, the leader reboots.
 
-One story in the order pytest runs it: after each of these the group is whole, on the new release or on the old one, and
-answers. vLLM is stood in for; its ranks exchange over TCP for every token (rehearsal/runtimes).
+The tests run in pytest's order: after each of these the group is complete, on the new or the old release, and answers.
+vLLM is a stand-in, whose ranks exchange over TCP for every token (rehearsal/runtimes).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 
 @dataclass
 class Pair:
-    """The two machines in the order of their ranks, who types, the keys of their gateways, and the first run."""
+    """The two machines in the order of their ranks, their operator, the keys of their gateways, and the first run."""
 
     leader: Machine
     follower: Machine
@@ -56,32 +56,32 @@ class Pair:
 
     @property
     def both(self) -> tuple[Machine, Machine]:
-        """The leader first."""
+        """Returns both machines, the leader first."""
         return self.leader, self.follower
 
     def deploy(self, *words: str, batch: int = 8) -> Run:
-        """A run with this many requests at once."""
+        """Runs a deploy with this many requests at once."""
         with mock.patch.dict(os.environ, {"BATCH": str(batch)}):
             return self.operator.pyinfra(*words, inventory=INVENTORY)
 
     def starts(self) -> list[str]:
-        """The invocation of the LLM's unit on each host: another one is another start."""
+        """Returns the invocation of the LLM's unit on each host, which changes at each start."""
         return [says(machine, "systemctl show -P InvocationID llm@main.service") for machine in self.both]
 
     def states(self) -> list[str]:
-        """The state of the LLM's unit on each host."""
+        """Returns the state of the LLM's unit on each host."""
         return [says(machine, "systemctl is-active llm@main") for machine in self.both]
 
     def releases(self) -> list[str]:
-        """The release of each host; the two differ, as each one has its host's number."""
+        """Returns the release of each host; the two differ, as each has its host's number."""
         return [says(machine, RELEASE) for machine in self.both]
 
     def answers(self) -> list[str]:
-        """The answer of each host's gateway."""
+        """Returns the answer of each host's gateway."""
         return [self.answer(machine) for machine in self.both]
 
     def answer(self, machine: Machine) -> str:
-        """The text of a completion through a host's gateway; empty if none comes."""
+        """Returns the text of a completion through a host's gateway; empty if none comes."""
         body = json.dumps({"model": "llama-tiny", "prompt": "hello", "max_tokens": 5})
         headers = f"-H 'Authorization: Bearer {self.keys[machine.name]}' -H 'Content-Type: application/json'"
         printed = says(machine, f"curl -sS -m 20 {headers} -d '{body}' http://127.0.0.1:8080/v1/completions")
@@ -91,18 +91,18 @@ class Pair:
             return ""
 
     def is_whole(self) -> bool:
-        """True if both units are active and both gateways answer as all ranks in their order do."""
+        """Returns True if both units are active and both gateways give the answer of all ranks in order."""
         return self.states() == ["active", "active"] and self.answers() == [ANSWER, ANSWER]
 
 
 def says(machine: Machine, command: str) -> str:
-    """Output of a command on a machine."""
+    """Returns the output of a command on a machine."""
     return machine.run(command, check=False).stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """Two machines after their first deploy; removed before and afterwards."""
+    """Yields two machines after their first deploy; removes them before and afterwards."""
     with fresh_machines(PLACES, ["d13a", "d13b"], "13") as (operator, (leader, follower)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
@@ -129,7 +129,7 @@ def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Pair) -> None:
 
 
 def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None:
-    """This computer is on the same bridge. From the container's user no way leads out but to the group."""
+    """This computer is on the same bridge. The container's user can connect only to the group."""
     for port in (29_500, 29_501):
         with pytest.raises(OSError), socket.create_connection((pair.leader.address, port), timeout=3):
             pass
@@ -139,13 +139,13 @@ def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None
 
 
 def reaches(address: str, port: int, uid: int = 0) -> str:
-    """A command that says whether a user of the machine can connect."""
+    """Returns a command that tests whether a user of the machine can connect."""
     connect = f"timeout 3 bash -c '</dev/tcp/{address}/{port}'"
     return f"setpriv --reuid {uid} --clear-groups {connect} 2>/dev/null && echo yes || echo no"
 
 
 def bridge(pair: Pair) -> str:
-    """This computer's address on the machines' bridge."""
+    """Returns this computer's address on the machines' bridge."""
     return f"{pair.leader.address.rpartition('.')[0]}.1"
 
 
@@ -164,7 +164,7 @@ def test_a_rank_that_dies_takes_the_group_down_and_it_comes_back(pair: Pair) -> 
 
 
 def test_a_cut_link_ends_both_parts_and_they_meet_again(pair: Pair) -> None:
-    """The hosts stay up; neither goes on alone, and nothing answers wrongly meanwhile."""
+    """The hosts stay up; neither continues alone, and no wrong answer comes meanwhile."""
     address = pair.leader.address
     pair.follower.run(CUT.format("iptables -I", address, "iptables -I", address))
     try:
@@ -211,7 +211,7 @@ def test_the_same_swap_succeeds_once_the_host_is_well(pair: Pair) -> None:
 
 
 def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Pair) -> None:
-    """The gateways hold what comes while nothing serves; what the leader has begun, it ends."""
+    """The gateways hold new requests while no host serves; the leader ends its running requests."""
     for machine in pair.both:
         machine.run(CLIENTS.replace("KEY", pair.keys[machine.name]))
     swapped = pair.deploy(batch=4)

@@ -1,4 +1,4 @@
-"""Rehearsal machines that serve one LLM together: BATCH is the requests at once, another one a new release."""
+"""Rehearsal machines that serve one LLM together: BATCH is the requests at once, and another value a new release."""
 
 import os as _os
 from dataclasses import replace as _replace
