@@ -197,7 +197,7 @@ def _serving(
 def _own_card(kind: Kind) -> str:
     """A remark that says how to declare a card that the catalog lacks."""
     pci_id = inside_quotes(kind.pci_id)
-    return f'  # found {pci_id}, not in the catalog: a name, and card=GPU(pci_id="{pci_id}", sm="…", mib=…)'
+    return f'  # found {pci_id}, not in the catalog: give a name and card=GPU(pci_id="{pci_id}", sm="…", mib=…)'
 
 
 def _routes(groups: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ from deploy.catalog import (
 )
 from deploy.catalog.mig import PROFILES, rank
 from deploy.models.cards import declared_card
+from deploy.models.prompts import prefixes_of
 from deploy.slices.host import WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Encoder, Host, Lookahead, Model, Release, Server, Weights
@@ -61,9 +62,15 @@ class Served:
 
     @property
     def prefixes(self) -> Mapping[str, str]:
-        """An embedder's prefix of each task, as declared or from the catalog; empty if its family fixes them."""
-        declared = self.model.prefixes if isinstance(self.model, Embedder) else {}
-        return declared or (self.known.prefixes if self.known else {})
+        """An embedder's prefix of each task: as declared, published or in the catalog; empty if its family fixes them.
+
+        Published prompts that lack a task of the family are left to the family.
+        """
+        if not isinstance(self.model, Embedder):
+            return {}
+        published = prefixes_of(self.local.config) if self.local else {}
+        published = published if set(self.architecture.tasks) <= set(published) else {}
+        return self.model.prefixes or published or (self.known.prefixes if self.known else {})
 
     @property
     def tasks(self) -> tuple[str, ...]:

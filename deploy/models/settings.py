@@ -16,6 +16,7 @@ import math
 from deploy.models.budget import Share, reuses_blocks
 from deploy.models.files import beside_of, weights_path
 from deploy.models.memory import MIB, RESERVE_MIB
+from deploy.models.prompts import default_task_of
 from deploy.models.resolve import Served
 from deploy.models.speculation import speculative_of
 from deploy.spec import LLM, Draft, Eagle, Embedder, Encoder
@@ -129,6 +130,8 @@ def kv_cache_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
 def encoder_settings(served: Served, model: Encoder, share: Share, path: str) -> dict[str, str]:
     """Parameters of config.pbtxt, as text."""
     task = model.default_task if isinstance(model, Embedder) else ""
+    if isinstance(model, Embedder) and served.local and not task:
+        task = default_task_of(served.local.config) if served.prefixes else ""
     # written only where they are not the backend's own, so that a release without them keeps its name
     settings: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
     settings |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}

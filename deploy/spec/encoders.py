@@ -59,6 +59,7 @@ class Embedder(Encoder):
 
     `prefixes` are the words before the texts of a task in the model's training, from its model card:
     `{"search_query": "query: ", "search_document": "passage: "}`. The catalog's checkpoints and NomicBert have theirs.
+    Prompts that a repository of sentence-transformers publishes are taken from it.
     """
 
     _: KW_ONLY

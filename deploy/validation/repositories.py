@@ -14,10 +14,11 @@ from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.formats import FORMATS
 from deploy.models.memory import head_dim, kv_heads
 from deploy.models.names import shape_published
+from deploy.models.prompts import other_prompts
 from deploy.models.resolve import published_files
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import LLM, Checkpoint, Draft, Host, Model, Weights
+from deploy.spec import LLM, Checkpoint, Draft, Embedder, Host, Model, Weights
 from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
@@ -56,6 +57,13 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     for model in [model for server in host.servers for model in server.models]:
         for source in sources(model):
             known, weights = _declared(source), source.weights
+            files = published_files(weights, surroundings)
+            others = other_prompts(files.config) if files and isinstance(model, Embedder) else []
+            if others and isinstance(model, Embedder) and not model.prefixes:
+                yield (
+                    f"{model.name}: its repository has prompts that stand for no task here ({', '.join(others[:6])}); "
+                    "prefixes={…} of the Embedder gives a task another prompt"
+                )
             local = surroundings.local.get(weights.directory)
             if known and weights.repository and not _is_named(weights.repository, known):
                 yield (

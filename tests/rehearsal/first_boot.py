@@ -45,7 +45,7 @@ from deploy.spec import Server, Weights
 _HOLE_IDS = tuple(hole.id for hole in _HOLES if hole.component == "triton")
 
 
-def _data(address: str, debian: str) -> dict[str, object]:
+def _data(address: str, system: str) -> dict[str, object]:
     minilm = Embedder(
         name="minilm",
         checkpoint="all-minilm-l6-v2",
@@ -66,7 +66,7 @@ def _data(address: str, debian: str) -> dict[str, object]:
     return {{
         "ssh_config_file": "inventories/ssh_config_rehearsal",
         "_sudo": True,
-        "machine": Machine(os=f"debian-{{debian}}", gpu="h100-80"),
+        "machine": Machine(os=system, gpu="h100-80"),
         "release": Release(
             name="rehearsal",
             derived_from="26.07",
@@ -162,7 +162,7 @@ class Cloud:
                 hub=self.services.hub_tls_url,
                 apt=self.services.apt_url,
                 network=Network(self.places.number).subnet,
-                hosts=[(machine.name, machine.address, machine.debian) for machine in hosts],
+                hosts=[(machine.name, machine.address, machine.os) for machine in hosts],
             )
         )
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ class Operator:
     log: Path
     home: Path
     heard: list[str] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the environment besides this process's."""
 
     @classmethod
     def fresh(cls, places: Places) -> Operator:
@@ -79,8 +81,8 @@ class Operator:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Returns this process's environment, with the rehearsal's number."""
-        return os.environ | {"ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
+        """This process's environment, with the rehearsal's number."""
+        return os.environ | {**self.variables, "ENGINEHOUSE_REHEARSAL_NUMBER": str(self.number)}
 
     def python(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Runs `python WORDS` in the repository; never raises."""
@@ -115,8 +117,8 @@ class Operator:
 
 
 @contextlib.contextmanager
-def fresh_machines(places: Places, names: Sequence[str], debian: str) -> Iterator[tuple[Operator, list[Machine]]]:
-    """Yields new machines with the rehearsal's services, and their operator; skips if requirements are missing.
+def fresh_machines(places: Places, names: Sequence[str], release: str) -> Iterator[tuple[Operator, list[Machine]]]:
+    """New machines with the rehearsal's services, and their operator; skips if requirements are missing.
 
     Machines and services of an earlier run are removed before, and these afterwards.
     """
@@ -125,7 +127,7 @@ def fresh_machines(places: Places, names: Sequence[str], debian: str) -> Iterato
     machines.down(places)
     operator = Operator.fresh(places)
     try:
-        made = machines.up(list(names), debian, places=places)
+        made = machines.up(list(names), release, places=places)
         assert operator.python("-m", "rehearsal.services", "up").returncode == 0
         yield operator, made
     finally:

@@ -92,7 +92,7 @@ def test_whatever_a_model_is_called_the_file_holds_literals_alone(source: str) -
 def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
     """The file has the PCI id; no name is guessed."""
     text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
-    assert "found 10de:ffff, which is not in the catalog" in text
+    assert 'found 10de:ffff, not in the catalog: give a name and card=GPU(pci_id="10de:ffff"' in text
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
