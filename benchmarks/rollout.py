@@ -125,7 +125,7 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
         "promised": len(serving) // options.pools - options.out if edge else None,
         "hosts": len(serving),
         "pools": options.pools,
-        "balancers": [f"debian-{machine.debian}" for machine in edge],
+        "balancers": [machine.os for machine in edge],
         "rate": options.rate,
         "held": options.held,
         "changes": changes_made,

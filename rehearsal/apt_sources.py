@@ -1,4 +1,4 @@
-"""The outer machine's sources of Debian packages, for a machine of another Debian release.
+"""The outer machine's sources of packages, for a machine of another release of Debian or of Ubuntu.
 
 The reachable mirror comes from the outer machine's apt configuration at each use, and this repository never names it.
 The module reads both of apt's formats, deb822 (`*.sources`) and one line per source.
@@ -14,7 +14,11 @@ from pathlib import Path
 
 from rehearsal.places import RehearsalRefused
 
-CODENAMES = {"12": "bookworm", "13": "trixie"}
+CODENAMES = {"12": "bookworm", "13": "trixie", "24.04": "noble"}
+"""Releases that a machine can be of. Debian's have one number, Ubuntu's two."""
+
+UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+UBUNTU_SUITE = re.compile(r"^(jammy|noble)(-updates|-security)?$")
 SUITE = re.compile(r"^(bullseye|bookworm|trixie|forky|stable|oldstable)(-updates|-security|/updates)?$")
 # Settings without which the outer machine's own mirror may not answer, or its answers would not be believed.
 HANDED_ON = re.compile(
@@ -30,6 +34,8 @@ class Source:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     signed_by: str = ""
+    is_trusted: bool = False
+    """Taken without a signature."""
 
     def to_deb822(self) -> str:
         """Returns the source as one paragraph of a `.sources` file."""
@@ -39,17 +45,47 @@ class Source:
             f"Suites: {' '.join(self.suites)}",
             f"Components: {' '.join(self.components)}",
         ]
-        return "\n".join(lines + ([f"Signed-By: {self.signed_by}"] if self.signed_by else [])) + "\n"
+        lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
+        return "\n".join(lines + (["Trusted: yes"] if self.is_trusted else [])) + "\n"
 
 
-def debian_sources(debian: str) -> list[Source]:
-    """Returns sources for a machine of that Debian release, from the mirrors of the outer machine.
+def system(release: str) -> str:
+    """The release as an inventory writes it: `debian-13`, `ubuntu-24.04`."""
+    return f"ubuntu-{release}" if "." in release else f"debian-{release}"
+
+
+def sources(release: str) -> list[Source]:
+    """Sources for a machine of that release of Debian or Ubuntu; refuses like the two."""
+    return ubuntu_sources(release) if "." in release else debian_sources(release)
+
+
+def ubuntu_sources(release: str) -> list[Source]:
+    """Sources for a machine of that Ubuntu release, signed by the key of Ubuntu's archive.
+
+    Refuses: when apt here names no Ubuntu archive and ENGINEHOUSE_UBUNTU_MIRROR is not set.
+    """
+    mirrors = [os.environ.get("ENGINEHOUSE_UBUNTU_MIRROR", "")]
+    if not mirrors[0]:
+        mirrors = [source.uris[0] for source in outer_sources() if any(map(UBUNTU_SUITE.match, source.suites))]
+    if not mirrors:
+        raise RehearsalRefused(
+            "apt on this machine names no Ubuntu archive to make a machine from\n"
+            "  found   no source with an Ubuntu suite under /etc/apt\n"
+            "  try     ENGINEHOUSE_UBUNTU_MIRROR=<address of an Ubuntu archive you can reach>, then run again\n"
+            "  state   no machine was made"
+        )
+    suites = tuple(f"{CODENAMES[release]}{pocket}" for pocket in ("", "-updates", "-security"))
+    return [Source((mirrors[0],), suites, ("main", "restricted", "universe"), UBUNTU_KEYRING)]
+
+
+def debian_sources(release: str) -> list[Source]:
+    """Sources for a machine of that Debian release, from the same mirrors the outer machine uses.
 
     Refuses: when apt here names no Debian archive (an Ubuntu outer machine) and ENGINEHOUSE_DEBIAN_MIRROR is not set.
     """
     mirror = os.environ.get("ENGINEHOUSE_DEBIAN_MIRROR")
     sources = [Source((mirror,), ("stable",), ("main",))] if mirror else outer_sources()
-    translated = [translation for source in sources if (translation := for_release(source, CODENAMES[debian]))]
+    translated = [translation for source in sources if (translation := for_release(source, CODENAMES[release]))]
     if not translated:
         raise RehearsalRefused(
             "apt on this machine names no Debian archive to make a machine from\n"

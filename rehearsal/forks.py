@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import disk, network, nspawn, ssh
+from rehearsal.apt_sources import system
 from rehearsal.hardware import Hardware
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, root_file_system
@@ -23,11 +24,11 @@ from rehearsal.rootfs import LOGIN_USER, root_file_system
 GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,8}$")  # the link `vb-r0-<name>` has room for 15 characters
 
 
-def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """Writes a new machine, named like `directory`, over a snapshot or over a bare Debian."""
+def fork(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
+    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare system."""
     name = directory.name
     _require_good_name(name)
-    origin = _origin(places, debian, snapshot)
+    origin = _origin(places, release, snapshot)
     _make_layer(directory)
     (directory / "root").mkdir(parents=True)
     if snapshot:
@@ -41,11 +42,11 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
     write_record(directory, decided | {"gpu": hardware.gpu, "binds": hardware.binds()} | origin)
 
 
-def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """Like `fork`, for a machine with its own kernel: a disk over the base or a snapshot, and its identity."""
+def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
+    """Like `fork`, for a machine with a kernel of its own: a disk over the base or a snapshot, and its identity."""
     name = directory.name
     _require_good_name(name)
-    origin = _virtual_origin(places, debian, snapshot)
+    origin = _virtual_origin(places, release, snapshot)
     files = directory / "identity"
     files.mkdir(parents=True)
     disk.own_disk(Path(origin["disk"]), directory / "disk.qcow2")
@@ -73,7 +74,7 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
     making = place.with_name(f"{place.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    kept = {key: record[key] for key in ("debian", "base")} | {"kind": "qemu", "disk": str(place / "disk.qcow2")}
+    kept = {key: record[key] for key in ("os", "base")} | {"kind": "qemu", "disk": str(place / "disk.qcow2")}
     write_record(making, kept)
     (directory / "disk.qcow2").rename(making / "disk.qcow2")
     making.rename(place)
@@ -81,11 +82,11 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
     return place
 
 
-def virtual_snapshot(place: Path, debian: str, more: tuple[str, ...]) -> None:
-    """Makes a snapshot without starting a machine: a bare Debian with its own kernel and `more` packages."""
-    base = disk.base_disk(debian, more)
+def virtual_snapshot(place: Path, release: str, more: tuple[str, ...]) -> None:
+    """A snapshot of a machine nobody has started: a bare Debian of its own kernel with `more` packages."""
+    base = disk.base_disk(release, more)
     place.mkdir(parents=True)
-    write_record(place, {"debian": debian, "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
+    write_record(place, {"os": system(release), "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
 
 
 def take_snapshot(directory: Path, place: Path) -> Path:
@@ -97,7 +98,7 @@ def take_snapshot(directory: Path, place: Path) -> Path:
     making.mkdir(parents=True)
     _copy(directory / "volumes", making / "volumes")
     lowers = [str(place / "upper"), *record["lowers"]]
-    write_record(making, {"debian": record["debian"], "lowers": lowers})
+    write_record(making, {"os": record["os"], "lowers": lowers})
     # The machine's layer becomes the snapshot's and it gets a new one above: nothing but the volumes is copied.
     (directory / "upper").rename(making / "upper")
     making.rename(place)
@@ -124,7 +125,8 @@ def require_layers(directory: Path) -> None:
 def read_record(directory: Path) -> dict[str, Any]:
     """Returns the settings with which the machine or snapshot was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
-    return record
+    # Snapshots outlive versions of this code; the first ones were all of Debian.
+    return record if "os" in record else record | {"os": system(record.get("debian", "13"))}
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
@@ -203,16 +205,16 @@ def _network_unit(address: str, net: network.Network) -> str:
     )
 
 
-def _virtual_origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
+def _virtual_origin(places: Places, release: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
-        base = disk.base_disk(debian)
-        return {"debian": debian, "base": str(base.place), "disk": str(base.disk)}
+        base = disk.base_disk(release)
+        return {"os": system(release), "base": str(base.place), "disk": str(base.disk)}
     return _snapshot(places, snapshot)
 
 
-def _origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
+def _origin(places: Places, release: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
-        return {"debian": debian, "lowers": [str(root_file_system(debian))]}
+        return {"os": system(release), "lowers": [str(root_file_system(release))]}
     return _snapshot(places, snapshot)
 
 

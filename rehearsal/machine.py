@@ -45,9 +45,9 @@ class Machine:
         return str(self.record["address"])
 
     @property
-    def debian(self) -> str:
-        """Returns the Debian release, "12" or "13"."""
-        return str(self.record["debian"])
+    def os(self) -> str:
+        """Its system as an inventory writes it: `debian-12`, `ubuntu-24.04`."""
+        return str(self.record["os"])
 
     @property
     def kind(self) -> str:

@@ -17,6 +17,8 @@ from rehearsal.places import Places, RehearsalRefused
 from rehearsal.qemu_machine import QemuMachine
 from rehearsal.rootfs import remove_tree
 
+PREFIXES = {"d12": "12", "d13": "13", "u24": "24.04"}
+
 
 def known(places: Places | None = None) -> list[Machine]:
     """Returns every machine of the rehearsal, by name."""
@@ -39,9 +41,14 @@ def named(name: str, places: Places | None = None) -> Machine:
     raise RehearsalRefused(f"there is no machine {name}\n  known   {names}\n  try     python -m rehearsal up {name}")
 
 
+def release_of(name: str) -> str:
+    """The release that a machine of that name has unless another is chosen: d12a Debian 12, u24a Ubuntu 24.04."""
+    return next((release for prefix, release in PREFIXES.items() if name.startswith(prefix)), "13")
+
+
 def up(
     names: Sequence[str] = ("d13a",),
-    debian: str = "13",
+    release: str = "13",
     hardware: Hardware | None = None,
     places: Places | None = None,
     snapshot: str | None = None,
@@ -56,7 +63,7 @@ def up(
     with places.locked():
         ssh.make_key(places.identity_file)
         network.bring_up(places)
-        wanted = [_existing_or_new(name, debian, hardware or h100(), places, snapshot, kind) for name in names]
+        wanted = [_existing_or_new(name, release, hardware or h100(), places, snapshot, kind) for name in names]
         for machine in wanted:
             machine.power_on()
         write_ssh_config(places)
@@ -97,11 +104,11 @@ def write_ssh_config(places: Places) -> None:
 
 
 def _existing_or_new(
-    name: str, debian: str, hardware: Hardware, places: Places, snapshot: str | None, kind: str
+    name: str, release: str, hardware: Hardware, places: Places, snapshot: str | None, kind: str
 ) -> Machine:
     directory = Machine(name, places).directory
     if not (directory / "machine.json").exists():
         remove_tree(directory)
         make = forks.fork_virtual if kind == "qemu" else forks.fork
-        make(directory, places, debian, hardware, snapshot)
+        make(directory, places, release, hardware, snapshot)
     return _machine(name, places)

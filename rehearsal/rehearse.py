@@ -39,7 +39,9 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 def main() -> int:
     """Runs the rehearsal named on the command line; returns 0 if every part worked."""
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
-    parser.add_argument("machines", nargs="*", default=["d13a"], help="names; d12… is Debian 12, d13… Debian 13")
+    parser.add_argument(
+        "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u24… Ubuntu 24.04"
+    )
     parser.add_argument("--down", action="store_true")
     parser.add_argument("--fault", metavar="NAME", default="", help="let this go wrong; `python -m rehearsal faults`")
     parser.add_argument("--kind", choices=("nspawn", "qemu"), default="nspawn", help="qemu: a kernel of its own, slow")
@@ -130,10 +132,10 @@ def _prepare(names: list[str], kind: str = "nspawn") -> None:
         made = pool.submit(services.prepare)
         by_release: dict[str, list[str]] = {}
         for name in names:
-            by_release.setdefault("12" if name.startswith("d12") else "13", []).append(name)
+            by_release.setdefault(machines.release_of(name), []).append(name)
         for release, members in by_release.items():
             for machine in machines.up(members, release, kind=kind):
-                console.print(f"{machine.name}  {machine.address}  Debian {machine.debian}  answers over SSH")
+                console.print(f"{machine.name}  {machine.address}  {machine.os}  answers over SSH")
         made.result()
     console.print(f"services of the rehearsal listen on {services.services_up().address}")
 

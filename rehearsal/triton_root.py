@@ -18,6 +18,8 @@ from rehearsal.apt_sources import debian_sources, handed_on_settings
 from rehearsal.places import RehearsalRefused
 
 DEBIAN_PACKAGES = ["python3", "libpython3.11", "ca-certificates", "curl", "libgomp1", "zlib1g", "libstdc++6"]
+MPI_PACKAGES = ["openmpi-bin", "python3-mpi4py"]
+"""Open MPI itself: ranks of a model over several hosts are started by it and exchange through it."""
 TRITON_WHEEL = "nvidia-pytriton==0.7.0"
 # numpy 1.26: the wheel's Python stub was built against the old ABI and hands over corrupted inputs under numpy 2.
 PYTHON_PACKAGES = [
@@ -56,7 +58,7 @@ def _debian(root: Path, work: Path) -> None:
     excludes.write_text(DPKG)
     command = [
         *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
-        *(f"--include={','.join(DEBIAN_PACKAGES)}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
+        *(f"--include={','.join([*DEBIAN_PACKAGES, *MPI_PACKAGES])}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
         *("bookworm", str(root), str(sources)),
     ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out smoke tests without `--inventory`, and long tests with machines of their own unless they are named."""
     place = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
-    if place in ("rollouts", "monitoring/live"):
+    if place in ("rollouts", "monitoring/live", "ubuntu"):
         return None if any(place in word for word in config.args) else True
     return True if place == "smoke" and not config.getoption("--inventory") else None
 

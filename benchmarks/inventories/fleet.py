@@ -75,7 +75,7 @@ def _balancer(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
     record = _records[name]
     return {key: data[key] for key in ("ssh_config_file", "_sudo")} | {
         "balancer": _Balancer(
-            os=f"debian-{record['debian']}",
+            os=record["os"],
             address=str(record["address"]),
             routes=routes,
             open_to_all=True,

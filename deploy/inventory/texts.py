@@ -17,7 +17,7 @@ UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
 TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
 TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
 """Places whose texts are for a person or for another program's templates."""
-BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes\[|\.reason$")
+BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes(\[|$)|\.reason$")
 """Places whose texts may end with a blank, such as `query: ` before a text to embed."""
 
 

@@ -92,7 +92,7 @@ class Origin:
         kinds = {kind.lower(): rest for kind, _, rest in (entry.partition(" ") for entry in challenges)}
         if "bearer" not in kinds:
             return self.basic if "basic" in kinds else ""
-        challenge = dict(re.findall(r'(\w+)="([^"]*)"', kinds["bearer"]))
+        challenge = dict(re.findall(r'\b(\w{1,64})="([^"]*)"', kinds["bearer"]))
         if urllib.parse.urlsplit(challenge.get("realm", "")).scheme not in {"https", self.scheme}:
             return ""
         query = {"service": challenge.get("service", ""), "scope": f"repository:{self.path}:pull"}

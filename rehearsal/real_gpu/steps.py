@@ -96,7 +96,7 @@ def up(results: StepResults) -> None:
     snapshot = places().snapshots / "bare"
     if not snapshot.exists():
         (snapshot / "volumes").mkdir(parents=True)
-        (snapshot / "machine.json").write_text(json.dumps({"debian": "13", "lowers": [str(TRAVELLED / "machine")]}))
+        (snapshot / "machine.json").write_text(json.dumps({"os": "debian-13", "lowers": [str(TRAVELLED / "machine")]}))
     machine_hardware = given_hardware()
     tell(gpu=machine_hardware.gpu, gpus=gpus_of(machine_hardware), changed=False, layout="one")
     began = time.monotonic()

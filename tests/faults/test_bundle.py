@@ -47,7 +47,7 @@ def closed() -> Iterator[Closed]:
     home.mkdir(parents=True, exist_ok=True)
     operator = Operator(NUMBER, PLACES.root / "operator.log", home)
     kernel = scene.says(KERNEL)
-    system = f"debian-{scene.machine.debian}"
+    system = scene.machine.os
     for words in ((f"--kernel={system}={kernel}",), ("--verify",)):
         ran = operator.python("-m", "deploy", "bundle", INVENTORY, str(BUNDLE), *words)
         assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}"[-4000:]

@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_stand_in.ranks import joined
+from llm_stand_in.ranks import Ranks, joined
 from llm_stand_in.server import ROUNDED, WORDS, Engine, serve
 
 RELEASES = {"vllm": "0.26.0", "trtllm-serve": "1.2.1"}
@@ -47,7 +47,7 @@ def main(runtime: str, words: list[str]) -> int:
         print(f"RuntimeError: Engine core initialization failed: {problem}", file=sys.stderr)
         return 1
     if "--headless" in chosen.options:
-        return ranks.follow() if ranks else 1
+        return ranks.follow() if isinstance(ranks, Ranks) else 1
     engine.ranks = ranks
     host, port = chosen.options.get("--host", "localhost"), int(chosen.options.get("--port", "8000"))
     server = serve(engine, host, port)

@@ -1,4 +1,6 @@
-"""Ranks on several hosts: the leader's store, and a state that goes through every rank for every token.
+"""Ranks on several hosts: a state that goes through every rank for every token.
+
+vLLM's meet at the leader's store; those of trtllm-serve are reached through rank 0's launcher (launcher.py).
 
 Each rank changes the state by its own number, and the result must equal that of so many ranks in order. So a missing,
 doubled or misplaced rank changes the answer; a lost one ends the program, like vLLM's engine.
@@ -15,6 +17,9 @@ import time
 from dataclasses import dataclass, field
 
 PRIME = 65_521
+ADDRESS = "TLLM_SPAWN_PROXY_PROCESS_IPC_ADDR"
+"""Variable with the address of rank 0's launcher, under upstream's name."""
+KEY = "TLLM_SPAWN_PROXY_PROCESS_IPC_HMAC_KEY"
 JOIN_SECONDS = 60
 EXCHANGE_SECONDS = 20
 
@@ -46,10 +51,7 @@ class Ranks:
             except (OSError, ValueError) as problem:
                 print(f"EngineDeadError: a rank is lost: {problem}", flush=True)
                 os._exit(1)
-        wanted = token
-        for rank in range(self.world):
-            wanted = after(wanted, rank, self.world)
-        return state == wanted
+        return state == around(token, self.world)
 
     def follow(self) -> int:
         """Answers the leader; returns 1 once its connection ends, 0 after SIGTERM."""
@@ -62,6 +64,33 @@ class Ranks:
         except (OSError, ValueError) as problem:
             print(f"RuntimeError: the leader is lost: {problem}", flush=True)
             return 1
+
+
+class Launched:
+    """The `world` ranks of the start line, of which the launcher's MPI has as many as it was started with."""
+
+    def __init__(self, address: str, key: str, world: int) -> None:
+        host, _, port = address.removeprefix("tcp://").rpartition(":")
+        self.launcher = socket.create_connection((host, int(port)), EXCHANGE_SECONDS)
+        self.launcher.sendall(f"{key}\n".encode())
+        self.world, self.lock = world, threading.Lock()
+
+    def exchange(self, token: int) -> bool:
+        """True if the token comes back as that many ranks in their order leave it."""
+        with self.lock:
+            try:
+                self.launcher.sendall(f"{token}\n".encode())
+                return int(line(self.launcher)) == around(token, self.world)
+            except (OSError, ValueError) as problem:
+                print(f"RuntimeError: a rank is lost: {problem}", flush=True)
+                os._exit(1)
+
+
+def around(state: int, world: int) -> int:
+    """The state that all ranks leave."""
+    for rank in range(world):
+        state = after(state, rank, world)
+    return state
 
 
 def after(state: int, rank: int, world: int) -> int:
@@ -83,11 +112,13 @@ def line(connection: socket.socket) -> str:
     return text.decode()
 
 
-def joined(options: dict[str, str]) -> Ranks | None:
-    """Returns the ranks of this host, joined to those of the others; None for a program on one host.
+def joined(options: dict[str, str]) -> Ranks | Launched | None:
+    """The ranks of this host, joined to those of the others; None for a program on one host.
 
     Raises: OSError or ValueError if the ranks do not come together.
     """
+    if address := os.environ.get(ADDRESS):
+        return Launched(address, os.environ[KEY], int(options["--tp_size"]) * int(options["--pp_size"]))
     nodes = int(options.get("--nnodes", "1"))
     if nodes < 2:
         return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from llm_stand_in.ranks import Ranks
+from llm_stand_in.ranks import Launched, Ranks
 
 WORDS = (" rehearsal", " stand-in", " of", " an", " answer")
 ROUNDED = (" rehearsal", " stand-in", " of", " another", " answer")
@@ -42,7 +42,7 @@ class Engine:
     name: str
     longest: int
     words: tuple[str, ...] = WORDS
-    ranks: Ranks | None = None
+    ranks: Ranks | Launched | None = None
     """The ranks on other hosts, each of which every token goes through."""
     answers: int = 0
     tokens: int = 0
