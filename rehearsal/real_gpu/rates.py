@@ -102,6 +102,9 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
     model, _ = beside.llm()
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
     with beside_cost.client(gateway.opened(host).key, host) as process:
+        # The first batch of a program compiles kernels; its figures are not kept.
+        warm = beside_cost.words(port, model.name, weights, 16, 1_000_003 * (number + 1), 16)
+        beside_cost.ask(process, warm)
         for streams in STREAMS:
             # No prompt comes twice, so that nobody finds another's in the engine's cache of prefixes.
             seed = 1_000_003 * (number + 1) + streams

@@ -13,6 +13,9 @@ WITHIN_PERCENT = 5
 BY_GPU = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits"
 UUIDS = "nvidia-smi --query-gpu=uuid --format=csv,noheader"
 LAYOUT = "cards"
+RANKS = r"world_size=[0-9]+ rank=[0-9]+|nccl==[0-9.]+|Using .* all-reduce backends|hosts are there|stand-in .*"
+SAYS_RANKS = f"journalctl -u llm@main -o cat | grep -o -E '{RANKS}' | head -n 12"
+"""Words of vLLM's own log about its ranks and the way they exchange."""
 
 
 def deploy(results: StepResults) -> None:
@@ -21,10 +24,8 @@ def deploy(results: StepResults) -> None:
     results["llm_seconds"] = beside.llm_seconds()
     _, runtime = beside.llm()
     results["arguments"] = " ".join(runtime.arguments)
-    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
-    results["ranks"] = beside.says(
-        "journalctl -u llm@main -o cat | grep -i -E 'world_size=|nccl==|all.?reduce' | head -n 12"
-    )
+    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -o -m 1 -E 'version [0-9.]+|stand-in .*'")
+    results["ranks"] = beside.says(SAYS_RANKS).splitlines()
     results["containers"] = containers(machine(), "llm-main", planned_mib())
 
 

@@ -18,13 +18,10 @@ from rehearsal.real_gpu.beside import COMPLETIONS, SERVES_SECONDS
 from rehearsal.real_gpu.gateway_streams import Body, all_at_once, stream_of
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import REPORT, given_hardware, planned, prepared, real
-from rehearsal.real_gpu.two_cards import containers
+from rehearsal.real_gpu.two_cards import SAYS_RANKS, containers
 
 INVENTORY = "rehearsal/real_gpu/hosts.py"
 NAMES = ("h0", "h1")
-SAYS_RANK = (
-    "journalctl -u llm@main -o cat | grep -i -E 'world_size=|NCCL version|nccl==|hosts are there|stand-in' | head -n 12"
-)
 
 
 def up(results: StepResults) -> None:
@@ -63,8 +60,8 @@ def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
 
 
 def _describe(results: StepResults) -> None:
-    """Records each rank's output at its start, its memory beside the plan, and answers of both gateways."""
-    results["ranks"] = {host.name: says(host, SAYS_RANK).splitlines() for host in hosts()}
+    """Each rank's words at its start, its memory beside the plan, and answers of both gateways."""
+    results["ranks"] = {host.name: says(host, SAYS_RANKS).splitlines() for host in hosts()}
     results["containers"] = {
         host.name: containers(host, "llm-main", _llm(host.name)[0].memory.total_mib) for host in hosts()
     }
