@@ -23,7 +23,7 @@ faults test-faults-share: LANES = -n 4 $(GROUPS)
 test unit faults test-faults-share: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients manifests cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-faults-share test-bench-compare
+.PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients manifests cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-ubuntu test-faults-share test-bench-compare
 
 help: ## what can be typed here
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 20
@@ -105,6 +105,13 @@ rollouts: $(TESTREADY) ## what goes wrong in a rollout: three hosts behind HAPro
 test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balancer: six faults raise their alerts; pictures; 9 minutes
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/monitoring/live $(PYTEST_ARGS)
+
+# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another.
+UBUNTU_MIRROR ?= http://archive.ubuntu.com/ubuntu
+test-ubuntu: export ENGINEHOUSE_UBUNTU_MIRROR := $(UBUNTU_MIRROR)
+test-ubuntu: $(TESTREADY) ## the whole deploy on a machine of Ubuntu 24.04, made of Ubuntu's own archive (400 MB); ten minutes
+	$(RUN)/python -m rehearsal requirements --install --tests
+	$(RUN)/pytest tests/ubuntu $(PYTEST_ARGS)
 
 demo: $(TESTREADY) rehearsal-packages ## a canary fails its gate while clients go on asking: time line, and rehearsal/rollout.svg
 	$(RUN)/python -m tests.rollouts.demo

@@ -163,7 +163,7 @@ def _data(machine: dict[str, str]) -> dict[str, object]:
     return {
         "ssh_config_file": str(_state / "ssh_config"),
         "_sudo": True,
-        "machine": Machine(os=f"debian-{machine['debian']}", gpu=machine.get("gpu") or "h100-80"),
+        "machine": Machine(os=machine["os"], gpu=machine.get("gpu") or "h100-80"),
         "release": Release(
             name="rehearsal",
             derived_from="26.07",

@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: the machines by hand. What is deployed to them is an ordinary inventory's business."""
+"""`python -m rehearsal`: commands for the machines. An inventory decides what is deployed to them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from rehearsal.apt_sources import CODENAMES
 from rehearsal.hardware import KINDS
 from rehearsal.places import Places, RehearsalRefused
 
-debian_option = click.option(
-    "--debian", type=click.Choice(sorted(CODENAMES)), help="Debian release [13, or from the name: d12…]"
+release_option = click.option(
+    "--release",
+    type=click.Choice(sorted(CODENAMES)),
+    help="Of Debian or Ubuntu [13, or from the name: d12…, d13…, u24…]",
 )
 
 
@@ -26,21 +28,21 @@ def main() -> None:
 
 @main.command()
 @click.argument("names", nargs=-1)
-@debian_option
+@release_option
 @click.option("--kind", type=click.Choice(["nspawn", "qemu"]), default="nspawn", help="qemu: a kernel of its own")
 @click.option("--gpu", type=click.Choice(sorted(KINDS)), default="h100", show_default=True)
 @click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
-def up(names: tuple[str, ...], debian: str | None, kind: str, gpu: str, install: bool) -> None:
+def up(names: tuple[str, ...], release: str | None, kind: str, gpu: str, install: bool) -> None:
     """Make and start machines [d13a]; those that run already are left alone."""
     places = Places.here()
     if install:
         requirements.install(requirements.missing(places, kind))
-    for release in sorted(CODENAMES):
-        chosen = [name for name in names or ("d13a",) if (debian or _release_of(name)) == release]
+    for made in sorted(CODENAMES):
+        chosen = [name for name in names or ("d13a",) if (release or machines.release_of(name)) == made]
         if chosen:
             began = time.monotonic()
-            for machine in machines.up(chosen, release, KINDS[gpu](), places=places, kind=kind):
-                click.echo(f"{machine.name}  {machine.address}  Debian {machine.debian}  {machine.state}")
+            for machine in machines.up(chosen, made, KINDS[gpu](), places=places, kind=kind):
+                click.echo(f"{machine.name}  {machine.address}  {machine.os}  {machine.state}")
             click.echo(f"{time.monotonic() - began:.1f} s; ssh -F {places.ssh_config} {chosen[0]}")
 
 
@@ -55,7 +57,7 @@ def down() -> None:
 def status() -> None:
     """List the machines: name, address, release, state."""
     for machine in machines.known():
-        click.echo(f"{machine.name:12}{machine.address:16}Debian {machine.debian}  {machine.kind}  {machine.state}")
+        click.echo(f"{machine.name:12}{machine.address:16}{machine.os}  {machine.kind}  {machine.state}")
 
 
 @main.command()
@@ -100,7 +102,7 @@ def snapshot(name: str, snapshot: str) -> None:
 def fork(snapshot: str, names: tuple[str, ...]) -> None:
     """Make and start machines from a snapshot."""
     for machine in machines.up(names, snapshot=snapshot):
-        click.echo(f"{machine.name}  {machine.address}  Debian {machine.debian}  {machine.state}")
+        click.echo(f"{machine.name}  {machine.address}  {machine.os}  {machine.state}")
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
@@ -180,10 +182,6 @@ def faults_() -> None:
     """List the faults, and the moments of a deploy at which `make rehearse FAULT=…` can strike."""
     for kind in faults.FAULTS.values():
         click.echo(f"{kind.name:20}{kind.summary}\n{'':20}at      {kind.moment}; on {' and '.join(kind.kinds)}")
-
-
-def _release_of(name: str) -> str:
-    return next((release for release in CODENAMES if name.startswith(f"d{release}")), "13")
 
 
 if __name__ == "__main__":

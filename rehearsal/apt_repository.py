@@ -1,8 +1,8 @@
-"""A signed apt repository in the three shapes operators meet: NVIDIA's, Docker's and the container toolkit's.
+"""A signed apt repository in the shapes operators meet: NVIDIA's, Docker's, the container toolkit's and Canonical's.
 
-Paths, package names and versions are the upstream ones, so that an inventory only names another mirror. The signing
-key lives for the length of one build: its public half is published beside the packages, its secret half is forgotten.
-Serving the tree over HTTP is rehearsal/web.py; which packages there are is packages/.
+Paths, package names and versions are the upstream ones, so that an inventory only names another mirror. The signing key
+exists for one build: the public key is published beside the packages, the secret key is deleted. rehearsal/web.py
+serves the tree over HTTP; packages/ holds the packages.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rehearsal import ubuntu
 from rehearsal.artifacts import digest_of, made_once
 from rehearsal.debs import PACKAGES, build_deb
 from rehearsal.engine_debs import SUITES, build_engine
@@ -25,20 +26,21 @@ DRIVERS = ["595.91.07", "580.178.04", "580.95.05"]
 TOOLKITS = ["1.20.0", "1.19.1"]
 NVIDIA_DISTRIBUTIONS = ["debian12", "debian13", "ubuntu2204", "ubuntu2404"]
 NVIDIA_PATH = "compute/cuda/repos"
-DOCKER_PATH = "linux/debian"
+CANONICAL_PATH = "canonical/noble"
+DOCKER_PATHS = {"bookworm": "linux/debian", "trixie": "linux/debian", "noble": "linux/ubuntu"}
 TOOLKIT_PATH = "libnvidia-container/stable/deb"
 ONCE = {"nvidia-driver-pinning-@BRANCH@", "linux-headers-@KERNEL_NAME@", "cuda-keyring"}
 
 
 def repository() -> Path:
-    """The served tree, built unless the cache has it; `key.asc` and `key.gpg` at its top are the public key."""
+    """Returns the served tree, built unless the cache has it; `key.asc` and `key.gpg` at its top are the public key."""
     here = Path(__file__).parent
     code = [here / "debs.py", here / "apt_repository.py"]
-    return made_once("apt", digest_of(_kernel(), URL, PACKAGES, *code, engine().name), _build)
+    return made_once("apt", digest_of(_kernel(), ubuntu.NEWER_KERNEL, URL, PACKAGES, *code, engine().name), _build)
 
 
 def engine() -> Path:
-    """The Docker packages by suite, built unless the cache has them."""
+    """Returns the Docker packages by suite, built unless the cache has them."""
     here = Path(__file__).parent
     key = digest_of(PACKAGES / "docker", here / "engine_debs.py", here / "debs.py")
     return made_once("docker-debs", key, _build_engine)
@@ -56,6 +58,7 @@ def _build(root: Path) -> None:
         _nvidia(root, key)
         _docker(root, key)
         _toolkit(root, key)
+        _canonical(root, key)
     (root / "cuda").symlink_to("compute/cuda")
 
 
@@ -96,8 +99,8 @@ def _nvidia_distribution(root: Path, distribution: str, debs: list[Path], key: S
 
 
 def _docker(root: Path, key: SigningKey) -> None:
-    top = root / DOCKER_PATH
     for suite in SUITES:
+        top = root / DOCKER_PATHS[suite]
         pool = top / "dists" / suite / "pool/stable/amd64"
         shutil.copytree(engine() / suite, pool, copy_function=os.link)
         lists = top / "dists" / suite / "stable/binary-amd64"
@@ -107,7 +110,7 @@ def _docker(root: Path, key: SigningKey) -> None:
             "Origin": "Docker", "Label": "Docker CE", "Suite": suite, "Codename": suite,
             "Architectures": "amd64", "Components": "stable",
         })  # fmt: skip
-    shutil.copy(root / "key.asc", top / "gpg")
+        shutil.copy(root / "key.asc", top / "gpg")
 
 
 def _toolkit(root: Path, key: SigningKey) -> None:
@@ -119,6 +122,16 @@ def _toolkit(root: Path, key: SigningKey) -> None:
     shutil.copy(root / "key.asc", root / "libnvidia-container/gpgkey")
     listed = f"deb {URL}/{TOOLKIT_PATH}/$(ARCH) /\n"
     (root / TOOLKIT_PATH / "nvidia-container-toolkit.list").write_text(listed)
+
+
+def _canonical(root: Path, key: SigningKey) -> None:
+    """The driver as the section `restricted` of Ubuntu has it; rehearsal/ubuntu.py tells the machines of it."""
+    folder = root / CANONICAL_PATH
+    for upstream in DRIVERS:
+        holes = _driver_holes(upstream) | {"VERSION": f"{upstream}-0ubuntu0.24.04.1"}
+        for source in sorted((PACKAGES / "canonical").iterdir()):
+            build_deb(source, holes | {"KERNEL": ubuntu.NEWER_KERNEL}, folder)
+    key.index_flat(folder, origin="Ubuntu", label=ubuntu.LABEL)
 
 
 def _write_packages(top: Path, pool: Path, lists: Path) -> None:
@@ -138,17 +151,17 @@ class SigningKey:
         )
 
     def publish(self, root: Path) -> None:
-        """`root`/key.gpg (binary) and key.asc (armoured) are the public half."""
+        """Writes the public key to `root`/key.gpg (binary) and key.asc (armoured)."""
         self._gpg("--output", str(root / "key.gpg"), "--export")
         self._gpg("--armor", "--output", str(root / "key.asc"), "--export")
 
     def index_flat(self, folder: Path, *, origin: str, label: str) -> None:
-        """`folder` is a flat signed repository of the packages lying in it."""
+        """Makes `folder` a flat signed repository of the packages in it."""
         _write_packages(folder, Path("."), folder)
         self.sign_release(folder, {"Origin": origin, "Label": label, "Architectures": "amd64"})
 
     def sign_release(self, folder: Path, fields: dict[str, str]) -> None:
-        """`folder` has Release, Release.gpg and InRelease over every index below it."""
+        """Writes Release, Release.gpg and InRelease over every index below `folder`."""
         fields = {**fields, "Description": "rehearsal stand-in"}
         options = [f"-oAPT::FTPArchive::Release::{name}={value}" for name, value in fields.items()]
         command = ["apt-ftparchive", *options, "release", "."]

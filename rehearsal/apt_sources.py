@@ -1,7 +1,7 @@
-"""The outer machine's sources of Debian packages, for a machine of another Debian release.
+"""The outer machine's sources of packages, for a machine of another release of Debian or of Ubuntu.
 
-Which mirror is reachable is the outer machine's business: it is read from its apt configuration each time and never
-written into this repository. Both formats apt reads are understood, deb822 (`*.sources`) and one line per source.
+The reachable mirror comes from the outer machine's apt configuration at each use, and this repository never names it.
+The module reads both of apt's formats, deb822 (`*.sources`) and one line per source.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from pathlib import Path
 
 from rehearsal.places import RehearsalRefused
 
-CODENAMES = {"12": "bookworm", "13": "trixie"}
+CODENAMES = {"12": "bookworm", "13": "trixie", "24.04": "noble"}
+"""Releases that a machine can be of. Debian's have one number, Ubuntu's two."""
+
+UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+UBUNTU_SUITE = re.compile(r"^(jammy|noble)(-updates|-security)?$")
 SUITE = re.compile(r"^(bullseye|bookworm|trixie|forky|stable|oldstable)(-updates|-security|/updates)?$")
 # Settings without which the outer machine's own mirror may not answer, or its answers would not be believed.
 HANDED_ON = re.compile(
@@ -30,26 +34,58 @@ class Source:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     signed_by: str = ""
+    is_trusted: bool = False
+    """Taken without a signature."""
 
     def to_deb822(self) -> str:
-        """The source as one paragraph of a `.sources` file."""
+        """Returns the source as one paragraph of a `.sources` file."""
         lines = [
             "Types: deb",
             f"URIs: {' '.join(self.uris)}",
             f"Suites: {' '.join(self.suites)}",
             f"Components: {' '.join(self.components)}",
         ]
-        return "\n".join(lines + ([f"Signed-By: {self.signed_by}"] if self.signed_by else [])) + "\n"
+        lines += [f"Signed-By: {self.signed_by}"] if self.signed_by else []
+        return "\n".join(lines + (["Trusted: yes"] if self.is_trusted else [])) + "\n"
 
 
-def debian_sources(debian: str) -> list[Source]:
+def system(release: str) -> str:
+    """The release as an inventory writes it: `debian-13`, `ubuntu-24.04`."""
+    return f"ubuntu-{release}" if "." in release else f"debian-{release}"
+
+
+def sources(release: str) -> list[Source]:
+    """Sources for a machine of that release of Debian or Ubuntu; refuses like the two."""
+    return ubuntu_sources(release) if "." in release else debian_sources(release)
+
+
+def ubuntu_sources(release: str) -> list[Source]:
+    """Sources for a machine of that Ubuntu release, signed by the key of Ubuntu's archive.
+
+    Refuses: when apt here names no Ubuntu archive and ENGINEHOUSE_UBUNTU_MIRROR is not set.
+    """
+    mirrors = [os.environ.get("ENGINEHOUSE_UBUNTU_MIRROR", "")]
+    if not mirrors[0]:
+        mirrors = [source.uris[0] for source in outer_sources() if any(map(UBUNTU_SUITE.match, source.suites))]
+    if not mirrors:
+        raise RehearsalRefused(
+            "apt on this machine names no Ubuntu archive to make a machine from\n"
+            "  found   no source with an Ubuntu suite under /etc/apt\n"
+            "  try     ENGINEHOUSE_UBUNTU_MIRROR=<address of an Ubuntu archive you can reach>, then run again\n"
+            "  state   no machine was made"
+        )
+    suites = tuple(f"{CODENAMES[release]}{pocket}" for pocket in ("", "-updates", "-security"))
+    return [Source((mirrors[0],), suites, ("main", "restricted", "universe"), UBUNTU_KEYRING)]
+
+
+def debian_sources(release: str) -> list[Source]:
     """Sources for a machine of that Debian release, from the same mirrors the outer machine uses.
 
     Refuses: when apt here names no Debian archive (an Ubuntu outer machine) and ENGINEHOUSE_DEBIAN_MIRROR is not set.
     """
     mirror = os.environ.get("ENGINEHOUSE_DEBIAN_MIRROR")
     sources = [Source((mirror,), ("stable",), ("main",))] if mirror else outer_sources()
-    translated = [translation for source in sources if (translation := for_release(source, CODENAMES[debian]))]
+    translated = [translation for source in sources if (translation := for_release(source, CODENAMES[release]))]
     if not translated:
         raise RehearsalRefused(
             "apt on this machine names no Debian archive to make a machine from\n"
@@ -61,7 +97,7 @@ def debian_sources(debian: str) -> list[Source]:
 
 
 def outer_sources(etc_apt: Path = Path("/etc/apt")) -> list[Source]:
-    """Every enabled source of binary packages that apt on the outer machine reads."""
+    """Returns every enabled source of binary packages that apt on the outer machine reads."""
     lists = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*.list"))]
     one_line = [source for path in lists if path.is_file() for source in parse_one_line(path.read_text())]
     paragraphs = sorted((etc_apt / "sources.list.d").glob("*.sources"))
@@ -69,7 +105,7 @@ def outer_sources(etc_apt: Path = Path("/etc/apt")) -> list[Source]:
 
 
 def for_release(source: Source, codename: str) -> Source | None:
-    """The same mirror for another Debian release; None for a source that is not the Debian archive."""
+    """Returns the same mirror for another Debian release; None for a source that is not the Debian archive."""
     suites = [match for suite in source.suites if (match := SUITE.match(suite))]
     if not suites:
         return None
@@ -80,7 +116,7 @@ def for_release(source: Source, codename: str) -> Source | None:
 
 
 def parse_one_line(text: str) -> list[Source]:
-    """Sources of a `sources.list`, `deb [options] URI suite component…` one per line."""
+    """Parses a `sources.list`, `deb [options] URI suite component…` one per line."""
     sources = []
     for line in text.splitlines():
         match = re.match(r"^\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]+)", line)
@@ -91,7 +127,7 @@ def parse_one_line(text: str) -> list[Source]:
 
 
 def parse_deb822(text: str) -> list[Source]:
-    """Sources of a `.sources` file; disabled paragraphs and pure `deb-src` ones are left out."""
+    """Parses a `.sources` file without disabled and pure `deb-src` paragraphs."""
     sources = []
     for paragraph in re.split(r"\n\s*\n", text):
         fields = _fields(paragraph)
@@ -118,7 +154,7 @@ def _fields(paragraph: str) -> dict[str, str]:
 
 
 def handed_on_settings() -> str:
-    """Lines of apt.conf that the machines need because the outer machine needs them (proxy, dates, certificates)."""
+    """Returns the outer machine's apt.conf lines that the machines need too (proxy, dates, certificates)."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     lines = [line for line in dump.splitlines() if HANDED_ON.match(line) and not line.endswith('"";')]
     for scheme in ("http", "https"):

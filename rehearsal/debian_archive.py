@@ -1,7 +1,7 @@
-"""Debian packages of any release, fetched from wherever the outer machine's own apt fetches them.
+"""Packages of any release of Debian or Ubuntu, fetched from wherever the outer machine's own apt fetches them.
 
-A private apt state (own lists, own cache) is used, so that another release can be read without touching the outer
-machine's configuration. Which mirror that is, rehearsal/apt_sources.py reads.
+It uses a private apt state (own lists, own cache), which leaves the outer machine's configuration unchanged.
+rehearsal/apt_sources.py finds the mirror.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from rehearsal.apt_sources import debian_sources, handed_on_settings
+from rehearsal import apt_sources
 
 
-def download(debian: str, packages: list[str], into: Path, state: Path) -> list[Path]:
-    """The .deb files of `packages` from Debian `debian` ("12", "13"), in `into`; `state` is apt's for this one use."""
-    surroundings = {**os.environ, "APT_CONFIG": str(_private_apt(debian, state))}
+def download(
+    release: str, packages: list[str], into: Path, state: Path, sources: list[apt_sources.Source] | None = None
+) -> list[Path]:
+    """The .deb files of `packages` from that release ("12", "24.04"), in `into`; `state` is apt's for this one use.
+
+    `sources` replaces the release's own.
+    """
+    surroundings = {**os.environ, "APT_CONFIG": str(_private_apt(sources or apt_sources.sources(release), state))}
     for command in (["update"], ["download", *packages]):
         subprocess.run(["apt-get", "-qq", *command], cwd=into, check=True, env=surroundings, stdout=subprocess.DEVNULL)
     return sorted(into.glob("*.deb"))
 
 
-def download_missing(debian: str, packages: Sequence[str], root: Path, into: Path, state: Path) -> list[Path]:
+def download_missing(release: str, packages: Sequence[str], root: Path, into: Path, state: Path) -> list[Path]:
     """The .deb files that installing `packages` in the root file system at `root` would fetch, in `into`."""
-    configuration = _private_apt(debian, state, root / "var/lib/dpkg/status")
+    configuration = _private_apt(apt_sources.sources(release), state, root / "var/lib/dpkg/status")
     surroundings = {**os.environ, "APT_CONFIG": str(configuration)}
     install = ["install", "--yes", "--download-only", "--no-install-recommends", *packages]
     for command in (["update"], install):
@@ -35,11 +40,10 @@ def download_missing(debian: str, packages: Sequence[str], root: Path, into: Pat
     return sorted(into.glob("*.deb"))
 
 
-def _private_apt(debian: str, state: Path, status: Path = Path("/dev/null")) -> Path:
+def _private_apt(sources: list[apt_sources.Source], state: Path, status: Path = Path("/dev/null")) -> Path:
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
         (state / folder).mkdir(parents=True, exist_ok=True)
-    sources = "\n".join(source.to_deb822() for source in debian_sources(debian))
-    (state / "parts/debian.sources").write_text(sources)
+    (state / "parts/release.sources").write_text("\n".join(source.to_deb822() for source in sources))
     settings = {
         "Dir::State::lists": state / "lists", "Dir::State::status": status, "Dir::Cache": state / "cache",
         "Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": state / "parts",
@@ -49,5 +53,5 @@ def _private_apt(debian: str, state: Path, status: Path = Path("/dev/null")) -> 
     lines = [f'{key} "{value}";\n' for key, value in settings.items()]
     # APT_CONFIG is read first and the outer machine's files after it, so theirs would win: read none of them.
     lines.append(f'Dir::Etc::parts "{state / "parts"}";\nDir::Etc::main "/dev/null";\n#clear APT::Architectures;\n')
-    (state / "apt.conf").write_text("".join(lines) + 'APT::Architectures "amd64";\n' + handed_on_settings())
+    (state / "apt.conf").write_text("".join(lines) + 'APT::Architectures "amd64";\n' + apt_sources.handed_on_settings())
     return state / "apt.conf"

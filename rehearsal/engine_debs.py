@@ -1,7 +1,8 @@
-"""docker-ce, docker-ce-cli and containerd.io for Debian 12 and 13, repackaged from Debian's own engine.
+"""docker-ce, docker-ce-cli and containerd.io for Debian 12, 13 and Ubuntu 24.04, repackaged from Debian's engine.
 
 Docker's repository cannot be reached from a rehearsal, and Debian 12's engine is too old for CDI. Debian 13's dockerd,
-client and containerd run on Debian 12 as they are; its runc does not (glibc 2.38), so each release gets its own runc.
+client and containerd run on Debian 12 as they are; its runc does not (glibc 2.38), so each Debian gets its own,
+and Ubuntu 24.04 Debian 13's.
 The engine is real; only the packaging is ours.
 """
 
@@ -14,18 +15,19 @@ from pathlib import Path
 from rehearsal.debian_archive import download
 from rehearsal.debs import PACKAGES, build_deb
 
-SUITES = {"bookworm": "12", "trixie": "13"}
+SUITES = {"bookworm": "12", "trixie": "13", "noble": "24.04"}
+RUNC_FROM = {"bookworm": "12", "trixie": "13", "noble": "13"}
 ENGINE_FROM = "13"
 ENGINE_PACKAGES = ["docker.io", "docker-cli", "containerd", "tini"]
 
 
 def build_engine(into: Path, work: Path) -> None:
-    """`into`/<suite>/ holds the three packages for each suite; `work` is scratch space."""
+    """Builds the three packages of each suite in `into`/<suite>/; `work` is scratch space."""
     engine = work / "engine"
     versions = _unpacked(ENGINE_FROM, ENGINE_PACKAGES, engine)
     for suite, number in SUITES.items():
         runc = work / f"runc-{suite}"
-        _unpacked(number, ["runc"], runc)
+        _unpacked(RUNC_FROM[suite], ["runc"], runc)
         payloads = _payloads(engine, runc, work / f"payload-{suite}")
         for package, payload in payloads.items():
             upstream = versions["containerd" if package == "containerd.io" else "docker.io"]
@@ -35,12 +37,12 @@ def build_engine(into: Path, work: Path) -> None:
             build_deb(PACKAGES / "docker" / package, holes, into / suite, payload=payload)
 
 
-def _unpacked(debian: str, packages: list[str], tree: Path) -> dict[str, str]:
+def _unpacked(release: str, packages: list[str], tree: Path) -> dict[str, str]:
     """Unpack packages over each other into `tree`; returns their upstream versions."""
     store = tree.with_name(f"{tree.name}-debs")
     store.mkdir(parents=True)
     versions = {}
-    for deb in download(debian, packages, store, tree.with_name(f"apt-{debian}")):
+    for deb in download(release, packages, store, tree.with_name(f"apt-{release}")):
         subprocess.run(["dpkg-deb", "-x", str(deb), str(tree)], check=True)
         name, version, *_ = deb.name.split("_")
         versions[name] = version.split("%3a")[-1].split("+")[0].split("~")[0].split("-")[0]
@@ -48,7 +50,7 @@ def _unpacked(debian: str, packages: list[str], tree: Path) -> dict[str, str]:
 
 
 def _payloads(engine: Path, runc: Path, into: Path) -> dict[str, Path]:
-    """Files of each package: the files under the places Docker's own packages use."""
+    """Returns the files of each package: the files under the places Docker's own packages use."""
     units = "usr/lib/systemd/system"
     contents = {
         "docker-ce": [

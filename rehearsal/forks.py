@@ -1,7 +1,7 @@
-"""Layers of machines: how one is forked from a root file system or a snapshot in no time, and told apart from others.
+"""Layers of machines: quick forks of a root file system or a snapshot, each with its own identity.
 
-What makes a machine *this* machine (machine id, host keys, name, address, login key, hardware) is written into its own
-layer before its first start, so forks of one snapshot never share it. Starting machines is not done here.
+A machine's identity (machine id, host keys, name, address, login key, hardware) goes into its own layer before its
+first start, so forks of one snapshot never share it. Other modules start machines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rehearsal import disk, network, nspawn, ssh
+from rehearsal.apt_sources import system
 from rehearsal.hardware import Hardware
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.rootfs import LOGIN_USER, root_file_system
@@ -23,11 +24,11 @@ from rehearsal.rootfs import LOGIN_USER, root_file_system
 GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,8}$")  # the link `vb-r0-<name>` has room for 15 characters
 
 
-def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
-    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare Debian."""
+def fork(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
+    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare system."""
     name = directory.name
     _require_good_name(name)
-    origin = _origin(places, debian, snapshot)
+    origin = _origin(places, release, snapshot)
     _make_layer(directory)
     (directory / "root").mkdir(parents=True)
     if snapshot:
@@ -41,11 +42,11 @@ def fork(directory: Path, places: Places, debian: str, hardware: Hardware, snaps
     write_record(directory, decided | {"gpu": hardware.gpu, "binds": hardware.binds()} | origin)
 
 
-def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardware, snapshot: str | None) -> None:
+def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
     """Like `fork`, for a machine with a kernel of its own: a disk over the base or a snapshot, and its identity."""
     name = directory.name
     _require_good_name(name)
-    origin = _virtual_origin(places, debian, snapshot)
+    origin = _virtual_origin(places, release, snapshot)
     files = directory / "identity"
     files.mkdir(parents=True)
     disk.own_disk(Path(origin["disk"]), directory / "disk.qcow2")
@@ -67,13 +68,13 @@ def fork_virtual(directory: Path, places: Places, debian: str, hardware: Hardwar
 
 
 def take_virtual_snapshot(directory: Path, place: Path) -> Path:
-    """Like `take_snapshot`: the machine's disk becomes the snapshot's, and it goes on in a new layer over it."""
+    """Makes the machine's disk a snapshot, like `take_snapshot`; the machine continues in a new layer over it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
-    kept = {key: record[key] for key in ("debian", "base")} | {"kind": "qemu", "disk": str(place / "disk.qcow2")}
+    kept = {key: record[key] for key in ("os", "base")} | {"kind": "qemu", "disk": str(place / "disk.qcow2")}
     write_record(making, kept)
     (directory / "disk.qcow2").rename(making / "disk.qcow2")
     making.rename(place)
@@ -81,15 +82,15 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
     return place
 
 
-def virtual_snapshot(place: Path, debian: str, more: tuple[str, ...]) -> None:
+def virtual_snapshot(place: Path, release: str, more: tuple[str, ...]) -> None:
     """A snapshot of a machine nobody has started: a bare Debian of its own kernel with `more` packages."""
-    base = disk.base_disk(debian, more)
+    base = disk.base_disk(release, more)
     place.mkdir(parents=True)
-    write_record(place, {"debian": debian, "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
+    write_record(place, {"os": system(release), "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})
 
 
 def take_snapshot(directory: Path, place: Path) -> Path:
-    """The state of the stopped machine in `directory` is kept at `place`; the machine goes on above it."""
+    """Keeps the state of the stopped machine in `directory` at `place`; the machine continues above it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -97,7 +98,7 @@ def take_snapshot(directory: Path, place: Path) -> Path:
     making.mkdir(parents=True)
     _copy(directory / "volumes", making / "volumes")
     lowers = [str(place / "upper"), *record["lowers"]]
-    write_record(making, {"debian": record["debian"], "lowers": lowers})
+    write_record(making, {"os": record["os"], "lowers": lowers})
     # The machine's layer becomes the snapshot's and it gets a new one above: nothing but the volumes is copied.
     (directory / "upper").rename(making / "upper")
     making.rename(place)
@@ -112,7 +113,7 @@ def _refuse_a_second(place: Path) -> None:
 
 
 def require_layers(directory: Path) -> None:
-    """Refuses when a layer under the machine is gone, as after the cache was emptied."""
+    """Refuses if a layer under the machine is missing, for example after the cache was emptied."""
     for lower in read_record(directory)["lowers"]:
         if not Path(lower).is_dir():
             raise RehearsalRefused(
@@ -122,27 +123,28 @@ def require_layers(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """The decisions of the time when the machine, or snapshot, was made."""
+    """Returns the settings with which the machine or snapshot was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
-    return record
+    # Snapshots outlive versions of this code; the first ones were all of Debian.
+    return record if "os" in record else record | {"os": system(record.get("debian", "13"))}
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
-    """machine.json holds the record, replaced in one step."""
+    """Writes the record to machine.json by one rename."""
     scratch = directory / "machine.json.new"
     scratch.write_text(json.dumps(record, indent=2) + "\n")
     scratch.replace(directory / "machine.json")
 
 
 class _Layer:
-    """The machine's own layer: what is written here hides what the layers below have at the same path."""
+    """The machine's own layer: its files hide those of lower layers at the same path."""
 
     def __init__(self, upper: Path, lowers: list[str]) -> None:
         self.upper = upper
         self.lowers = [Path(lower) for lower in lowers]
 
     def write(self, path: str, text: str, mode: int = 0o644, owned_like_parent: bool = False) -> None:
-        """The file is there with that content; directories made on the way keep the owner and mode they have below."""
+        """Writes the file with that content; directories made on the way keep the lower layers' owner and mode."""
         target = self.upper / path
         self._directory(Path(path).parent)
         target.unlink(missing_ok=True)
@@ -165,7 +167,7 @@ class _Layer:
 
 
 def _write_identity(layer: _Layer, name: str, address: str, places: Places) -> str:
-    """Name, address, machine id, host key and login key are the machine's own; returns the public host key."""
+    """Gives the machine its own name, address, machine id, host key and login key; returns the public host key."""
     net = network.Network(places.number)
     key = layer.upper.parent / "ssh_host_ed25519_key"
     ssh.make_key(key)
@@ -203,16 +205,16 @@ def _network_unit(address: str, net: network.Network) -> str:
     )
 
 
-def _virtual_origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
+def _virtual_origin(places: Places, release: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
-        base = disk.base_disk(debian)
-        return {"debian": debian, "base": str(base.place), "disk": str(base.disk)}
+        base = disk.base_disk(release)
+        return {"os": system(release), "base": str(base.place), "disk": str(base.disk)}
     return _snapshot(places, snapshot)
 
 
-def _origin(places: Places, debian: str, snapshot: str | None) -> dict[str, Any]:
+def _origin(places: Places, release: str, snapshot: str | None) -> dict[str, Any]:
     if not snapshot:
-        return {"debian": debian, "lowers": [str(root_file_system(debian))]}
+        return {"os": system(release), "lowers": [str(root_file_system(release))]}
     return _snapshot(places, snapshot)
 
 

@@ -1,7 +1,7 @@
-"""Root file systems of bare Debian VMs: what a provider's minimal cloud image holds, and nothing a role should install.
+"""Root file systems of bare Debian and Ubuntu VMs: what a minimal cloud image holds, and nothing a role should install.
 
-A root file system is made once per recipe, kept in the cache under the recipe's digest and never written to again:
-machines lay their own changes over it. Identity (host keys, machine id, name, address, login key) is a machine's.
+A root file system is made once per recipe, kept in the cache under the recipe's digest and then read-only: machines lay
+their own changes over it. It has no identity (host keys, machine id, name, address, login key).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rehearsal import apt_sources
+from rehearsal import apt_sources, ubuntu
 from rehearsal.places import RehearsalRefused, cache, cache_locked
 
 LOGIN_USER = "operator"
@@ -59,70 +59,80 @@ systemctl mask sys-kernel-debug.mount sys-kernel-tracing.mount
 """
 
 
-def root_file_system(debian: str) -> Path:
-    """Directory of the finished root file system for Debian `debian` ("12" or "13"), made now if the cache has none."""
-    place = cache() / f"debian-{debian}-{recipe(debian)}"
-    with cache_locked(f"debian-{debian}"):
+FINISH_UBUNTU = FINISH.replace("systemd-networkd ssh rehearsal", "systemd-networkd rehearsal") + ubuntu.FINISH
+"""sshd is started by its socket there, which the package enables."""
+
+
+def root_file_system(release: str) -> Path:
+    """Directory of the finished root file system of that release ("12", "24.04"), made now if the cache has none."""
+    name = apt_sources.system(release)
+    place = cache() / f"{name}-{recipe(release)}"
+    with cache_locked(name):
         if not place.is_dir():
-            _make(debian, place)
+            _make(release, place)
     return place
 
 
-def recipe(debian: str) -> str:
+def recipe(release: str) -> str:
     """Digest of everything that decides what the root file system holds."""
     digest = hashlib.sha256()
-    for text in (_sources(debian), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, FINISH):
+    own = (" ".join(ubuntu.PACKAGES), ubuntu.FINISH, *ubuntu.FILES.values()) if "." in release else (FINISH,)
+    for text in (_sources(release), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, *own):
         digest.update(text.encode() + b"\0")
     for path in [*_hardware_files(), *_certificates()]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:12]
 
 
-def _make(debian: str, place: Path) -> None:
-    for left_over in cache().glob(f"making-{debian}-*"):
+def _make(release: str, place: Path) -> None:
+    for left_over in cache().glob(f"making-{release}-*"):
         remove_tree(left_over)
-    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{debian}-") as scratch:
-        root = Path(scratch) / "root"
-        make_tree(debian, root, cache() / f"debian-{debian}.log")
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{release}-") as scratch:
+        root, log = Path(scratch) / "root", cache() / f"{apt_sources.system(release)}.log"
+        if "." in release:
+            make_tree(release, root, log, ubuntu.PACKAGES, FINISH_UBUNTU, ubuntu.written_files(Path(scratch)))
+        else:
+            make_tree(release, root, log)
         root.rename(place)
 
 
 def make_tree(
-    debian: str,
+    release: str,
     root: Path,
     log: Path,
     packages: Sequence[str] = (),
     finish: str = FINISH,
     files: Mapping[str, Path] | None = None,
 ) -> None:
-    """`root` holds a bare Debian; with further packages, files laid over it, and another last script if given.
+    """`root` holds a bare system; with further packages, files laid over it, and another last script if given.
 
-    `log`: what was said meanwhile. Two trees of one Debian may be made side by side, as for machines of both kinds.
+    `log`: what was said meanwhile. Two trees of one release may be made side by side, as for machines of both kinds.
     """
     # Not a name that `_make` clears away as left over: another tree may be under way.
-    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{debian}-") as scratch:
+    with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{release}-") as scratch:
         sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
-        sources.write_text(_sources(debian))
+        sources.write_text(ubuntu.with_keyring(_sources(release)) if "." in release else _sources(release))
         settings.write_text(apt_sources.handed_on_settings())
         excludes = Path(scratch) / "dpkg.cfg"
         excludes.write_text(DPKG)
         arguments = [
             *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
             *(f"--include={','.join((*PACKAGES, *packages))}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
-            *(apt_sources.CODENAMES[debian], str(root), str(sources)),
+            *(apt_sources.CODENAMES[release], str(root), str(sources)),
         ]
         with log.open("w") as output:
             finished = subprocess.run(arguments, stdout=output, stderr=subprocess.STDOUT, check=False)
         if finished.returncode != 0:
-            raise RehearsalRefused(_explain(debian, log))
-    _finish(root, _sources(debian), log, finish, files or {})
+            raise RehearsalRefused(_explain(release, log))
+    _finish(root, _sources(release), log, finish, files or {})
 
 
 def _finish(root: Path, sources: str, log: Path, finish: str, files: Mapping[str, Path]) -> None:
     """Turns a bootstrapped tree into a VM image: login user, sshd, network, stand-in hardware."""
     for old in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").iterdir()]:
         old.unlink(missing_ok=True)
-    _write(root / "etc/apt/sources.list.d/debian.sources", sources)
+    name = "ubuntu" if apt_sources.UBUNTU_KEYRING in sources else "debian"
+    _write(root / f"etc/apt/sources.list.d/{name}.sources", sources)
     _write(root / "etc/ssh/sshd_config.d/10-cloud.conf", SSHD)
     _write(root / "etc/default/locale", "LANG=C.UTF-8\n")
     for certificate in _certificates():
@@ -138,8 +148,8 @@ def _finish(root: Path, sources: str, log: Path, finish: str, files: Mapping[str
         subprocess.run(script, check=True, env=environment, stdout=output, stderr=subprocess.STDOUT)
 
 
-def _sources(debian: str) -> str:
-    return "\n".join(source.to_deb822() for source in apt_sources.debian_sources(debian))
+def _sources(release: str) -> str:
+    return "\n".join(source.to_deb822() for source in apt_sources.sources(release))
 
 
 def _hardware_files() -> list[Path]:
@@ -147,7 +157,7 @@ def _hardware_files() -> list[Path]:
 
 
 def _certificates() -> list[Path]:
-    """Certificate authorities the outer machine trusts beyond Debian's: a proxy here may sign what machines fetch."""
+    """Returns certificate authorities the outer machine trusts beyond Debian's, for example a proxy's."""
     known = sorted(OUTER_CERTIFICATES.rglob("*.crt")) if OUTER_CERTIFICATES.is_dir() else []
     return [path for path in known if os.access(path, os.R_OK)]
 
@@ -158,17 +168,17 @@ def _write(path: Path, text: str, mode: int = 0o644) -> None:
     path.chmod(mode)
 
 
-def _explain(debian: str, log: Path) -> str:
+def _explain(release: str, log: Path) -> str:
     tail = "\n".join(f"          {line}" for line in log.read_text().splitlines()[-6:])
     return (
-        f"mmdebstrap made no root file system for Debian {debian}\n  said\n{tail}\n"
+        f"mmdebstrap made no root file system of {apt_sources.system(release)}\n  said\n{tail}\n"
         f"  log     {log}\n  try     `apt-get update` here: the machine uses the same mirror\n"
         "  state   no machine was made"
     )
 
 
 def remove_tree(path: Path) -> None:
-    """The directory is gone; one that is not there is fine."""
+    """Deletes the directory, if it exists."""
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     assert not any(mount.startswith(f"{path}/") for mount in mounts), f"something is mounted below {path}"
     if path.exists():

@@ -1,7 +1,7 @@
 """The root file system of the rehearsal image: Debian 12, the real Triton of `nvidia-pytriton`, torch.
 
-Paths are those of NVIDIA's image (/opt/tritonserver/bin, /opt/tritonserver/backends, user `triton-server` 1000). What
-is stood in for on top of it is rehearsal/llmapi/; how it becomes an image is rehearsal/triton_image.py.
+Paths are those of NVIDIA's image (/opt/tritonserver/bin, /opt/tritonserver/backends, user `triton-server` 1000).
+rehearsal/llmapi/ has the stand-ins on top of it; rehearsal/triton_image.py makes the image.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from rehearsal.apt_sources import debian_sources, handed_on_settings
 from rehearsal.places import RehearsalRefused
 
 DEBIAN_PACKAGES = ["python3", "libpython3.11", "ca-certificates", "curl", "libgomp1", "zlib1g", "libstdc++6"]
+MPI_PACKAGES = ["openmpi-bin", "python3-mpi4py"]
+"""Open MPI itself: ranks of a model over several hosts are started by it and exchange through it."""
 TRITON_WHEEL = "nvidia-pytriton==0.7.0"
 # numpy 1.26: the wheel's Python stub was built against the old ABI and hands over corrupted inputs under numpy 2.
 PYTHON_PACKAGES = [
@@ -42,7 +44,7 @@ DPKG = (
 
 
 def make_root(root: Path, work: Path) -> None:
-    """`root` is the finished tree; `work` is scratch space."""
+    """Builds the tree in `root`; `work` is scratch space."""
     _debian(root, work)
     _triton(root, work)
     _python(root, work)
@@ -56,7 +58,7 @@ def _debian(root: Path, work: Path) -> None:
     excludes.write_text(DPKG)
     command = [
         *("mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--quiet"),
-        *(f"--include={','.join(DEBIAN_PACKAGES)}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
+        *(f"--include={','.join([*DEBIAN_PACKAGES, *MPI_PACKAGES])}", f"--aptopt={settings}", f"--dpkgopt={excludes}"),
         *("bookworm", str(root), str(sources)),
     ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -103,7 +105,7 @@ def _python(root: Path, work: Path) -> None:
 def _without_unloaded_libraries(root: Path, site: Path) -> None:
     """Removes CUDA's libraries that importing torch does not load: 1.8 of 2.8 GB stay. A CPU build brings none.
 
-    They cannot go altogether: the default build is linked with them, so `import torch` ends without them.
+    Some must stay: the default build is linked with them, so `import torch` fails without them.
     """
     libraries = site / "nvidia"
     if not libraries.is_dir():
@@ -131,7 +133,7 @@ def _try_torch(root: Path) -> None:
 
 
 def _downloaded(requirements: list[str], into: Path) -> list[Path]:
-    """Wheels of exactly these packages, from wherever pip on this machine gets them."""
+    """Downloads wheels of exactly these packages from the package index of this machine's pip."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", *platforms]
     answer = subprocess.run(

@@ -10,7 +10,7 @@ _Pieces = tuple[tuple[tuple[int, ...], int], ...]
 def version(text: str) -> tuple[int, ...]:
     """The leading numbers of a version: `1.20.0-1` is (1, 20, 0); a text without leading numbers is ()."""
     numbers = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in numbers.group().split(".")) if numbers else ()
+    return tuple(_number(part) for part in numbers.group().split(".")) if numbers else ()
 
 
 def at_least(text: str, floor: str) -> bool:
@@ -29,13 +29,18 @@ def _debian(text: str) -> tuple[int, _Pieces, _Pieces]:
     """Epoch, upstream version and revision in a form that compares."""
     epoch, _, rest = text.rpartition(":") if ":" in text else ("0", "", text)
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
-    return int(epoch) if epoch.isdigit() else 0, _pieces(upstream), _pieces(revision)
+    return _number(epoch) if epoch.isdecimal() else 0, _pieces(upstream), _pieces(revision)
 
 
 def _pieces(text: str) -> _Pieces:
     """Words and numbers in turn; `~` sorts before the end of a word, letters after it, other characters last."""
     pieces = re.findall(r"(\D*)(\d*)", text)
-    return tuple((_word(word), int(number or 0)) for word, number in pieces)
+    return tuple((_word(word), _number(number or "0")) for word, number in pieces)
+
+
+def _number(digits: str) -> int:
+    """The number; of more digits than any version has, which Python would refuse, the first ones."""
+    return int(digits[:18])
 
 
 def _word(word: str) -> tuple[int, ...]:

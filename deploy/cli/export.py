@@ -10,7 +10,7 @@ from deploy.cli.knobs import knobs
 from deploy.exports.slurm.cluster import RUNTIMES, Cluster
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say
-from deploy.planning.groups import planned_only
+from deploy.planning.groups import not_exported
 from deploy.refusals.errors import refuse_all
 
 EXAMPLE = (
@@ -52,7 +52,7 @@ def cloud_init(
     with refusals_shown(inventory, False):
         confirm_place(hosts, into)
         plan = load_plan(inventory, (), (), knobs())
-        refuse_all(planned_only(plan.slices, starts=()))
+        refuse_all(not_exported(plan.slices))
         texts = rendered(plan, hosts, inventory, Archive(source=source, sha256=sha256), secrets)
         if into is None:
             say(texts[0].text, nl=False)
@@ -94,7 +94,7 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
     with refusals_shown(inventory, False):
         confirm_folder(folder)
         plan = load_plan(inventory, (), (), knobs())
-        refuse_all(planned_only(plan.slices, starts=()))
+        refuse_all(not_exported(plan.slices))
         rendered = served(plan, inventory, host_data(inventory), programs())
         storage = Storage(storage_class=storage_class, access_mode=access_mode)
         paths = list(written(files(rendered, namespace, storage), folder))
@@ -128,6 +128,7 @@ def slurm(inventory: str, hosts: tuple[str, ...], folder: Path, runtime: str, ro
     with refusals_shown(inventory, False):
         confirm_folder(folder, STEPS)
         plan = load_plan(inventory, (), (), knobs())
+        refuse_all(not_exported(plan.slices))
         rendered = chosen(served(plan, inventory, host_data(inventory), programs(OF_JOBS)), hosts)
         texts = files(rendered, Cluster(runtime=runtime, root=root, time=limit), steps())
         paths = list(written(texts, folder))

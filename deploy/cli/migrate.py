@@ -33,11 +33,11 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
 
     with refusals_shown("", as_json):
         migration = migrated(text_of(pasted))
-    if to and to.exists():
-        say(f"{to} is there already", err=True)
-        sys.exit(REFUSED)
-    if to:
-        to.write_text(migration.inventory, "utf-8")
+        if to and to.exists():
+            say(f"{to} is there already", err=True)
+            sys.exit(REFUSED)
+        if to:
+            to.write_text(migration.inventory, "utf-8")
     if as_json:
         say(json.dumps(asdict(migration), indent=2, ensure_ascii=False))
     else:

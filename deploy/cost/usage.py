@@ -21,6 +21,8 @@ GROUPS = ("key", "person", "tenant", "model", "day")
 """The ways to group usage. A person is named in a proxy's header beside a key; empty without the header."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
+MOST_COUNT, MOST_SECONDS = 10**36, 1e9
+"""Of a host's row: larger numbers are no usage, and no sum of theirs is one."""
 PICO = 10**12
 """Parts of a unit of money in which gateways count cost."""
 
@@ -107,17 +109,27 @@ def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[
 def rows_of(text: str | None) -> list[dict[str, Any]] | None:
     try:
         return [_row(row) for row in json.loads(text or "")["rows"]]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with its types checked. Raises: ValueError, KeyError or TypeError for other types."""
+    """A row with its types checked. Raises: ValueError, OverflowError, KeyError or TypeError for any other row."""
     key, _, person = str(row["key"]).partition("/")
     words = {**row, "key": key, "person": person}
     texts = {name: on_one_line(str(words[name]))[:256] for name in (*GROUPS, "currency")}
-    numbers = {name: int(row[name]) for name in (*COUNTS, "cost")}
-    return {**texts, **numbers, "times": {float(seconds): int(count) for seconds, count in row["times"].items()}}
+    numbers = {name: _count(row[name]) for name in (*COUNTS, "cost")}
+    times = {float(seconds): _count(count) for seconds, count in row["times"].items()}
+    if not all(0 <= seconds <= MOST_SECONDS for seconds in times):  # neither NaN nor infinity is
+        raise ValueError("seconds of no request")
+    return {**texts, **numbers, "times": times}
+
+
+def _count(value: Any) -> int:
+    count = int(value)
+    if not 0 <= count <= MOST_COUNT:
+        raise ValueError("a count of no usage")
+    return count
 
 
 def table(report: UsageReport) -> RenderableType:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+MOST_CHARACTERS = 131_072
+"""Characters of an answer; the host's own program cuts it at half of that, if it is the one that was sent."""
 LATE, CUT, GONE = "late", "cut", "gone"
 """Incomplete answers: the question took too long, the answer exceeded the limit, or nothing came."""
 _LINE = re.compile(r"([a-z][a-z0-9-]*)([|#])(.*)", re.DOTALL)
@@ -28,15 +30,18 @@ class Readings:
     @classmethod
     def parse(cls, lines: Iterable[str]) -> Readings:
         """The readings in the lines that a host printed; a line of another shape is skipped."""
-        texts, ended = dict[str, list[str]](), dict[str, str]()
+        texts, ended, sizes = dict[str, list[str]](), dict[str, str](), dict[str, int]()
         for line in lines:
             if not (shaped := _LINE.fullmatch(line)):
                 continue
             name, kind, rest = shaped.groups()
-            if kind == "|":
-                texts.setdefault(name, []).append(rest.rstrip("\r"))
-            else:
+            if kind == "#":
                 ended[name] = rest.strip()
+                continue
+            sizes[name] = sizes.get(name, 0) + len(rest)
+            if sizes[name] <= MOST_CHARACTERS:
+                texts.setdefault(name, []).append(rest.rstrip("\r"))
+        ended |= {name: CUT for name, size in sizes.items() if size > MOST_CHARACTERS}
         return cls({name: "\n".join(answer).strip("\n") for name, answer in texts.items()}, ended)
 
     def expecting(self, names: Iterable[str]) -> Readings:

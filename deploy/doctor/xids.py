@@ -19,7 +19,7 @@ from deploy.doctor.readings import seconds
 
 STAMP = re.compile(r"\s*\[?\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]?\s+(.*)")
 _XID = re.compile(
-    r"NVRM:? .*?Xid \((?:PCI:)?([0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4})[^)]*\):? ([0-9]{1,9})(.*)"
+    r"\bXid \((?:PCI:)?([0-9a-fA-F]{1,8}:[0-9a-fA-F]{1,4}:[0-9a-fA-F]{1,4})[^)]{0,64}\):? ([0-9]{1,9})(.*)"
 )
 PLACE = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
 _CHANGED = re.compile(r"to (0x[0-9a-fA-F]{1,8})(?: \(([^)]*)\))?")
@@ -50,7 +50,7 @@ def parse_messages(lines: list[str]) -> list[Message]:
         stamped = STAMP.fullmatch(line)
         when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
         text = text[max(text.find("NVRM"), 0) :]  # the host's name and the writer's stand before it
-        if xid := _XID.search(text):
+        if text.startswith(("NVRM: ", "NVRM ")) and (xid := _XID.search(text)):
             messages.append(Message(when, place_of(xid[1]), int(xid[2]), text))
         elif FALLEN in text.lower():
             where = PLACE.search(text)

@@ -116,7 +116,7 @@ def gateway_key(
     """
     check_tenant(tenant)
     wanted = tuple(dict.fromkeys(models)) or ("*",)
-    if wrong := [name for name in wanted if not name.isprintable() or not 1 <= len(name) <= LONGEST]:
+    if wrong := [name for name in wanted if not _is_name(name)]:
         raise _refusal("this is no model's name", wrong[0], "--models NAME,NAME, or no --models for all")
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
@@ -129,6 +129,11 @@ def gateway_key(
         expires=expiry(expires, now),
         **checked_limits(limits, currency),
     )
+
+
+def _is_name(name: str) -> bool:
+    """True if clients can write the name, and a list with commas can hold it."""
+    return name.isprintable() and 1 <= len(name) <= LONGEST and not re.search("[,;]", name)
 
 
 def concurrency(word: str) -> int | None:

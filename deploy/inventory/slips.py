@@ -103,6 +103,8 @@ def tuple_of(values: object, field: str) -> str:
     """`field=(VALUE, …)` for a list, a range or a set of a few plain values; empty for anything else."""
     if isinstance(values, str) and (ends := PORTS.fullmatch(values)):
         values = range(int(ends[1]), int(ends[2]) + 1)
+    if isinstance(values, str) and "," in values:
+        values = [part.strip() for part in values.split(",") if part.strip()]
     if isinstance(values, dict) and all(type(count) is int and 0 < count < MOST_SHOWN for count in values.values()):
         values = [key for key, count in values.items() for _ in range(count)]
     if not isinstance(values, (list, range, set, frozenset)) or not 0 < len(values) <= MOST_SHOWN:

@@ -206,6 +206,7 @@ def _words_apart(kind: str, words: Collection[str]) -> str:
 
 
 def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
+    wanted = "dict" if wanted == "Mapping" else wanted
     seen = str(value) if isinstance(value, bool) else described(value)
     words = " or ".join(map(kind_of, wanted.split(" or ")))
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"

@@ -148,7 +148,7 @@ def read_json(file: Path) -> Any:
             where=str(file),
             seen=f"{type(error).__name__}: {error}",
             wanted="a JSON file",
-            attempt=f"python3 -m json.tool {file}",
+            attempt=f"ls -ld {file}" if isinstance(error, OSError) else f"python3 -m json.tool {file}",
         ) from None
 
 

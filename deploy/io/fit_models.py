@@ -12,7 +12,7 @@ from pathlib import Path
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
-from deploy.io.local_paths import is_directory, local_path
+from deploy.io.local_paths import is_directory, is_file, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
@@ -129,7 +129,7 @@ def _no_directory(word: str, root: Path) -> Refusal:
         "no-checkpoint",
         f"{word} is no directory here",
         where=word,
-        seen=f"no {word} in {root}",
+        seen="a file" if is_file(local_path(word, root)) else f"no {word} in {root}",
         wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",
         attempt=f"hf download OWNER/NAME --local-dir {word}; or OWNER/NAME itself",
     )

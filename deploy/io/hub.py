@@ -23,13 +23,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, tensors
+from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
+from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec.surroundings import LocalWeights
 
@@ -45,6 +47,7 @@ FIRST_BYTES = 2**16
 """Bytes of a safetensors file that the first request takes: most headers are shorter."""
 AT_ONCE = 8
 COMMIT = re.compile(r"[0-9a-f]{40}")
+MOST_FILE_BYTES = 2**53
 AGAIN = (429, 500, 502, 503, 504)
 
 
@@ -78,6 +81,8 @@ def resolve(source: str, access: Access) -> Resolved:
     answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
     commit, sizes = _listing(answer, source)
     config = _json(access, f"/{repository}/resolve/{commit}/config.json", source) if "config.json" in sizes else {}
+    if MODELOPT_FILE in sizes and not config.get("quantization_config"):
+        config = dict(with_modelopt(config, _json(access, f"/{repository}/resolve/{commit}/{MODELOPT_FILE}", source)))
     if problem := kind_problem(source, sizes, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)
@@ -117,8 +122,10 @@ def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int
     sizes = {}
     for row in rows:
         name, size = (row.get("rfilename"), row.get("size")) if isinstance(row, dict) else (None, None)
-        if not isinstance(name, str) or not isinstance(size, int) or size < 0:
+        if not isinstance(name, str) or type(size) is not int or not 0 <= size <= MOST_FILE_BYTES:
             raise _strange(source, "the listing", "a file without a name or a size")
+        if not is_file_name(name):
+            raise _strange(source, "the listing", f"a file that would lie outside the repository: {shortened(name)}")
         sizes[name] = size
     return commit, sizes
 

@@ -27,7 +27,6 @@ from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
 from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
-from deploy.planning.groups import planned_only
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.validation.rollout import no_hosts, out_of_step
@@ -48,7 +47,6 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
         plan = _plan_of(real, knobs)
-        refuse_all(planned_only(plan.slices))
         refuse_all([*input_problems(plan.slices, Path.cwd()), *key_problems(plan.balancers, Path.cwd(), plan.slices)])
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)

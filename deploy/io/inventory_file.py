@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import warnings
 from pathlib import Path
@@ -27,12 +28,14 @@ def confirm_is_python(file: str) -> None:
     path = Path(file)
     if path.is_dir():
         raise _directory(path)
-    if not path.is_file():
+    if not path.is_file() or file.endswith("/"):
         raise missing(file)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from None
+    if text.startswith("\ufeff"):
+        raise _marked(file)
     first = next((line.strip() for line in text.splitlines() if line.strip() and line.strip()[0] not in "#;"), "")
     if path.suffix.lower() in OTHER_FORMATS or FIRST_LINE_OF_INI.match(first):
         raise _other_format(file, OTHER_FORMATS.get(path.suffix.lower(), "INI"), first)
@@ -66,7 +69,7 @@ def missing(file: str) -> Refusal:
         where=file,
         seen="no such file",
         wanted=f"a Python file with hosts, such as {EXAMPLE}",
-        attempt=f"enginehouse plan {EXAMPLE}",
+        attempt=f"enginehouse plan {bare if Path(bare := file.rstrip('/')).is_file() else EXAMPLE}",
     )
 
 
@@ -89,7 +92,27 @@ def _unreadable(file: str, error: Exception) -> Refusal:
         where=file,
         seen=error.strerror or str(error) if isinstance(error, OSError) else "bytes that are not UTF-8",
         wanted="a Python file in UTF-8 that you may read",
-        attempt=f"enginehouse plan {EXAMPLE}",
+        attempt=f"ls -l {file}" if isinstance(error, OSError) else _converted(file),
+    )
+
+
+def _converted(file: str) -> str:
+    """The command that writes a file of another encoding anew; an example if the bytes are no text at all."""
+    head = Path(file).read_bytes()[:4096]
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return f"iconv -f UTF-16 -t UTF-8 {file} > new.py"
+    is_text = b"\0" not in head and sum(byte < 9 for byte in head) == 0
+    return f"iconv -f ISO-8859-1 -t UTF-8 {file} > new.py" if is_text else f"enginehouse plan {EXAMPLE}"
+
+
+def _marked(file: str) -> Refusal:
+    return refuse(
+        "inventory-unreadable",
+        f"{file} begins with a byte order mark, and pyinfra reads it as a part of the first line",
+        where=f"{file}:1:1",
+        seen="U+FEFF, as editors of Windows write it",
+        wanted="UTF-8 without a byte order mark",
+        attempt=f"sed -i '1s/^\\xEF\\xBB\\xBF//' {file}",
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_directory, local_path
 from deploy.models.config_json import architecture_of, kept
+from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
@@ -25,6 +26,8 @@ BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16"
 
 HEADER_LIMIT_BYTES = 100_000_000
 """The safetensors format itself allows no longer header."""
+MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
+"""Of a tensor: a stranger's header of long numbers would take hours to multiply."""
 
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
@@ -86,13 +89,20 @@ def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
             yield shape, kind
 
 
+def is_file_name(name: str) -> bool:
+    """True if the name, of a stranger's list, is a path inside its folder that fits on a line."""
+    return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(name.split("/"))
+
+
 def _is_shape(shape: object) -> TypeGuard[list[int]]:
-    return isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
+    if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
+        return False
+    return all(type(size) is int and 0 <= size <= MOST_SIZE for size in shape)
 
 
 def _config(directory: Path) -> dict[str, Any]:
     """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
-    config = _object(directory / "config.json")
+    config = with_modelopt(_object(directory / "config.json"), _object(directory / MODELOPT_FILE))
     return {**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}
 
 

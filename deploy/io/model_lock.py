@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.io.hub import Resolved
+from deploy.io.hub import COMMIT, Resolved
+from deploy.io.local_weights import is_file_name
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
+from deploy.spec.sources import HUB_NAME
 from deploy.spec.surroundings import LocalWeights
 
 NAME = "models.lock.json"
 FORM = 1
+MOST_COUNT = 2**53
 
 
 def lock_of(inventory: str | Path) -> Path:
@@ -70,14 +74,24 @@ def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
 
 def _files(name: str, entry: Any, file: Path) -> LocalWeights:
     try:
-        names = tuple(str(path) for path in entry["files"])
+        commit, repository = str(entry["commit"]), str(entry["repository"])
+        names, beside = [tuple(map(str, entry[key])) for key in ("files", "beside")]
+        counts = [int(entry["bytes"]), *(int(count) for count in entry["elements"].values())]
+        if not COMMIT.fullmatch(commit) or not HUB_NAME.fullmatch(repository):
+            raise ValueError("no repository at a commit of 40 hex digits")
+        if repository != name.partition("@")[0]:
+            raise ValueError(f"another repository, {shortened(repository)}")
+        if outside := [path for path in (*names, *beside) if not is_file_name(path)]:
+            raise ValueError(f"no file of a repository: {shortened(outside[0])}")
+        if min(counts) < 0 or max(counts) > MOST_COUNT:
+            raise ValueError("a number of bytes or elements that no model has")
         return LocalWeights(
-            revision=str(entry["commit"]),
-            stored_bytes=int(entry["bytes"]),
-            parameters=sum(int(count) for count in entry["elements"].values()),
-            files=tuple(sorted({*names, *map(str, entry["beside"])})),
+            revision=commit,
+            stored_bytes=counts[0],
+            parameters=sum(counts[1:]),
+            files=tuple(sorted({*names, *beside})),
             config=dict(entry["config"]),
-            repository=str(entry["repository"]),
+            repository=repository,
             fetched=names,
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -1,21 +1,56 @@
-"""Reads the argument of `enginehouse check`: a text, a file, or standard input for `-`."""
+"""Reads the argument of `enginehouse check` and `migrate`: a text, a file, or standard input for `-`."""
 
 from __future__ import annotations
 
+import codecs
 import sys
 from pathlib import Path
 
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
 LONGEST_PATH = 1024
+MOST_BYTES = 2**20
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""Beginnings of a file that PowerShell's `>` writes."""
 
 
 def text_of(argument: str) -> str:
-    """The text to judge: the content of a file, or the argument itself."""
+    """The text to judge: the content of a file, or the argument itself.
+
+    Raises: a Refusal for a directory, a file too large to be pasted, and bytes that are no text.
+    """
     if argument == "-":
-        return sys.stdin.read()
+        return decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "standard input")
     if len(argument) < LONGEST_PATH and "\n" not in argument and "\0" not in argument:
         try:
+            if "/" in argument and Path(argument).is_dir():
+                raise _unfit(argument, "a directory")
             if Path(argument).is_file():
-                return Path(argument).read_text("utf-8", errors="replace")
+                with Path(argument).open("rb") as stream:
+                    return decoded(stream.read(MOST_BYTES + 1), argument)
         except OSError:  # longer than this file system's names: then it is no path
             return argument
     return argument
+
+
+def decoded(content: bytes, place: str) -> str:
+    """The text of a file's bytes. Raises: a Refusal for more than a paste, and for what is no text."""
+    if len(content) > MOST_BYTES:
+        raise _unfit(place, f"more than {MOST_BYTES >> 20} MiB")
+    if content.startswith(UTF_16):
+        return content.decode("utf-16", errors="replace").removeprefix("\ufeff")
+    if b"\0" in content:
+        raise _unfit(place, "bytes that are no text")
+    return content.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def _unfit(place: str, seen: str) -> Refusal:
+    return refuse(
+        "no-text",
+        f"{place} is no pasted text",
+        where=place,
+        seen=seen,
+        wanted="a command, a script, a compose file, a manifest, a Dockerfile or a config.pbtxt, of up to 1 MiB",
+        attempt="enginehouse check FILE, with one file",
+    )

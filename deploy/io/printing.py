@@ -6,15 +6,18 @@ Texts of hosts, registries and pastes reach the terminal as plain text: their es
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.refusals.quoting import visible
+from deploy.refusals.refuse import refuse
 
 REFUSED = 1
 
@@ -29,6 +32,8 @@ class refusals_shown:
         return None
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError) and isinstance(error.filename, str) and error.strerror:
+            error = _file_refused(error.filename, error.strerror)
         if not isinstance(error, Refusal):
             return
         problems = error.problems if isinstance(error, Refusals) else (error,)
@@ -38,6 +43,18 @@ class refusals_shown:
         else:
             say(f"{self.inventory}: {error}" if self.inventory and len(problems) > 1 else str(error), err=True)
         sys.exit(REFUSED)
+
+
+def _file_refused(file: str, reason: str) -> Refusal:
+    """The refusal of a file, a directory or a program of this machine that the system refuses to a verb."""
+    return refuse(
+        "file-refused",
+        f"{file}: {reason}",
+        where=file,
+        seen=reason,
+        wanted="a path that this user may use, in a directory that is there",
+        attempt=f"ls -ld {shlex.quote(str(Path(file).parent))} {shlex.quote(file)}",
+    )
 
 
 def say(text: str, err: bool = False, nl: bool = True) -> None:

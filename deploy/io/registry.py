@@ -103,7 +103,7 @@ def _authorization(host: str, challenge: str, login: Login) -> str:
     basic = "Basic " + base64.b64encode(f"{login.username}:{login.key}".encode()).decode()
     if not challenge.lower().startswith("bearer"):
         return basic
-    parts = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    parts = dict(re.findall(r'\b(\w{1,64})="([^"]*)"', challenge))
     query = urllib.parse.urlencode({name: parts[name] for name in ("service", "scope") if name in parts})
     headers = {"Authorization": basic} if login.key else {}
     realm = parts.get("realm", "")
@@ -135,12 +135,18 @@ def _may_have(host: str, realm: str, login: Login) -> bool:
 
 
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, and removes the login from a redirect to another host or out of TLS."""
+    """Follows redirects over HTTP, and removes the login from a redirect to another host or out of TLS."""
 
     def redirect_request(
         self, request: urllib.request.Request, file: Any, code: int, message: str, headers: Any, url: str
     ) -> urllib.request.Request | None:
-        """The request that follows; None if the answer is not a redirect."""
+        """The request that follows; None if the answer is not a redirect. Raises: URLError for no web address."""
+        try:
+            is_web = urllib.parse.urlsplit(url).scheme in ("http", "https")
+        except ValueError:
+            is_web = False
+        if not is_web:
+            raise urllib.error.URLError("a redirect that is no web address")
         following = super().redirect_request(request, file, code, message, headers, url)
         if following and _origin(url) != _origin(request.full_url):
             following.remove_header("Authorization")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog.runtimes import SERVE, VLLM
@@ -36,24 +36,24 @@ def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Su
     )
 
 
-def planned_only(slices: Iterable[Slice], starts: Collection[str] = (VLLM,)) -> list[Refusal]:
-    """A refusal for each group whose program is not in `starts`: such groups are planned, but not deployed."""
+def not_exported(slices: Iterable[Slice]) -> list[Refusal]:
+    """A refusal for each model of a group: what is exported starts each host by itself."""
     return together(
         (
             slice_.host,
             refuse(
-                "group-planned-only",
-                f"{model.name}: a group of {runtime.name} is planned, and nothing here starts one yet",
-                where=model_at(server.name, model.name, "runtime"),
-                seen=f"{runtime.name} on {', '.join(member.host for member in runtime.group.members)}",
-                wanted=f'runtime="{VLLM}" and a deploy, or a model that one host serves',
-                attempt="enginehouse plan INVENTORY shows ranks, memory and flags; leave hosts out to deploy",
+                "group-not-exported",
+                f"{model.name}: an export has no word by which hosts start one model together",
+                where=model_at(server.name, model.name, "parallel", "hosts"),
+                seen=", ".join(member.host for member in runtime.group.members),
+                wanted="a deploy over SSH, or a model that one host serves",
+                attempt="pyinfra INVENTORY deploy.py; enginehouse plan INVENTORY shows ranks, memory and flags",
             ),
         )
         for slice_ in slices
         for server in slice_.servers
         for model in server.models
-        if (runtime := model.runtime) and runtime.group and runtime.name not in starts
+        if (runtime := model.runtime) and runtime.group
     )
 
 

@@ -188,7 +188,9 @@ def archive_problems(archive: Archive) -> Iterator[Refusal]:
             where="--sha256",
             seen=archive.sha256 or "nothing",
             wanted="64 hex digits in small letters",
-            attempt="git archive --format=tar.gz -o enginehouse.tar.gz HEAD && sha256sum enginehouse.tar.gz",
+            attempt=f"--sha256 {bare}"
+            if DIGEST.fullmatch(bare := archive.sha256.removeprefix("sha256:").lower())
+            else "git archive --format=tar.gz -o enginehouse.tar.gz HEAD && sha256sum enginehouse.tar.gz",
         )
 
 

@@ -10,7 +10,10 @@ def compared_lines(verdict: Mapping[str, Any]) -> list[str]:
     """Equal answers, speed and cost of both; the reason if there was no comparison; empty if no replay was declared."""
     compared = verdict.get("compared")
     if compared:
-        return [_shares(compared), *_figures(compared, compared["before"], compared["now"])]
+        try:
+            return [_shares(compared), *_figures(compared, compared["before"], compared["now"])]
+        except (ValueError, LookupError, TypeError, ArithmeticError):
+            return ["the replay's figures cannot be read: the host says them in another form"]
     reason = verdict.get("not_compared")
     return [f"the replay compared nothing: {reason}"] if reason else []
 

@@ -226,6 +226,25 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted="two texts, a text and several in a tuple, or a text and an Alias of models with weights",
                 attempt=_alias_meant(name, value, min(models, default="llama")),
             )
+        elif re.search("[,;]", name):
+            yield refuse(
+                "bad-name",
+                f"{name!r} is no name that a key or a client lists",
+                where=place,
+                seen=repr(name),
+                wanted="a name without commas and semicolons: `enginehouse key` lists names with commas",
+                attempt=_alias_meant(re.sub("[,;]+ *", "-", name.strip()), value, wanted[0]),
+            )
+        elif len(set(wanted)) < len(wanted):
+            names = ", ".join(f'"{word}"' for word in dict.fromkeys(wanted))
+            yield refuse(
+                "model-twice-in-an-alias",
+                f"the alias {name} names a model twice",
+                where=place,
+                seen=", ".join(wanted),
+                wanted="each model once; shares are weights of an Alias",
+                attempt=f'aliases={{"{name}": {f"({names})" if "," in names else names}}}',
+            )
         elif name in taken:
             yield refuse(
                 "alias-of-a-model",

@@ -11,6 +11,8 @@ from deploy.refusals.refuse import at, refuse
 from deploy.spec import Gateway, Host, Price
 
 MOST_PRICE = 1_000_000
+STRONG, MOST_STRONG = ("USD", "EUR", "GBP", "CHF"), 10_000
+"""Currencies in which no million tokens costs so much; others have smaller units."""
 
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
@@ -35,6 +37,16 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 seen=repr(price),
                 wanted=f"0 to {MOST_PRICE:,} for a million tokens",
                 attempt=f'prices={{"{name}": Price(prompt=0.1, completion=0.4)}}',
+            )
+        elif price.currency in STRONG and max(price.prompt, price.completion, price.cached or 0) > MOST_STRONG:
+            typed = f"prompt={price.prompt / MOST_PRICE:g}, completion={price.completion / MOST_PRICE:g}"
+            yield refuse(
+                "unbelievable-number",
+                f"a million tokens of {name} would cost more than {MOST_STRONG:,} {price.currency}",
+                where=place,
+                seen=repr(price),
+                wanted=f"money for a million tokens, and not its millionths: up to {MOST_STRONG:,}",
+                attempt=f'prices={{"{name}": Price({typed})}}',
             )
         elif not re.fullmatch(r"[A-Z]{3}", price.currency):
             yield refuse(

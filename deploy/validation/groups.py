@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from deploy.catalog.runtimes import TRITON, VLLM
+from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import layout_of
 from deploy.refusals.errors import Refusal
@@ -122,6 +122,15 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
             wanted="this host's own address on the network between them",
             attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
         )
+    elif model.runtime == SERVE and ":" in address:
+        yield refuse(
+            "group-wants-ipv4",
+            f"{model.name}: Open MPI is told the hosts of its group by addresses of IPv4",
+            where="peer_address",
+            seen=f"{host.name}: {address}",
+            wanted="this host's address of IPv4 on the network between them",
+            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}}), or runtime="{VLLM}"',
+        )
     if firewall is None or firewall.rest != "closed":
         yield refuse(
             "group-without-firewall",
@@ -171,14 +180,24 @@ def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal
 
 
 def group_notices(host: Host) -> Iterator[str]:
+    """Notes on the network of a host's groups: a price that plain Ethernet has, and a test that an image lacks."""
+    for server in host.servers:
+        if model := grouped(server):
+            yield from _price_of_ethernet(host, server, model)
+            if model.runtime == VLLM:
+                yield (
+                    f"{model.name}: vLLM's image has no nccl-tests, so nothing measures the network between its hosts "
+                    "before they start; TensorRT-LLM's image does"
+                )
+
+
+def _price_of_ethernet(host: Host, server: Server, model: LLM) -> Iterator[str]:
     """A sentence if every layer waits for plain Ethernet; the plan of the group has the milliseconds."""
     fabric = host.machine.fabric
-    for server in host.servers:
-        model = grouped(server)
-        if not model or not fabric or fabric.kind != "ethernet" or layout_of(server, model).tensor <= len(server.gpus):
-            continue
-        yield (
-            f"{model.name} splits every layer over hosts that plain Ethernet of {fabric.gbit} Gbit/s joins: each layer "
-            "waits for it twice, for every token too; "
-            f"tensor={len(server.gpus)}, pipeline={len(model.parallel.hosts)} sends one state between hosts instead"
-        )
+    if not fabric or fabric.kind != "ethernet" or layout_of(server, model).tensor <= len(server.gpus):
+        return
+    yield (
+        f"{model.name} splits every layer over hosts that plain Ethernet of {fabric.gbit} Gbit/s joins: each layer "
+        "waits for it twice, for every token too; "
+        f"tensor={len(server.gpus)}, pipeline={len(model.parallel.hosts)} sends one state between hosts instead"
+    )

@@ -46,9 +46,10 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
                 where=where,
                 seen=repr(text),
                 wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows it",
-                attempt="apt-cache policy on a host lists versions; or leave it out",
+                attempt=_version_meant(where, text),
             )
-    if not at_least(host.toolkit.version, TOOLKIT_FLOOR):
+    is_version = not host.toolkit.version or VERSION.fullmatch(host.toolkit.version)
+    if is_version and not at_least(host.toolkit.version, TOOLKIT_FLOOR):
         yield refuse(
             "toolkit-too-old",
             f"container toolkit {host.toolkit.version or '(no version)'} is below {TOOLKIT_FLOOR}",
@@ -57,6 +58,15 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
             wanted=f"{TOOLKIT_FLOOR} or newer: CVE-2026-24260 lets a container reach the host's files",
             attempt='Toolkit(version="1.20.0-1"), or leave it out',
         )
+
+
+def _version_meant(where: str, text: str) -> str:
+    """The version behind a `v` or a sign in front of it; the command that lists versions if there is none."""
+    bare = re.sub(r"^[vV=><~^ ]+|\s+$", "", text)
+    if bare != text and VERSION.fullmatch(bare):
+        cls = "Driver" if where.startswith("driver") else "Toolkit"
+        return f'{cls}(version="{bare}")' if cls == "Driver" or "-" in bare else f'{cls}(version="{bare}-1")'
+    return "apt-cache policy on a host lists versions; or leave it out"
 
 
 def _release(release: str | Release) -> Iterator[Refusal]:
@@ -170,8 +180,8 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             wanted=f"a living branch: {', '.join(_living(today))}",
             attempt='Driver(branch="580"), long-term support until 2028-08-31' if driver.manage else STANDS,
         )
-    mistyped = bool(VERSION.fullmatch(driver.version) and not DRIVER_VERSION.fullmatch(driver.version))
-    if mistyped:
+    mistyped = bool(driver.version and not DRIVER_VERSION.fullmatch(driver.version))
+    if mistyped and VERSION.fullmatch(driver.version):
         whole = DRIVER_VERSION.match(driver.version)
         yield refuse(
             "no-driver-version",
@@ -181,7 +191,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             wanted="three numbers, as nvidia-smi shows them, without a package's revision: 580.178.04",
             attempt=f'Driver(version="{whole.group()}")' if whole else "leave version out, for the branch's newest",
         )
-    elif driver.version and version(driver.version)[:1] != version(driver.branch)[:1]:
+    elif driver.version and not mistyped and version(driver.version)[:1] != version(driver.branch)[:1]:
         yield refuse(
             "driver-version-of-another-branch",
             f"driver version {driver.version} is not of branch {driver.branch}",

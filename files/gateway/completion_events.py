@@ -13,6 +13,7 @@ from typing import Any
 
 from gateway.errors import UpstreamError
 from gateway.events import ABORTED, Event
+from gateway.json_body import Bounds, JsonError, check
 from gateway.llm_request import LlmRequest
 from gateway.sampling_numbers import SAMPLING_NUMBERS
 from gateway.tensors import Output, Outputs
@@ -23,6 +24,8 @@ LINE_BYTES = 2**20
 ID_BYTES = 12
 WHOLE_BYTES = 2**24
 """Bytes of an answer that comes whole."""
+NESTING, BRACKETS, MARKS = 32, 1024, 4096
+"""Bounds of JSON beside what the request asks for: 16 MiB of empty lists held up all streams for 4 s (2026-11-27)."""
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
@@ -40,6 +43,7 @@ class Completion:
     def __init__(self, request: LlmRequest) -> None:
         self._count, self._logprobs = request.sampling.sequences, request.sampling.logprobs
         self.most_line = LINE_BYTES + ID_BYTES * len(request.prompt)
+        self._bounds = bounds_of(request)
         self._ended: set[int] = set()
         self._has_begun = self._has_tokens = False
         self._held: Event | None = None
@@ -70,7 +74,7 @@ class Completion:
             if content == DONE:
                 self.is_done = True
                 return
-            yield from self._event(parsed(content))
+            yield from self._event(parsed(content, self._bounds))
 
     def _hold(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -85,7 +89,7 @@ class Completion:
         Raises: UpstreamError, also for an aborted answer, of which no byte has reached a client; Malformed.
         """
         self.is_done = True
-        events = self._event(parsed(content))
+        events = self._event(parsed(content, self._bounds))
         if any(event.finish == ABORTED for event in (*events, *filter(None, [self._held]))):
             raise UpstreamError("UNAVAILABLE", "the engine aborted the answer")
         return events
@@ -149,13 +153,28 @@ class Completion:
         return None
 
 
-def parsed(content: bytes) -> dict[str, Any]:
-    """The JSON object in these bytes.
+def bounds_of(request: LlmRequest) -> Bounds:
+    """Bounds of one JSON text of the answer: each token has an id, and its log probabilities with those of others.
+
+    Engines repeat the prompt's ids in some.
+    """
+    sampling = request.sampling
+    tokens = sampling.sequences * request.max_tokens
+    lists, per_token = (0, 2) if sampling.logprobs is None else (tokens, 8 + 2 * sampling.logprobs)
+    brackets = BRACKETS + lists + 16 * sampling.sequences
+    return Bounds(NESTING, brackets, MARKS + len(request.prompt) + tokens * per_token + 64 * sampling.sequences)
+
+
+def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
+    """The JSON object in these bytes, within these bounds; without bounds an error's.
 
     Raises: Malformed.
     """
     try:
+        check(content, bounds or Bounds(NESTING, BRACKETS, MARKS))
         value = json.loads(content)
+    except JsonError:
+        raise Malformed("an event of too many values") from None
     except (ValueError, RecursionError):
         raise Malformed("an event that is no JSON") from None
     if not isinstance(value, dict):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gateway.answer_parts import Reader
+from gateway.answer_size import AnswerSize
 from gateway.budgets import UNSAID_TOKENS
 from gateway.errors import ApiError
 from gateway.events import ABORTED, Event
@@ -117,10 +118,13 @@ class Generation:
         request = LlmRequest(self.prompt, self.sampling, self.max_tokens, self.streams, adapter, salt)
         session, tenant = self.request.session(self.cache_key), self.request.key.tenant
         prefix = prefix_of(self.prompt, tenant, f"{self.model.name}\0{adapter}", session)
-        work = self.request.work(self.model, len(self.prompt) + self.sampling.sequences * self.max_tokens, prefix)
+        most = self.sampling.sequences * self.max_tokens
+        work = self.request.work(self.model, len(self.prompt) + most, prefix)
+        longest = self.request.gateway.prompters[self.model.name].longest
+        size = AnswerSize(most, most * longest, len(self.prompt))
         async with aclosing(self.request.gateway.fleet.stream(work, request, seconds)) as events:
-            async for event in events:
-                now = time.monotonic()
+            async for sent in events:
+                event, now = size.bounded(sent), time.monotonic()
                 if record.first_token is None:
                     record.first_token = now
                     if self.streams:  # a whole answer comes at once, so its first token says nothing

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from host import places, promotion, replies
-from host.systemd import say
+from host.systemd import say, words
 
 ANSWER_SECONDS = 300
 ANSWERS = 3
@@ -35,6 +35,10 @@ LATE_SECONDS = 50
 FULL = "Exceeds maximum queue size"
 """Triton's refusal for a full queue; the LLM slot (files/llm/llmapi.py) uses the same words."""
 PROMPT = "The boiler of a steam engine"
+MOST_BYTES = 2**26
+"""Bytes of an answer; a vector has some 100 KiB."""
+STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+"""Exceptions of reading an answer that has another form."""
 
 
 class NotServing(Exception):
@@ -109,6 +113,8 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
             triton.pause(f"{model['name']} has a queue that clients keep full, and no room for its first question")
         except OSError as error:
             raise NotServing(f"{model['name']} does not answer its first question ({error})") from None
+        except STRANGE as error:
+            raise NotServing(f"{model['name']} answers its first question in no known form ({error!r})"[:600]) from None
 
 
 def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
@@ -117,7 +123,7 @@ def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
     The model has answered before, so an error here does not keep it from serving.
     """
     times: list[float] = []
-    with contextlib.suppress(NotServing, OSError, ValueError, KeyError, TypeError):
+    with contextlib.suppress(NotServing, OSError, *STRANGE):
         for _ in range(ANSWERS):
             began = time.monotonic()
             QUESTIONS[model["kind"]](triton, model)
@@ -181,9 +187,9 @@ class Triton:
         )
         try:
             with self.opener.open(request, timeout=seconds) as answer:
-                return answer.status, answer.read()
+                return answer.status, answer.read(MOST_BYTES)
         except urllib.error.HTTPError as error:
-            return error.code, error.read()
+            return error.code, error.read(MOST_BYTES)
         except http.client.HTTPException as error:
             raise OSError(str(error) or type(error).__name__) from None
 
@@ -234,7 +240,8 @@ def generates(triton: Triton, name: str, decoupled: bool, question: dict[str, An
     parts = [json.loads(event) for event in (events or [answer.decode() or "{}"])] if status == 200 else []
     errors = [part["error"] for part in parts if "error" in part]
     if status != 200 or errors:
-        raise refused(f"{name} answers its first prompt with: {errors[0] if errors else error_in(answer)}")
+        error = words(str(errors[0]), 600) if errors else error_in(answer)
+        raise refused(f"{name} answers its first prompt with: {error}")
     if not any(part.get("text_output") for part in parts):
         raise NotServing(f"{name} answers its first prompt with nothing")
 
@@ -255,9 +262,9 @@ def error_in(body: bytes) -> str:
     """The error in an answer of Triton, or the answer itself; of a traceback only the message."""
     try:
         text = str(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
+    except STRANGE:
         text = body.decode(errors="replace") or "an empty answer"
-    return text.split("\n\nAt:\n")[0].strip()[:600]
+    return words(text.split("\n\nAt:\n")[0].strip(), 600)
 
 
 QUESTIONS = {"embedder": embedder_answers, "reranker": reranker_answers, "llm": llm_answers}

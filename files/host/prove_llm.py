@@ -15,8 +15,8 @@ import time
 from typing import Any
 
 from host import places, promotion, replies
-from host.prove import ANSWERS, PROMPT, NoRoom, NotServing, Triton, error_in
-from host.systemd import say
+from host.prove import ANSWERS, PROMPT, STRANGE, NoRoom, NotServing, Triton, error_in
+from host.systemd import say, words
 
 TOKENS = 8
 
@@ -90,7 +90,7 @@ def answer(engine: Engine) -> None:
         raise NotServing(f"{engine.model} answers its first prompt with {status}: {reason(content)}")
     try:
         tokens = int(json.loads(content)["usage"]["completion_tokens"])
-    except (ValueError, KeyError, TypeError):
+    except STRANGE:
         raise NotServing(f"{engine.model} answers its first prompt without counting its tokens") from None
     if tokens < 1:
         raise NotServing(f"{engine.model} answers its first prompt with nothing")
@@ -99,7 +99,7 @@ def answer(engine: Engine) -> None:
 def fastest(engine: Engine) -> dict[str, float]:
     """Seconds of the LLM's fastest answer, by its name; none if clients leave no room for the request."""
     times: list[float] = []
-    with contextlib.suppress(NotServing, OSError, ValueError):
+    with contextlib.suppress(NotServing, OSError):
         for _ in range(ANSWERS):
             began = time.monotonic()
             answer(engine)
@@ -109,9 +109,9 @@ def fastest(engine: Engine) -> dict[str, float]:
 
 def reason(content: bytes) -> str:
     """The message of an error in OpenAI's form, or the answer itself."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
+    with contextlib.suppress(*STRANGE):
         error = json.loads(content)["error"]
-        return str(error["message"] if isinstance(error, dict) else error)[:600]
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(content)["message"])[:600]
+        return words(str(error["message"] if isinstance(error, dict) else error), 600)
+    with contextlib.suppress(*STRANGE):
+        return words(str(json.loads(content)["message"]), 600)
     return error_in(content)

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from host.systemd import say
+from host.systemd import say, words
 
 SEED = 0
 ROUNDS = 2
@@ -28,6 +28,8 @@ SILENCE_SECONDS, LATE_SECONDS = 300, 60
 systemd's."""
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 """Values that change no probability, as the gateway sends them; else vLLM reads the weights' generation_config.json."""
+MOST_LINE, MOST_ANSWER = 2**20, 2**24
+"""Bytes of an event, and of an answer: this program is root's, and the engine's container is not."""
 BUSY = (429, 503)
 FULL = "Exceeds maximum queue size"
 
@@ -91,7 +93,7 @@ class Completions:
         """Adds the text and the ids of an event, or the count of the last one."""
         for choice in event.get("choices") or []:
             reply.text += choice.get("text") or ""
-            reply.ids += choice.get("token_ids") or []
+            reply.ids += [int(identity) for identity in choice.get("token_ids") or []]
         if event.get("usage"):
             reply.made = int(event["usage"]["completion_tokens"])
 
@@ -117,7 +119,7 @@ class Generate:
     def read(self, event: Mapping[str, Any], reply: Reply) -> None:
         """Adds the text of an event."""
         if "error" in event:
-            raise Unanswered(str(event["error"])[:600])
+            raise Unanswered(words(str(event["error"]), 600))
         text = event.get("text_output") or ""
         reply.text += "".join(text) if isinstance(text, list) else text
 
@@ -165,19 +167,23 @@ def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bo
         began, reply = time.monotonic(), Reply()
         try:
             for event in events(engine, dialect.path, body, min(SILENCE_SECONDS, until - began + LATE_SECONDS)):
+                if time.monotonic() > until + LATE_SECONDS:
+                    raise Unanswered("an answer did not end within the time allowed (start_seconds)")
                 reply.first_seconds = reply.first_seconds or time.monotonic() - began
                 reply.events += 1
                 dialect.read(event, reply)
             return reply
         except urllib.error.HTTPError as error:
-            content = error.read().decode(errors="replace")
+            content = error.read(MOST_LINE).decode(errors="replace")
             if error.code not in BUSY and FULL not in content:
-                raise Unanswered(f"{error.code}: {content[:600]}") from None
+                raise Unanswered(f"{error.code}: {words(content, 600)}") from None
         except Unanswered as problem:
             if FULL not in str(problem):
                 raise
-        except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException) as error:
-            raise Unanswered(str(error) or type(error).__name__) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Unanswered(words(str(error) or type(error).__name__)) from None
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            raise Unanswered(words(str(error), 200) or type(error).__name__) from None
         engine.pause("clients keep its queue full")
 
 
@@ -188,9 +194,20 @@ def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -
     )
     with engine.opener.open(request, timeout=seconds) as answer:
         if "event-stream" not in (answer.headers.get("Content-Type") or ""):
-            yield json.loads(answer.read())
+            yield json.loads(bounded(answer.read(MOST_ANSWER + 1), MOST_ANSWER))
             return
-        for line in answer:
+        size = 0
+        while line := answer.readline(MOST_LINE + 1):
+            size += len(bounded(line, MOST_LINE))
+            if size > MOST_ANSWER:
+                raise Unanswered(f"an answer of more than {MOST_ANSWER} bytes")
             content = line[5:].strip() if line.startswith(b"data:") else b""
             if content and content != b"[DONE]":
                 yield json.loads(content)
+
+
+def bounded(content: bytes, most: int) -> bytes:
+    """The bytes. Raises Unanswered if they are more than these."""
+    if len(content) > most:
+        raise Unanswered(f"more than {most} bytes where an answer has fewer")
+    return content

@@ -7,6 +7,8 @@ import socket
 import subprocess
 
 Properties = dict[str, str]
+MOST_WORDS = 2000
+"""Characters of a message; systemd takes 64 KiB."""
 
 
 def systemctl(*words: str) -> int:
@@ -37,10 +39,22 @@ def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
 
     `is_ready`: tells systemd that the unit is active (Type=notify).
     """
+    status = words(status)
     address = os.environ.get("NOTIFY_SOCKET")
     if not address or also_print:
         print(status, flush=True)
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
-            channel.send(f"{'READY=1' if is_ready else ''}\nSTATUS={status}".strip().encode())
+            line = status.replace("\n", " ")  # a further line would be a further message to systemd
+            channel.send(f"{'READY=1' if is_ready else ''}\nSTATUS={line}".strip().encode())
+
+
+def words(text: str, most: int = MOST_WORDS) -> str:
+    """A program's text for the journal and for people: no control characters, and further lines are indented.
+
+    The journal takes `<0>` at the beginning of a line for its priority, and shows such a line on every terminal.
+    """
+    shown = "".join(sign if sign.isprintable() or sign == "\n" else "?" for sign in text[: most + 1])
+    lines = [line.rstrip() for line in shown[:most].split("\n")]
+    return "\n    ".join(lines) + ("…" if len(shown) > most else "")

@@ -1,12 +1,15 @@
 """The ranks of one model on several hosts, under the image's Open MPI and in a container on each host; without ssh.
 
-    ranks.py lead ADDRESS PORT MEMBER… -- mpirun WORD…   on the first host: runs mpirun
+    ranks.py lead ADDRESS PORT MEMBER… -- mpirun WORD… -- PROGRAM WORD…   on the first host: runs mpirun
     ranks.py agent MEMBER WORD…       mpirun calls it as it would call ssh, with the start line of a member's daemon
     ranks.py follow ADDRESS PORT OWN  on another host: asks the first one for its start line, and becomes that daemon
     ranks.py serve PROGRAM WORD…      rank 0's program that answers; `lead` knows its number and stops it first
 
 A member asks from its own address, which alone gets its line, and starts nothing but Open MPI's daemon of the first
 host's mpirun. The line has no secret: the firewall keeps these ports and those of the ranks to the hosts of the group.
+
+Before a release's first start all ranks add up 64 MiB by the image's nccl-tests, if it has them. A wrong sum, or a link
+that takes nothing, ends the start; the bandwidth is printed, and stays in the release's cache.
 """
 
 from __future__ import annotations
@@ -14,7 +17,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -33,6 +38,13 @@ END_SECONDS = 10
 """Seconds in which the ranks end by themselves once the program that answers has ended."""
 POLL_SECONDS = 0.1
 LINE_BYTES = 65_536
+AGAIN = "ENGINEHOUSE_RANKS_AGAIN"
+"""Variable of mpirun's environment: a member asks for a further line once this daemon has ended."""
+GATE = ("all_reduce_perf_mpi", "-b", "64M", "-e", "64M", "-g", "1", "-w", "2", "-n", "5")
+"""nccl-tests, one GPU a rank; it ends badly if a sum is wrong. NVIDIA's PyTorch image, of which TensorRT-LLM's is made,
+has it in /usr/local/bin (NVIDIA's page on 26.01 and TensorRT-LLM's docker/Dockerfile.multi, read 2026-11-27)."""
+GATE_SECONDS = 180
+BANDWIDTH = re.compile(r"^# Avg bus bandwidth\s*:\s*([0-9.]+)", re.MULTILINE)
 
 
 def folder() -> Path:
@@ -42,22 +54,52 @@ def folder() -> Path:
     return place
 
 
-def lead(address: str, port: int, members: list[str], command: list[str]) -> int:
+def lead(address: str, port: int, members: list[str], mpirun: list[str], program: list[str]) -> int:
     """The status of mpirun; 0 after SIGTERM."""
     stopping = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stopping.set())
-    agent = f"{sys.executable} -B {Path(__file__).resolve()} agent"
     with socket.create_server((address, port)) as store:
         threading.Thread(target=hand_out, args=(store, members), daemon=True).start()
-        environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": agent}
-        mpirun = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
-        status = until_end(mpirun, stopping)
+        status = gate(mpirun, stopping)
+        if not status and not stopping.is_set():
+            status = until_end(started([*mpirun, *program]), stopping)
     return 0 if stopping.is_set() else status
 
 
-def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event) -> int:
-    """The status of mpirun. The program that answers ends first; ranks that outlive it are ended after a while."""
-    server, deadline, is_stopped = 0, 0.0, False
+def started(command: list[str], output: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
+    """A running mpirun that calls this program in the place of ssh."""
+    agent = f"{sys.executable} -B {Path(__file__).resolve()} agent"
+    environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": agent, **variables}
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, env=environment)
+
+
+def gate(mpirun: list[str], stopping: threading.Event) -> int:
+    """0 once the ranks of this release have reduced right, or if the image has no program for it."""
+    record = Path.home() / "all-reduce.txt"
+    if record.exists():
+        return 0
+    if not shutil.which(GATE[0]):
+        print(f"the image has no {GATE[0]}: the network between the hosts was not measured", flush=True)
+        return 0
+    with tempfile.TemporaryFile() as output:
+        status = until_end(started([*mpirun, *GATE], output.fileno(), **{AGAIN: "1"}), stopping, GATE_SECONDS)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    measured = BANDWIDTH.search(text)
+    if status or not measured:
+        print(f"{text}\nthe ranks' all-reduce ended with status {status}: no start", flush=True)
+        return status or 1
+    record.write_text(text)
+    print(f"all-reduce of 64 MiB by all ranks: {measured[1]} GB/s of bus bandwidth", flush=True)
+    return 0
+
+
+def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event, seconds: float = 0) -> int:
+    """The status of mpirun. The program that answers ends first; ranks that outlive it are ended after a while.
+
+    With `seconds` all ranks are ended after that time.
+    """
+    server, deadline, is_stopped = 0, time.monotonic() + seconds if seconds else 0.0, False
     while mpirun.poll() is None:
         server = server or serving()
         if stopping.is_set() and not is_stopped:
@@ -66,7 +108,7 @@ def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event) -> int
         if server and not deadline and not Path(f"/proc/{server}").exists():
             deadline = time.monotonic() + END_SECONDS
         if deadline and time.monotonic() > deadline:
-            print("ranks that outlive the program that answers are ended", flush=True)
+            print("the ranks are ended: their time is over", flush=True)
             stop(mpirun.pid)
             return mpirun.wait() or 1
         time.sleep(POLL_SECONDS)
@@ -95,12 +137,13 @@ def hand_out(store: socket.socket, members: list[str]) -> None:
 
 
 def answer(connection: socket.socket, member: str, members: list[str]) -> None:
-    """Sends a member its line; others get nothing."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    """Sends a member its line, once; others get nothing."""
+    deadline, line = time.monotonic() + WAIT_SECONDS, folder() / member
     with connection:
         while member in members and time.monotonic() < deadline:
             try:
-                connection.sendall((folder() / member).read_bytes())
+                connection.sendall(line.read_bytes())
+                line.unlink()
                 return
             except FileNotFoundError:
                 time.sleep(POLL_SECONDS)
@@ -111,16 +154,24 @@ def answer(connection: socket.socket, member: str, members: list[str]) -> None:
 def agent(member: str, words: list[str]) -> int:
     """Keeps the start line of a member's daemon for it; mpirun then waits until the daemon reports."""
     line = folder() / f".{member}"
-    line.write_text(json.dumps(words) + "\n")
+    line.write_text(json.dumps({"words": words, "again": AGAIN in os.environ}) + "\n")
     line.rename(folder() / member)
     return 0
 
 
 def follow(address: str, port: int, own: str) -> int:
-    """Becomes the daemon. Returns 1 if no start line comes, or a wrong one."""
+    """Becomes the daemon, after those whose lines say that a further one comes.
+
+    Returns 1 if no start line comes, or a wrong one.
+    """
     try:
-        words = daemon(json.loads(line_of(address, port, own)), address)
-    except (OSError, ValueError) as problem:
+        while True:
+            line = json.loads(line_of(address, port, own))
+            words = daemon(line["words"], address)
+            if not line["again"]:
+                break
+            subprocess.run(words, check=False)
+    except (OSError, ValueError, KeyError, TypeError) as problem:
         print(f"no start line of {address}: {problem}", flush=True)
         return 1
     os.execvp(words[0], words)
@@ -179,8 +230,9 @@ def serve(words: list[str]) -> None:
 def main(words: list[str]) -> int:
     verb, *rest = words
     if verb == "lead":
-        mark = rest.index("--")
-        return lead(rest[0], int(rest[1]), rest[2:mark], rest[mark + 1 :])
+        first = rest.index("--")
+        second = rest.index("--", first + 1)
+        return lead(rest[0], int(rest[1]), rest[2:first], rest[first + 1 : second], rest[second + 1 :])
     if verb == "agent":
         return agent(rest[0], rest[1:])
     if verb == "follow":

@@ -9,7 +9,7 @@
 # Signals to the batch shell: USR1 (Slurm, before the time limit) leaves and queues the job again, where again=yes;
 # USR2 (`scancel --batch --signal=USR2 JOB`) leaves and ends the job.
 set -euo pipefail
-work=/tmp/enginehouse-$SLURM_JOB_ID
+work= # the job's own directory: no name that another user of the node could take first
 LONG_SECONDS=600 # a job that served for less than this is not queued again after a failure
 
 # Nothing of the submitter's shell reaches a container, a token least of all.
@@ -121,11 +121,11 @@ check_listening() {
 
 prepare() {
   local server seen
+  work=$(mktemp -d "/tmp/enginehouse-$SLURM_JOB_ID.XXXXXXXX")
+  trap 'rm -rf "$work"' EXIT
   export ENGINEHOUSE_ROOT=$work ENGINEHOUSE_RUNTIME=$work/run ENGINEHOUSE_SETTINGS=$folder/hosts/$name
   export LIMITS=${limits:-}
   export INVOCATION_ID=$SLURM_JOB_ID.${SLURM_RESTART_COUNT:-0}
-  rm -rf "$work"
-  mkdir -m 0700 "$work"
   mkdir "$work"/{run,servers,releases,tmp}
   ln -s "$root/weights" "$work/weights"
   for server in "${servers[@]}"; do
@@ -244,11 +244,9 @@ check
 [ "$problems" -gt 0 ] || prepare
 if [ "$problems" -gt 0 ]; then
   echo "$problems problems on $SLURMD_NODENAME; nothing was started" >&2
-  rm -rf "$work"
   exit 1
 fi
 if [ "$looks_only" = yes ]; then
-  rm -rf "$work"
   say "$SLURMD_NODENAME has what $name needs"
 else
   serve

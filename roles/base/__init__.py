@@ -13,8 +13,9 @@ from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.steps import CachedFact, step
+from roles._shipping.apt import write_missing
 from roles.base import operations
-from roles.base.defaults import settings
+from roles.base.defaults import NEEDRESTART, NEEDRESTART_CONTENT, settings
 from roles.base.facts import BaseHost
 
 
@@ -33,7 +34,9 @@ def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     )
     clock = step(fact, operations.clock, after=[packages], name="Base | Keep the clock")
     journal = step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Bound the journal")
-    steps = [*sourced, packages, clock, journal]
+    kept = {NEEDRESTART: NEEDRESTART_CONTENT}
+    guard = step(fact, lambda facts: write_missing(kept, facts), name="Base | Keep needrestart from its units")
+    steps = [*sourced, packages, clock, journal, guard]
     if disk:
         steps.append(
             step(fact, lambda facts: operations.disk(facts, disk), after=[packages], name="Base | Adopt the data disk")

@@ -13,6 +13,9 @@ from roles._pyinfra.settings import overridden
 from roles._shipping.places import PROBES, PROGRAMS, RELEASES, SERVERS, SETTINGS
 
 JOURNAL = "/etc/systemd/journald.conf.d/52-enginehouse.conf"
+NEEDRESTART = "/etc/needrestart/conf.d/52-enginehouse-units.conf"
+NEEDRESTART_CONTENT = "$nrconf{override_rc}{qr(^enginehouse-)} = 0;\n"
+"""needrestart restarts what uses an old library, on Ubuntu 24.04 without asking: with the gateway its open streams."""
 SOURCES = "/etc/apt/apt.conf.d/52enginehouse-sources"
 """Setting that makes apt read mirrors alone, while the inventory names one of the distribution."""
 SYSTEM_LIST, PARTS = f"{SETTINGS}/apt/system.list", f"{SETTINGS}/apt/parts"

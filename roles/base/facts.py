@@ -8,7 +8,7 @@ from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._shipping import proxy_files
-from roles.base.defaults import DIRECTORIES, JOURNAL, SOURCES, SYSTEM_KEY, SYSTEM_LIST
+from roles.base.defaults import DIRECTORIES, JOURNAL, NEEDRESTART, SOURCES, SYSTEM_KEY, SYSTEM_LIST
 
 TIME_SERVICES = ("systemd-timesyncd.service", "chrony.service", "chronyd.service", "ntpsec.service", "ntp.service",
                  "openntpd.service")  # fmt: skip
@@ -25,7 +25,7 @@ class BaseHost(FactBase[HostFacts]):
         """`programs` are paths whose content is compared; an empty `device` means no disk."""
         return script(
             ask_packages(*PACKAGES),
-            ask_files(JOURNAL, SOURCES, SYSTEM_LIST, SYSTEM_KEY, proxy_files.WANTED, *programs),
+            ask_files(JOURNAL, NEEDRESTART, SOURCES, SYSTEM_LIST, SYSTEM_KEY, proxy_files.WANTED, *programs),
             ask_units(*TIME_SERVICES),
             ask_value("directories", f'stat -c "%a %U %n" {" ".join(path for path, _ in DIRECTORIES)}'),
             *(_ask_disk(device, mount) if device else ()),

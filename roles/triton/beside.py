@@ -11,7 +11,7 @@ import yaml
 
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE, SETTINGS_FILE
-from deploy.planning.mpi import LAUNCH, RANKS
+from deploy.planning.mpi import RANKS
 from deploy.slices.container import ContainerSlice
 from deploy.slices.group import GroupSlice
 from deploy.slices.host import ModelSlice, ServerSlice
@@ -103,10 +103,10 @@ def container(
 
 
 def lines(arguments: tuple[str, ...]) -> list[str]:
-    """The arguments as lines of a shell command: each flag with its value, and what mpirun launches."""
+    """The arguments as lines of a shell command: each flag with its value."""
     rows: list[list[str]] = []
     for word in arguments:
-        if word.startswith("--") or word == LAUNCH or not rows:
+        if word.startswith("--") or not rows:
             rows.append([])
         rows[-1].append(_quoted(word))
     return [" ".join(row) for row in rows]

@@ -20,6 +20,7 @@ from roles.triton.render import UID
 from roles.triton.swapping import Asking, ask_for, swap_seconds
 
 NEEDRESTART = "/etc/needrestart/conf.d/52-enginehouse-llm.conf"
+NEEDRESTART_CONTENT = "$nrconf{override_rc}{qr(^llm@)} = 0;\n"
 """needrestart restarts what uses an old library, and on Ubuntu 24.04 it does so without asking."""
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
@@ -43,7 +44,7 @@ def _texts_of_llms(releases: Sequence[ServerRelease]) -> list[Text]:
     """The unit template of LLMs beside Triton, needrestart's exception, their drop-ins; empty without such LLMs."""
     drop_ins = [release.llm_settings for release in releases if release.llm_settings]
     unit = shipped("files/units/llm@.service", f"{UNITS}/llm@.service")
-    return [unit, Text(NEEDRESTART, "$nrconf{override_rc}{qr(^llm@)} = 0;\n"), *drop_ins] if drop_ins else []
+    return [unit, Text(NEEDRESTART, NEEDRESTART_CONTENT), *drop_ins] if drop_ins else []
 
 
 def sweep(serving: TritonState) -> Iterator[PyinfraCommand]:

@@ -101,11 +101,13 @@ class FollowSwap(units.Follow):
 
     def _verdict(self, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
         lines = units.run(host, f"cat {places.server(self.server)}/verdict.json 2>/dev/null || true", arguments)
+        texts = dict.fromkeys(("release", "sentence", "reason"), "")
         try:
-            return {"release": "", "reason": "", **json.loads("\n".join(lines))}
-        except ValueError:
+            verdict = {**texts, **json.loads("\n".join(lines))}
+        except (ValueError, TypeError, RecursionError):
             why = f"journalctl -u enginehouse-swap@{self.server}"
             return {"release": "", "asked": "", "sentence": "the swap ended without a verdict", "reason": why}
+        return verdict | {name: str(verdict[name]) for name in texts}
 
     def _explain(self, host: Host, arguments: ConnectorArguments) -> None:
         """Logs the host's verdict on a failed swap, in words."""

@@ -62,7 +62,7 @@ def test_what_is_done_by_hand_changes_no_inventory(monkeypatch: pytest.MonkeyPat
 
 
 def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made: tuple[str, ...] = ()) -> Plan:
-    """The plan of the fleet of these options, whose machines have records and do not run."""
+    """Returns the fleet's plan for these options; its machines have records and do not run."""
     options = rollout.parsed(words)
     for name in ("inventories", "benchmarks", "rehearsal"):
         if not (state / name).exists():
@@ -70,7 +70,7 @@ def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made
     records = [("e1", "", "10.213.3.10"), *((f"h{n}", "h100-80", f"10.213.3.{10 + n}") for n in range(1, 7))]
     for name, gpu, address in records[: 1 + options.hosts]:
         write(state / f".rehearsal/number-3/machines/{name}/machine.json", {
-            "name": name, "gpu": gpu, "address": address, "debian": options.debian
+            "name": name, "gpu": gpu, "address": address, "os": f"debian-{options.debian}"
         })  # fmt: skip
     write(state / ".rehearsal/number-3/services/services.json", SERVICES)
     monkeypatch.chdir(state)

@@ -1,4 +1,4 @@
-"""A steady load through a gateway: every request is sent when it is due, whatever became of those before it."""
+"""A steady load through a gateway: each request leaves at its due time, independent of earlier ones."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from rehearsal.gateway import Gateway, connection
 
@@ -24,6 +24,10 @@ CHAT = (
 )
 
 
+Question: TypeAlias = tuple[str, dict[str, Any]]
+"""Path and body of a request."""
+
+
 @dataclass
 class Load:
     """The outcome of every request: the seconds from sending to the last byte, or the error."""
@@ -33,19 +37,25 @@ class Load:
 
     @property
     def waits(self) -> list[float]:
-        """Seconds of every request that was answered, in the order of sending."""
+        """Returns the seconds of each answered request, in the order of sending."""
         return [request.result() for request in self.requests if request.exception() is None]
+
+    @property
+    def answered_so_far(self) -> int:
+        """Requests that have been answered until now."""
+        return len([request for request in self.requests if request.done() and request.exception() is None])
 
 
 @contextlib.contextmanager
-def loaded(gateway: Gateway) -> Iterator[Load]:
-    """Vectors and streamed chats are asked for in turn, all the while; afterwards each request has its outcome."""
+def loaded(gateway: Gateway, questions: Sequence[Question] = (VECTOR, CHAT)) -> Iterator[Load]:
+    """The questions are asked in turn, all the while; afterwards each request has its outcome."""
     load, ended = Load(), threading.Event()
 
     def send(pool: ThreadPoolExecutor) -> None:
         due = time.monotonic()
         while not ended.is_set():
-            load.requests.append(pool.submit(answered, gateway, *(CHAT if len(load.requests) % 2 else VECTOR)))
+            question = questions[len(load.requests) % len(questions)]
+            load.requests.append(pool.submit(answered, gateway, *question))
             due += EVERY_SECONDS
             ended.wait(max(0.0, due - time.monotonic()))
 
@@ -61,7 +71,7 @@ def loaded(gateway: Gateway) -> Iterator[Load]:
 
 
 def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
-    """Seconds until the whole answer was there. Raises: AssertionError, OSError if it is not a correct one."""
+    """Returns the seconds until the complete answer. Raises: AssertionError, OSError if it is not correct."""
     began, line = time.monotonic(), connection(gateway, PATIENCE_SECONDS)
     try:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}

@@ -1,25 +1,20 @@
 """Two machines serve one LLM together: a rank dies, the link is cut, a swap fails on one host, the leader reboots.
 
-One story in the order pytest runs it: after each of these the group is whole, on the new release or on the old one, and
-answers. vLLM is stood in for; its ranks exchange over TCP for every token (rehearsal/runtimes).
+The tests run in pytest's order: after each of these the group is complete, on the new or the old release, and answers.
+vLLM is a stand-in, whose ranks exchange over TCP for every token (rehearsal/runtimes).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
-from unittest import mock
 
 import pytest
 
-from rehearsal import gateway
-from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from tests.faults.scene import until
-from tests.rehearsal.operator import Operator, Run, fresh_machines
+from tests.rehearsal.grouped import ANSWER, Group, fresh_group, reaches, says
 
 # Minutes on two machines: `make faults` runs it.
 pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group("number-12")]
@@ -27,108 +22,33 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.faults, pytest.mark.xdist_group
 NUMBER = int(os.environ.get("ENGINEHOUSE_GROUP_NUMBER", "12"))
 """Rehearsal number; an environment variable names another one beside a run of all tests."""
 PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
-INVENTORY = "tests/rehearsal/inventories/group.py"
-ANSWER = " rehearsal stand-in of an answer"
 CONTAINER_UID = 61140
-CUT = "{} INPUT -s {} -j DROP; {} OUTPUT -d {} -j DROP"
-CLIENTS = r"""rm -f /root/enough /root/statuses-*; cat >/root/asking-clients <<'END'
-while [ ! -e /root/enough ]; do
-  curl -s -o /dev/null -m 400 -w '%{http_code}\n' -H 'Authorization: Bearer KEY' -H 'Content-Type: application/json' \
-    -d '{"model": "llama-tiny", "prompt": "hello", "max_tokens": 4}' http://127.0.0.1:8080/v1/completions
-  sleep 0.2
-done
-END
-for number in 1 2 3; do setsid bash /root/asking-clients >/root/statuses-$number 2>&1 </dev/null & done"""
-"""Three clients of a gateway, who ask one question after the other until /root/enough exists."""
-FAILS = "/etc/systemd/system/llm@main.service.d/zz-fails.conf"
-RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
-
-
-@dataclass
-class Pair:
-    """The two machines in the order of their ranks, who types, the keys of their gateways, and the first run."""
-
-    leader: Machine
-    follower: Machine
-    operator: Operator
-    keys: dict[str, str]
-    first: Run
-
-    @property
-    def both(self) -> tuple[Machine, Machine]:
-        """The leader first."""
-        return self.leader, self.follower
-
-    def deploy(self, *words: str, batch: int = 8) -> Run:
-        """A run with this many requests at once."""
-        with mock.patch.dict(os.environ, {"BATCH": str(batch)}):
-            return self.operator.pyinfra(*words, inventory=INVENTORY)
-
-    def starts(self) -> list[str]:
-        """The invocation of the LLM's unit on each host: another one is another start."""
-        return [says(machine, "systemctl show -P InvocationID llm@main.service") for machine in self.both]
-
-    def states(self) -> list[str]:
-        """The state of the LLM's unit on each host."""
-        return [says(machine, "systemctl is-active llm@main") for machine in self.both]
-
-    def releases(self) -> list[str]:
-        """The release of each host; the two differ, as each one has its host's number."""
-        return [says(machine, RELEASE) for machine in self.both]
-
-    def answers(self) -> list[str]:
-        """The answer of each host's gateway."""
-        return [self.answer(machine) for machine in self.both]
-
-    def answer(self, machine: Machine) -> str:
-        """The text of a completion through a host's gateway; empty if none comes."""
-        body = json.dumps({"model": "llama-tiny", "prompt": "hello", "max_tokens": 5})
-        headers = f"-H 'Authorization: Bearer {self.keys[machine.name]}' -H 'Content-Type: application/json'"
-        printed = says(machine, f"curl -sS -m 20 {headers} -d '{body}' http://127.0.0.1:8080/v1/completions")
-        try:
-            return str(json.loads(printed)["choices"][0]["text"])
-        except (ValueError, KeyError):
-            return ""
-
-    def is_whole(self) -> bool:
-        """True if both units are active and both gateways answer as all ranks in their order do."""
-        return self.states() == ["active", "active"] and self.answers() == [ANSWER, ANSWER]
-
-
-def says(machine: Machine, command: str) -> str:
-    """Output of a command on a machine."""
-    return machine.run(command, check=False).stdout.strip()
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
+def pair() -> Iterator[Group]:
     """Two machines after their first deploy; removed before and afterwards."""
-    with fresh_machines(PLACES, ["d13a", "d13b"], "13") as (operator, (leader, follower)):
-        first = operator.pyinfra(inventory=INVENTORY)
-        assert first.code == 0, first.output[-4000:]
-        keys = {machine.name: gateway.opened(machine).key for machine in (leader, follower)}
-        yield Pair(leader, follower, operator, keys, first)
+    with fresh_group(PLACES, ["d13a", "d13b"], "vllm") as group:
+        yield group
 
 
-def test_both_hosts_answer_as_one_model(pair: Pair) -> None:
+def test_both_hosts_answer_as_one_model(pair: Group) -> None:
     assert until(pair.is_whole, 60)
     assert "ranks 0 to 0 of 2 have met" in says(pair.leader, "journalctl -u llm@main -o cat")
     assert "ranks 1 to 1 of 2 have met" in says(pair.follower, "journalctl -u llm@main -o cat")
 
 
-def test_a_second_run_changes_nothing(pair: Pair) -> None:
+def test_a_second_run_changes_nothing(pair: Group) -> None:
     before = pair.starts()
     again = pair.deploy()
     assert (again.code, again.changed, pair.starts()) == (0, {}, before)
 
 
-def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Pair) -> None:
-    doctor = pair.operator.python("-m", "deploy", "doctor", INVENTORY, "--json")
-    findings = [finding for host in json.loads(doctor.stdout)["hosts"].values() for finding in host]
-    assert [finding for finding in findings if "llm" in json.dumps(finding)] == []
+def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Group) -> None:
+    assert pair.findings() == []
 
 
-def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None:
+def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Group) -> None:
     """This computer is on the same bridge. From the container's user no way leads out but to the group."""
     for port in (29_500, 29_501):
         with pytest.raises(OSError), socket.create_connection((pair.leader.address, port), timeout=3):
@@ -138,49 +58,39 @@ def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Pair) -> None
     assert says(pair.leader, reaches(pair.follower.address, 22, CONTAINER_UID)) == "yes"
 
 
-def reaches(address: str, port: int, uid: int = 0) -> str:
-    """A command that says whether a user of the machine can connect."""
-    connect = f"timeout 3 bash -c '</dev/tcp/{address}/{port}'"
-    return f"setpriv --reuid {uid} --clear-groups {connect} 2>/dev/null && echo yes || echo no"
-
-
-def bridge(pair: Pair) -> str:
+def bridge(pair: Group) -> str:
     """This computer's address on the machines' bridge."""
     return f"{pair.leader.address.rpartition('.')[0]}.1"
 
 
-def test_a_part_of_a_group_is_not_deployed(pair: Pair) -> None:
+def test_a_part_of_a_group_is_not_deployed(pair: Group) -> None:
     before = pair.starts()
     limited = pair.deploy("--limit", pair.leader.name, batch=2)
     assert limited.code != 0 and "changed together" in limited.output
     assert pair.starts() == before
 
 
-def test_a_rank_that_dies_takes_the_group_down_and_it_comes_back(pair: Pair) -> None:
+def test_a_rank_that_dies_takes_the_group_down_and_it_comes_back(pair: Group) -> None:
     before = pair.starts()
     pair.follower.run("docker kill llm-main")
-    assert until(lambda: all(new != old for new, old in zip(pair.starts(), before, strict=True)), 60)
+    assert until(lambda: pair.has_restarted(before), 60)
     assert until(pair.is_whole, 120)
 
 
-def test_a_cut_link_ends_both_parts_and_they_meet_again(pair: Pair) -> None:
+def test_a_cut_link_ends_both_parts_and_they_meet_again(pair: Group) -> None:
     """The hosts stay up; neither goes on alone, and nothing answers wrongly meanwhile."""
-    address = pair.leader.address
-    pair.follower.run(CUT.format("iptables -I", address, "iptables -I", address))
-    try:
+    with pair.link_cut():
         assert until(lambda: "active" not in pair.states(), 60)
         assert ANSWER not in pair.answers()
-    finally:
-        pair.follower.run(CUT.format("iptables -D", address, "iptables -D", address))
     assert until(pair.is_whole, 120)
 
 
-def test_the_group_is_whole_after_its_leader_has_rebooted(pair: Pair) -> None:
+def test_the_group_is_whole_after_its_leader_has_rebooted(pair: Group) -> None:
     pair.leader.reboot()
     assert until(pair.is_whole, 180)
 
 
-def test_a_new_release_is_swapped_in_on_both_hosts_together(pair: Pair) -> None:
+def test_a_new_release_is_swapped_in_on_both_hosts_together(pair: Group) -> None:
     before = pair.releases()
     swapped = pair.deploy(batch=4)
     assert swapped.code == 0, swapped.output[-4000:]
@@ -188,38 +98,28 @@ def test_a_new_release_is_swapped_in_on_both_hosts_together(pair: Pair) -> None:
     assert until(pair.is_whole, 60)
 
 
-def test_a_swap_that_fails_on_one_host_leaves_both_on_the_old_release(pair: Pair) -> None:
+def test_a_swap_that_fails_on_one_host_leaves_both_on_the_old_release(pair: Group) -> None:
     before = pair.releases()
-    check = f"ExecStartPre=/bin/sh -c '[ \"$({RELEASE.replace('$', '$$')})\" = {before[1]} ]'"
-    pair.follower.put(FAILS, f"[Service]\n{check}\n")
-    pair.follower.run("systemctl daemon-reload")
-    try:
+    with pair.follower_refuses_new_releases():
         failed = pair.deploy(batch=16)
-    finally:
-        pair.follower.run(f"rm {FAILS}; systemctl daemon-reload")
     assert failed.code != 0
     assert pair.releases() == before
     assert until(pair.is_whole, 60)
-    results = [says(machine, "tail -n 1 /var/lib/enginehouse/history.jsonl") for machine in pair.both]
-    assert [json.loads(line)["result"] for line in results] == ["put back", "put back"]
+    assert pair.results() == ["put back", "put back"]
 
 
-def test_the_same_swap_succeeds_once_the_host_is_well(pair: Pair) -> None:
+def test_the_same_swap_succeeds_once_the_host_is_well(pair: Group) -> None:
     swapped = pair.deploy(batch=16)
     assert swapped.code == 0, swapped.output[-4000:]
     assert until(pair.is_whole, 60)
 
 
-def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Pair) -> None:
+def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Group) -> None:
     """The gateways hold what comes while nothing serves; what the leader has begun, it ends."""
-    for machine in pair.both:
-        machine.run(CLIENTS.replace("KEY", pair.keys[machine.name]))
+    pair.start_clients()
     swapped = pair.deploy(batch=4)
     assert until(pair.is_whole, 60)
-    for machine in pair.both:
-        machine.run("touch /root/enough")
+    statuses = pair.statuses()
     assert swapped.code == 0, swapped.output[-4000:]
-    assert until(lambda: not any(says(machine, "pgrep -f '[a]sking-clients'") for machine in pair.both), 60)
-    statuses = {machine.name: says(machine, "sort /root/statuses-* | uniq -c").split() for machine in pair.both}
-    assert {name: counts[1::2] for name, counts in statuses.items()} == {name: ["200"] for name in pair.keys}, statuses
-    assert all(int(counts[0]) > 30 for counts in statuses.values())
+    assert {name: [*counts] for name, counts in statuses.items()} == {name: ["200"] for name in pair.keys}, statuses
+    assert all(counts["200"] > 30 for counts in statuses.values())

@@ -11,6 +11,7 @@ from tests.unit.given import Source
 INFINIBAND = Fabric(kind="infiniband", gbit=400, interface="ib0")
 ETHERNET = Fabric(kind="ethernet", gbit=25, interface="eth1")
 VLLM = "vllm/vllm-openai:v0.26.0"
+SERVE = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"
 
 LLAMA_405B = Checkpoint(
     architecture="LlamaForCausalLM",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.doctor.examine import findings_of
 from deploy.doctor.finding import LONGEST
-from deploy.doctor.readings import CUT, LATE, Readings
+from deploy.doctor.readings import CUT, LATE, MOST_CHARACTERS, Readings
 from deploy.doctor.report import Report
 from tests.unit.doctored import HEALTHY, WANTED, read
 from tests.unit.test_doctor import FIRES
@@ -38,6 +39,19 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
     assert json.loads(report.to_text())["verdict"] in ("healthy", "broken", "warnings")
     for finding in report.findings["h1"]:
         assert len(finding.evidence) <= LONGEST and finding.evidence.isprintable() and finding.attempt.isprintable()
+
+
+@pytest.mark.parametrize(
+    "piece", ["NVRM: ", "NVRM: Xid (", "NVRM: Xid (1:1:1", "0", "9.", " ", '{"a":', "PCI:0000:00:0"]
+)
+@pytest.mark.parametrize("name", ["kernel", "loaded", "packages", "servers"])
+def test_a_line_of_any_length_is_read_once(name: str, piece: str) -> None:
+    """A megabyte of one line would take an hour to search for all its beginnings; more than a host sends is cut."""
+    readings = read({**HEALTHY, name: piece * (1_000_000 // len(piece))})
+    assert readings.ended[name] == CUT and readings.text(name) == ""
+    assert "unread" in {finding.id for finding in findings_of(readings, WANTED)}
+    longest = read({**HEALTHY, name: piece * (MOST_CHARACTERS // len(piece))})
+    assert Report({"h1": findings_of(longest, WANTED)}).to_text()
 
 
 @FEW

@@ -79,7 +79,7 @@ def test_a_run_says_what_it_drew_and_how_to_draw_it_again(monkeypatch: pytest.Mo
     assert draw.words("abc1234" + "0" * 33).splitlines() == [
         "faults drawn from commit abc1234: share 4 of 5, test_doctor, test_gateway, test_partial, "
         "3 of 15 of test_kills_control_fetches, 3 of 15 of test_kills_host_fetches, 2 of 10 of test_cuts, "
-        "test_beside, test_surface, test_canaries",
+        "test_beside, test_group_mpi, test_surface, test_canaries",
         "again: ENGINEHOUSE_FAULTS_DRAW=abc1234 make test-faults-share; all: make faults",
     ]
     monkeypatch.setenv(draw.VARIABLE, "abc1234")

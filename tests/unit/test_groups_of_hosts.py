@@ -8,19 +8,21 @@ from dataclasses import replace
 import pytest
 
 from deploy.models.stages import layers_of_stages
-from deploy.planning.groups import groups_in_part, planned_only
+from deploy.planning.groups import groups_in_part, not_exported
 from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.group import GroupSlice
 from deploy.spec import Firewall, Machine, Parallel
 from tests.unit.given import Source, plan, refusals
 from tests.unit.golden import same_as_golden
-from tests.unit.grouped import ETHERNET, GROUPS, LLAMA_405B, changed, group, model, named, with_model
+from tests.unit.grouped import ETHERNET, GROUPS, LLAMA_405B, SERVE, VLLM, changed, group, model, named, with_model
 from tests.unit.test_report import printed
 
 EACH = pytest.mark.parametrize("name", sorted(GROUPS))
 LLAMA = GROUPS["llama_405b_fp8_tp8_pp2"]
 MIXTRAL = GROUPS["mixtral_8x22b_ep4_2x4_h100"]
+PROGRAMS = {"vllm": VLLM, "trtllm-serve": SERVE}
+"""Image by program."""
 
 
 def parts(planned: Plan) -> list[GroupSlice]:
@@ -156,13 +158,26 @@ def test_plain_ethernet_under_every_layer_is_told_with_its_price() -> None:
     assert not any("plain Ethernet" in warning for warning in plan(*group(llm, "h100-80", 8)).warnings)
 
 
-def test_a_group_of_trtllm_serve_is_planned_and_not_deployed() -> None:
-    release = "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"
-    planned = plan(*with_model(LLAMA, runtime="trtllm-serve", image=release))
-    assert parts(planned)[1].number == 1
-    assert [refusal.kind for refusal in planned_only(planned.slices)] == ["group-planned-only"]
-    assert planned_only(plan(*LLAMA).slices) == []
-    assert [refusal.kind for refusal in planned_only(plan(*LLAMA).slices, starts=())] == ["group-planned-only"]
+def test_an_image_that_cannot_measure_the_network_is_named() -> None:
+    """TensorRT-LLM's has nccl-tests, which run before the first start."""
+    plans = {runtime: plan(*with_model(LLAMA, runtime=runtime, image=image)) for runtime, image in PROGRAMS.items()}
+    noted = {name: any("nccl-tests" in warning for warning in planned.warnings) for name, planned in plans.items()}
+    assert noted == {"vllm": True, "trtllm-serve": False}
+
+
+def test_no_group_is_exported() -> None:
+    """A Pod and a first boot start each host by itself."""
+    for runtime, image in PROGRAMS.items():
+        planned = plan(*with_model(LLAMA, runtime=runtime, image=image))
+        assert parts(planned)[1].number == 1
+        assert [refusal.kind for refusal in not_exported(planned.slices)] == ["group-not-exported"]
+
+
+def test_open_mpi_starts_ranks_at_addresses_of_ipv4_alone() -> None:
+    sources = with_model(LLAMA, runtime="trtllm-serve", image=SERVE)
+    assert "group-wants-ipv4" not in kinds(sources)
+    assert "group-wants-ipv4" in kinds(changed(sources, 1, peer_address="fd00::2"))
+    assert "group-wants-ipv4" not in kinds(changed(LLAMA, 1, peer_address="fd00::2"))
 
 
 def test_a_run_has_a_group_whole_or_not_at_all() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +13,8 @@ import pytest
 
 from deploy.io import hub as hub_client
 from deploy.io.hub import Access, resolve
+from deploy.io.local_weights import tensors
+from deploy.io.registry import SameHostOnly
 from deploy.refusals.errors import Refusal
 from tests.unit.hubs import LLAMA, STRANGER, TOKEN, Standing, llama_files, repository, standing, weights
 
@@ -155,6 +160,9 @@ def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
         ("/revision/main", b'{"sha": "main", "siblings": []}'),
         ("/revision/main", b'{"sha": "%s", "siblings": [7]}' % (b"a" * 40)),
         ("/revision/main", b'{"sha": "%s", "siblings": [{"rfilename": "a", "size": "9"}]}' % (b"a" * 40)),
+        ("/revision/main", b'{"sha": "%s", "siblings": [{"rfilename": "../a", "size": 9}]}' % (b"a" * 40)),
+        ("/revision/main", b'{"sha": "%s", "siblings": [{"rfilename": "a\\u001b[2J", "size": 9}]}' % (b"a" * 40)),
+        ("/revision/main", b'{"sha": "%s", "siblings": [{"rfilename": "a", "size": 1%s}]}' % (b"a" * 40, b"0" * 400)),
         ("/config.json", b"[" * 100_000),
         ("00002-of-00002.safetensors", b"\xff" * 100),
         ("00002-of-00002.safetensors", b"short"),
@@ -163,7 +171,7 @@ def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
     ],
 )
 def test_an_invalid_answer_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
-    """Cases: a login page of a proxy, a list, an odd row, a false header."""
+    """Cases: a login page of a proxy, a list, an odd row or name, a false header."""
     hub.heard.bodies[end] = body
     assert refusal(NAME, hub.access()).kind == "hub-answer"
 
@@ -174,6 +182,19 @@ def test_a_hub_that_nobody_reaches_is_refused_with_the_ways_around(monkeypatch: 
         unused.bind(("127.0.0.1", 0))
         refused = refusal(NAME, Access(endpoint=f"http://127.0.0.1:{unused.getsockname()[1]}"))
     assert (refused.kind, "https_proxy" in refused.attempt) == ("hub-unreachable", True)
+
+
+@pytest.mark.parametrize("shape", [[10**300], [2] * 17, [2**49], [-1], [True]])
+def test_a_shape_that_no_tensor_has_is_not_counted(shape: list[int]) -> None:
+    """A header of two thousand numbers of 4,000 digits took hours to multiply."""
+    assert list(tensors(json.dumps({"a": {"dtype": "F16", "shape": shape}}).encode())) == []
+
+
+@pytest.mark.parametrize("place", ["ftp://127.0.0.1:1/a", "file:///etc/passwd", "http://[bad"])
+def test_a_redirect_to_no_web_address_is_not_followed(place: str) -> None:
+    handler, request = SameHostOnly(), urllib.request.Request("https://hub.example/a")
+    with pytest.raises(urllib.error.URLError, match="no web address"):
+        handler.redirect_request(request, None, 302, "Found", {}, place)
 
 
 def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path) -> None:

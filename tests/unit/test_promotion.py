@@ -130,6 +130,12 @@ def test_figures_of_both_programs_and_their_cost_are_shown() -> None:
     ]
 
 
+@pytest.mark.parametrize("compared", ["x", [1], {"equal_percent": "x"}, {"equal_percent": 1.0, "count": [1]}, 5])
+def test_figures_of_another_form_are_told_and_no_run_breaks_on_them(compared: object) -> None:
+    (line,) = compared_lines({"compared": compared})
+    assert line == "the replay's figures cannot be read: the host says them in another form"
+
+
 def test_a_swap_without_a_replay_says_nothing_and_one_without_a_predecessor_says_why() -> None:
     assert compared_lines({}) == []
     assert compared_lines({"not_compared": "no other release served llama before"}) == [

@@ -76,6 +76,33 @@ ENTRY = {
 }
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"repository": "evil/b"},
+        {"repository": "../b"},
+        {"commit": "main"},
+        {"commit": "../../b"},
+        {"files": {"../../etc/cron.d/a": 1}},
+        {"files": {"/etc/a": 1}},
+        {"files": {"a\n": 1}},
+        {"beside": ["a/../../b"]},
+        {"bytes": -1},
+        {"bytes": 10**30},
+        {"elements": {"BF16": -2}},
+    ],
+)
+def test_a_lock_that_a_stranger_edited_is_refused(edit: dict[str, Any], tmp_path: Path) -> None:
+    """Another repository under the model's name, paths out of it, numbers of no model."""
+    file = tmp_path / "models.lock.json"
+    file.write_text(json.dumps({"form": 1, "models": {"a/b": ENTRY}}))
+    assert read_lock(file)["a/b"].revision == "c" * 40
+    file.write_text(json.dumps({"form": 1, "models": {"a/b": ENTRY | edit}}))
+    with pytest.raises(Refusal) as refused:
+        read_lock(file)
+    assert refused.value.kind == "broken-lock"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_any_lock_is_read_or_refused(seed: int, tmp_path: Path) -> None:
     """A merge of two branches can leave any text."""

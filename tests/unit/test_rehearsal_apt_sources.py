@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.catalog import SYSTEMS
 from rehearsal import apt_sources
 from rehearsal.apt_sources import Source, for_release, outer_sources, parse_deb822, parse_one_line
 from rehearsal.places import RehearsalRefused
@@ -106,3 +107,32 @@ def test_a_source_is_written_as_one_paragraph() -> None:
 )
 def test_only_settings_the_mirror_needs_are_handed_on(line: str, is_handed_on: bool) -> None:
     assert bool(apt_sources.HANDED_ON.match(line)) is is_handed_on
+
+
+def test_a_machine_of_ubuntu_has_the_archives_updates_and_its_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOUSE_UBUNTU_MIRROR", "http://near.example/ubuntu")
+    (source,) = apt_sources.sources("24.04")
+    assert source.suites == ("noble", "noble-updates", "noble-security")
+    assert (source.uris, source.signed_by) == (("http://near.example/ubuntu",), apt_sources.UBUNTU_KEYRING)
+
+
+def test_an_outer_ubuntu_names_the_mirror_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENGINEHOUSE_UBUNTU_MIRROR", raising=False)
+    outer = Source(("http://u.example/ubuntu",), ("noble", "noble-updates"), ("main",))
+    monkeypatch.setattr(apt_sources, "outer_sources", lambda: [outer])
+    assert apt_sources.sources("24.04")[0].uris == ("http://u.example/ubuntu",)
+
+
+def test_an_outer_machine_without_ubuntu_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENGINEHOUSE_UBUNTU_MIRROR", raising=False)
+    monkeypatch.setattr(apt_sources, "outer_sources", lambda: [Source(("http://d.example",), ("trixie",), ("main",))])
+    with pytest.raises(RehearsalRefused, match="ENGINEHOUSE_UBUNTU_MIRROR"):
+        apt_sources.sources("24.04")
+
+
+def test_a_release_is_written_as_inventories_do() -> None:
+    systems = [apt_sources.system(release) for release in apt_sources.CODENAMES]
+    assert systems == ["debian-12", "debian-13", "ubuntu-24.04"]
+    assert {name: SYSTEMS[name].codename for name in systems} == dict(
+        zip(systems, apt_sources.CODENAMES.values(), strict=True)
+    )

@@ -53,6 +53,25 @@ def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> Non
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "absurd",
+    [
+        {"requests": -1},
+        {"cost": 10**400},
+        {"prompt_tokens": "1e999"},
+        {"times": {"nan": 1}},
+        {"times": {"inf": 1}},
+        {"times": {"0.5": 10**400}},
+        {"times": {"-1": 1}},
+        {"times": [1]},
+    ],
+)
+def test_a_host_with_absurd_numbers_is_named_and_the_others_are_counted(absurd: dict[str, Any]) -> None:
+    rows = rows_of(answered(ROW | absurd).replace('"1e999"', "1e999"))
+    report = added_up({"a": rows_of(answered(ROW)), "b": rows}, ("tenant",), "2026-11-01")
+    assert (report.missing, report.lines[0].counts["requests"]) == (("b",), 100)
+
+
 def test_a_host_that_is_down_is_named_and_the_others_are_counted() -> None:
     report = added_up({"a": rows_of(answered(ROW)), "b": None}, ("tenant",), "2026-11-01")
     console = Console(width=120, record=True, file=io.StringIO())

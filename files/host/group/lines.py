@@ -24,7 +24,7 @@ class Connection:
             value = json.loads(line) if line else None
         except asyncio.TimeoutError:
             raise OSError(f"silent for {SILENCE_SECONDS} seconds") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise OSError("no line of a member") from None
         if not isinstance(value, dict):
             raise OSError("the connection ended")

@@ -81,8 +81,8 @@ class Member:
         """True if the other member has the same release; ends this part if that member has put this release back."""
         if hello.get("identity") == self.identity:
             return True
-        gone = hello.get("put_back") or {}
-        if self.run and (gone.get("identity"), gone.get("run")) == (self.identity, self.run):
+        gone = hello.get("put_back")
+        if self.run and isinstance(gone, dict) and (gone.get("identity"), gone.get("run")) == (self.identity, self.run):
             self.finish(Ended(f"{name} does not serve this release and has put its own back"))
         say(f"waiting for {name}, which has another release")
         return False
@@ -148,15 +148,17 @@ class Member:
         """Serves a follower, from its first line to its last."""
         connection, number = Connection(reader, writer), 0
         try:
-            hello = await connection.read()
-            number = int(hello.get("number", 0))
             address = str(writer.get_extra_info("peername")[0])
-            if not 0 < number < len(self.members) or self.members[number][1] != address:
+            if address not in self.addresses[1:]:
+                return
+            hello = await connection.read()
+            number = hello.get("number", 0)
+            if type(number) is not int or not 0 < number < len(self.members) or self.members[number][1] != address:
                 return
             connection.send(self.hello())
             if self.judge(hello, self.members[number][0]) and not self.child:
                 await self.hear(connection, number)
-        except (OSError, TypeError, ValueError, AttributeError, asyncio.CancelledError):
+        except (OSError, TypeError, asyncio.CancelledError):
             return  # cancelled: this program ends
         finally:
             connection.close()

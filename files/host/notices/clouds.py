@@ -180,7 +180,7 @@ def _azure_notice(event: dict[str, Any]) -> Notice:
         raise Unread("an event of /metadata/scheduledevents has no id and type")
     drains = kind in ENDING and event.get("EventStatus") != "Completed"
     try:
-        ends = parsedate_to_datetime(event["NotBefore"]).timestamp() if event.get("NotBefore") else 0.0
+        ends = parsedate_to_datetime(str(event["NotBefore"])).timestamp() if event.get("NotBefore") else 0.0
     except (TypeError, ValueError, OverflowError):
         raise Unread(f"NotBefore of the event {kind} is no time") from None
     return Notice(identity, kind, ends=ends, drains=drains)

@@ -14,6 +14,8 @@ from host.systemd import say
 from host.traffic.state import cut_file, settings, stops_file
 
 SCRAPE_SECONDS = 0.25
+MOST_BYTES = 2**25
+"""Bytes of a balancer's page; a line of a server has some 100."""
 GONE = {"DRAIN", "MAINT", "DOWN"}
 """State in HAProxy's exporter of a server that gets no new request."""
 
@@ -101,10 +103,13 @@ def lines_at(address: str, seconds: float) -> tuple[dict[Line, str], dict[Line, 
     """State and open requests of every line of a balancer, by its exporter. Raises OSError or ValueError."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
     with plain.open(address, timeout=seconds) as answer:
-        text = answer.read().decode()
+        content = answer.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"its page has more than {MOST_BYTES} bytes")
+    text = content.decode()
     states, sessions = dict[Line, str](), dict[Line, int]()
     for metric, labels, value in re.findall(r"(?m)^haproxy_server_(\w+)\{(.*)\} (\S+)", text):
-        label_values = dict(re.findall(r'(\w+)="([^"]*)"', labels))
+        label_values = dict(re.findall(r'\b(\w{1,64})="([^"]*)"', labels))
         line = (label_values.get("proxy", ""), label_values.get("server", ""))
         if metric == "status" and float(value) == 1:
             states[line] = label_values.get("state", "")

@@ -63,12 +63,13 @@ exec python3 -B /usr/local/lib/enginehouse/host group main -- docker run \
   --host 10.0.8.1:4,10.0.8.2:4 \
   --map-by slot \
   --bind-to none \
+  --noprefix \
   --leave-session-attached \
   --mca plm_rsh_no_tree_spawn 1 \
   --mca oob_tcp_if_include ib0 \
   --mca btl_tcp_if_include ib0 \
   --mca btl_vader_single_copy_mechanism none \
-  trtllm-llmapi-launch python3 -B "$release"/llm/ranks.py serve trtllm-serve serve /var/lib/enginehouse/weights/mixtral-8x22b/cccccccccccccccccccccccccccccccccccccccc \
+  -- trtllm-llmapi-launch python3 -B "$release"/llm/ranks.py serve trtllm-serve serve /var/lib/enginehouse/weights/mixtral-8x22b/cccccccccccccccccccccccccccccccccccccccc \
   --host 127.0.0.1 \
   --port 8010 \
   --backend pytorch \

@@ -1,4 +1,4 @@
-"""A balancer that serves clients with a certificate alone, before a host that the tests stand in for.
+"""A balancer that serves only clients with a certificate, before a host that the tests replace.
 
 The machine `e1` is the balancer, and STATE/clients.pem the authorities that sign its clients' certificates.
 """
@@ -42,7 +42,7 @@ edge = [
             "_sudo": True,
             "rollout": _rollout,
             "balancer": _Balancer(
-                os=f"debian-{_machine['debian']}",
+                os=_machine["os"],
                 address=str(_machine["address"]),
                 routes=(_Route(pool="search", gateway_port=443, http_port=8443, grpc_port=8444),),
                 certificate=str(_places.root / "edge.pem"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from roles import base
+from roles.base import defaults
+from roles.docker import defaults as docker_defaults
+from roles.triton.operations import NEEDRESTART_CONTENT as LLMS
 from tests.roles.cases import Case, cases, play
 
+REPOSITORY = Path(__file__).parents[3]
 CASES = cases(Path(__file__).parent)
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
@@ -52,3 +57,12 @@ def test_a_refusal_fails_the_host_with_this_message(case: Case) -> None:
 @every_case
 def test_only_cases_with_a_refusal_fail(case: Case) -> None:
     assert play(case, base.apply).failed_hosts == (("host",) if "told" in case.content else ())
+
+
+def test_needrestart_restarts_no_unit_that_is_shipped() -> None:
+    """An upgraded library must not cut what a unit serves, nor a swap that is under way."""
+    contents = defaults.NEEDRESTART_CONTENT + docker_defaults.NEEDRESTART_CONTENT + LLMS
+    patterns = re.findall(r"qr\((\S+?)\)}", contents)
+    units = [path.name for path in (REPOSITORY / "files/units").glob("*.service")]
+    assert len(units) > 10
+    assert [unit for unit in units if not any(re.match(pattern, unit) for pattern in patterns)] == []

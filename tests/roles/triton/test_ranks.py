@@ -24,6 +24,10 @@ LEADER, MEMBER, STRANGER = "127.0.78.1", "127.0.78.2", "127.0.78.9"
 WORDS = ["orted", "-mca", "ess", '"env"', "-mca", "orte_hnp_uri", f'"7.0;tcp://{LEADER}:4000"', "-mca", "plm", '"rsh"']
 MPIRUN = f"""#!/bin/bash
 $OMPI_MCA_plm_rsh_agent {MEMBER} {" ".join(f"'{word}'" for word in WORDS)} || exit 7
+if [ "$1" = all_reduce_perf_mpi ]; then
+  echo "# Avg bus bandwidth    : 12.5"
+  exit STATUS
+fi
 SERVER &
 wait
 """
@@ -56,7 +60,8 @@ class Container:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Starts ranks.py."""
         path = f"{self.root}/bin:{os.environ['PATH']}"
-        environment = {**os.environ, "TMPDIR": str(self.root / "tmp"), "PATH": path}
+        places = {"TMPDIR": str(self.root / "tmp"), "HOME": str(self.root)}
+        environment = {**os.environ, **places, "PATH": path}
         command = [sys.executable, "-B", str(RANKS), *words]
         with (self.root / "output").open("wb") as output:
             process = subprocess.Popen(command, env=environment, stdout=output, start_new_session=True)
@@ -89,16 +94,17 @@ def until(is_so: Callable[[], bool]) -> bool:
     return False
 
 
-def mpirun(serves: str) -> str:
-    """A stand-in of mpirun whose rank 0 runs this command."""
-    return MPIRUN.replace("SERVER", f"{sys.executable} -B {RANKS} serve {serves}")
-
-
-def led(containers: tuple[Container, Container, str], serves: str = "sleep 60") -> subprocess.Popen[bytes]:
-    """The first host's program, once its rank 0 runs."""
+def lead(containers: tuple[Container, Container, str], status: int = 0) -> subprocess.Popen[bytes]:
+    """The first host's program; a sum of the ranks ends with this status."""
     leader, _member, port = containers
-    leader.program("mpirun", mpirun(serves))
-    process = leader.start("lead", LEADER, port, MEMBER, "--", "mpirun")
+    text = MPIRUN.replace("SERVER", f"{sys.executable} -B {RANKS} serve sleep 60").replace("STATUS", str(status))
+    leader.program("mpirun", text)
+    return leader.start("lead", LEADER, port, MEMBER, "--", "mpirun", "--", "ranks")
+
+
+def led(containers: tuple[Container, Container, str]) -> subprocess.Popen[bytes]:
+    """The first host's program, once its rank 0 runs."""
+    process, leader = lead(containers), containers[0]
     assert until((leader.root / "tmp/enginehouse-ranks/server").exists)
     return process
 
@@ -109,6 +115,31 @@ def test_a_member_becomes_the_daemon_that_mpirun_asked_for(containers: tuple[Con
     led(containers)
     assert follows.wait(SECONDS) == 0
     assert (member.root / "output").read_text().split() == [word.strip('"') for word in WORDS[1:]]
+
+
+def test_ranks_add_up_before_the_first_start_of_a_release(containers: tuple[Container, Container, str]) -> None:
+    """The member's daemon comes twice; a second start of the release asks for no sum."""
+    leader, member, port = containers
+    leader.program("all_reduce_perf_mpi", "")
+    member.program("orted", "#!/bin/sh\necho daemon\n")
+    follows = member.start("follow", LEADER, port, MEMBER)
+    process = led(containers)
+    assert follows.wait(SECONDS) == 0
+    assert (member.root / "output").read_text() == "daemon\ndaemon\n"
+    assert "12.5 GB/s" in (leader.root / "output").read_text()
+    process.terminate()
+    process.wait(SECONDS)
+    (leader.root / "tmp/enginehouse-ranks/server").unlink()
+    led(containers)
+    assert "GB/s" not in (leader.root / "output").read_text()
+
+
+def test_ranks_that_add_up_wrongly_start_nothing(containers: tuple[Container, Container, str]) -> None:
+    leader = containers[0]
+    leader.program("all_reduce_perf_mpi", "")
+    assert lead(containers, status=3).wait(SECONDS) == 3
+    assert not (leader.root / "tmp/enginehouse-ranks/server").exists()
+    assert "no start" in (leader.root / "output").read_text()
 
 
 def test_another_address_gets_no_start_line(containers: tuple[Container, Container, str]) -> None:

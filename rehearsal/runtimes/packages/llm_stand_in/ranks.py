@@ -1,8 +1,9 @@
-"""Ranks on several hosts: the leader's store, and a state that goes through every rank for every token.
+"""Ranks on several hosts: a state that goes through every rank for every token.
 
-Each rank changes the state by its own number, and the last one has to leave what that many ranks in that order leave.
-So a rank that is missing, doubled or out of order changes the answer; one that is lost ends the program, as it does
-vLLM's engine.
+vLLM's meet at the leader's store; those of trtllm-serve are reached through rank 0's launcher (launcher.py).
+
+Each rank changes the state by its own number, and the result must equal that of so many ranks in order. So a missing,
+doubled or misplaced rank changes the answer; a lost one ends the program, like vLLM's engine.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import time
 from dataclasses import dataclass, field
 
 PRIME = 65_521
+ADDRESS = "TLLM_SPAWN_PROXY_PROCESS_IPC_ADDR"
+"""Variable with the address of rank 0's launcher, under upstream's name."""
+KEY = "TLLM_SPAWN_PROXY_PROCESS_IPC_HMAC_KEY"
 JOIN_SECONDS = 60
 EXCHANGE_SECONDS = 20
 
@@ -31,13 +35,13 @@ class Ranks:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def through(self, state: int) -> int:
-        """The state after all ranks of this host."""
+        """Returns the state after all ranks of this host."""
         for rank in range(self.first, self.last + 1):
             state = after(state, rank, self.world)
         return state
 
     def exchange(self, token: int) -> bool:
-        """True if the state comes back as it has to. The program ends if a host does not answer."""
+        """Returns True if the state comes back as expected. The program ends if a host does not answer."""
         with self.lock:
             try:
                 state = self.through(token)
@@ -47,13 +51,10 @@ class Ranks:
             except (OSError, ValueError) as problem:
                 print(f"EngineDeadError: a rank is lost: {problem}", flush=True)
                 os._exit(1)
-        wanted = token
-        for rank in range(self.world):
-            wanted = after(wanted, rank, self.world)
-        return state == wanted
+        return state == around(token, self.world)
 
     def follow(self) -> int:
-        """Answers the leader until it is gone: 1; 0 after SIGTERM."""
+        """Answers the leader; returns 1 once its connection ends, 0 after SIGTERM."""
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         (leader,) = self.hosts
         leader.settimeout(None)
@@ -65,13 +66,40 @@ class Ranks:
             return 1
 
 
+class Launched:
+    """The `world` ranks of the start line, of which the launcher's MPI has as many as it was started with."""
+
+    def __init__(self, address: str, key: str, world: int) -> None:
+        host, _, port = address.removeprefix("tcp://").rpartition(":")
+        self.launcher = socket.create_connection((host, int(port)), EXCHANGE_SECONDS)
+        self.launcher.sendall(f"{key}\n".encode())
+        self.world, self.lock = world, threading.Lock()
+
+    def exchange(self, token: int) -> bool:
+        """True if the token comes back as that many ranks in their order leave it."""
+        with self.lock:
+            try:
+                self.launcher.sendall(f"{token}\n".encode())
+                return int(line(self.launcher)) == around(token, self.world)
+            except (OSError, ValueError) as problem:
+                print(f"RuntimeError: a rank is lost: {problem}", flush=True)
+                os._exit(1)
+
+
+def around(state: int, world: int) -> int:
+    """The state that all ranks leave."""
+    for rank in range(world):
+        state = after(state, rank, world)
+    return state
+
+
 def after(state: int, rank: int, world: int) -> int:
-    """The state that a rank leaves."""
+    """Returns the state after a rank."""
     return (state * (rank + 3) + 7 * rank + world) % PRIME
 
 
 def line(connection: socket.socket) -> str:
-    """The next line.
+    """Returns the next line.
 
     Raises: OSError if the connection has ended.
     """
@@ -84,11 +112,13 @@ def line(connection: socket.socket) -> str:
     return text.decode()
 
 
-def joined(options: dict[str, str]) -> Ranks | None:
+def joined(options: dict[str, str]) -> Ranks | Launched | None:
     """The ranks of this host, joined to those of the others; None for a program on one host.
 
     Raises: OSError or ValueError if the ranks do not come together.
     """
+    if address := os.environ.get(ADDRESS):
+        return Launched(address, os.environ[KEY], int(options["--tp_size"]) * int(options["--pp_size"]))
     nodes = int(options.get("--nnodes", "1"))
     if nodes < 2:
         return None
@@ -106,7 +136,7 @@ def joined(options: dict[str, str]) -> Ranks | None:
 
 
 def welcomed(address: tuple[str, int], card: dict[str, int]) -> list[socket.socket]:
-    """A connection from every other host, in the order of their ranks.
+    """Returns a connection from every other host, in the order of their ranks.
 
     Raises: ValueError for a host of another world.
     """
@@ -124,9 +154,9 @@ def welcomed(address: tuple[str, int], card: dict[str, int]) -> list[socket.sock
 
 
 def met(address: tuple[str, int], card: dict[str, int]) -> socket.socket:
-    """The connection to the leader, whose store may be up later than this host.
+    """Returns the connection to the leader, whose store may start later than this host.
 
-    Raises: OSError if it does not come up.
+    Raises: OSError if it does not start.
     """
     until = time.monotonic() + JOIN_SECONDS
     while True:

@@ -45,7 +45,7 @@ def _serving(name: str) -> dict[str, object]:
 
 def _without_card(name: str) -> dict[str, object]:
     record, data = _records[name], _all[name]
-    place = {"os": f"debian-{record['debian']}", "address": str(record["address"])}
+    place = {"os": record["os"], "address": str(record["address"])}
     kept = {key: data[key] for key in ("ssh_config_file", "_sudo", "rollout")}
     if name != _MONITOR:
         return kept | {

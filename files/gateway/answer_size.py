@@ -1,0 +1,49 @@
+"""The size of a model's answer: an engine that is broken or taken over sends no more than was asked of it.
+
+A key pays for what the engine counts, and a whole answer is held until its end. So counts above the request's own are
+cut to it, and an answer that no tokens of the request could spell ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.errors import ApiError
+from gateway.events import Event
+
+MARGIN_CHARACTERS = 65_536
+"""Characters beyond the tokens' own: an engine may write a marker as another text than the tokenizer's."""
+MARGIN_EVENTS = 1024
+"""Events and ids beyond the tokens: the end of a sequence is an event of its own."""
+
+
+@dataclass
+class AnswerSize:
+    """An answer so far, and the most that it may become: `tokens` of all sequences, `characters` of their texts."""
+
+    tokens: int
+    characters: int
+    prompt: int
+    """Tokens of the prompt; no more of them were cached."""
+    _events: int = 0
+    _ids: int = 0
+    _written: int = 0
+    _completion: int = 0
+
+    def bounded(self, event: Event) -> Event:
+        """The event, with counts that the request allows.
+
+        Raises: ApiError 502 for more events, ids or text than the request's tokens could have.
+        """
+        self._events += 1
+        self._ids += len(event.ids)
+        self._written += len(event.text)
+        most = self.tokens + MARGIN_EVENTS
+        if self._events > most or self._ids > most or self._written > self.characters + MARGIN_CHARACTERS:
+            raise ApiError(502, "the model's answer broke off", code="upstream_error", is_spent=True)
+        completion = min(event.completion_tokens, self.tokens - self._completion)
+        self._completion += completion
+        cached = min(event.cached_tokens, self.prompt)
+        if (completion, cached) == (event.completion_tokens, event.cached_tokens):
+            return event
+        return event._replace(completion_tokens=completion, cached_tokens=cached)

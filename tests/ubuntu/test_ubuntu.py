@@ -1,0 +1,162 @@
+"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked.
+
+The machine is made of Ubuntu's own archive (`make test-ubuntu` names it), and the tests are one story in their order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import cast
+from xml.etree import ElementTree
+
+import pytest
+
+from deploy.slices.host import Slice
+from deploy.spec import Machine
+from rehearsal import machine as machines
+from rehearsal import ubuntu
+from rehearsal.places import REPOSITORY, Places
+from roles.nvidia_driver import packages as driver_packages
+from tests.rehearsal.operator import Operator, Run, fresh_machines
+
+pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-17")]
+
+PLACES = Places(REPOSITORY / ".rehearsal" / "number-17", 17)
+INVENTORY = "inventories/rehearsal.py"
+ARCHIVE = "-oDir::Etc::SourceList=/etc/apt/sources.list.d/ubuntu.sources -oDir::Etc::SourceParts=/dev/null"
+"""Options of apt with which it knows Ubuntu's archive alone, and nothing that is stood in for."""
+LIBRARIES = "libc6 libssl3t64 zlib1g"
+OURS = ("enginehouse-gateway@0", "enginehouse-traffic", "docker", "containerd", "triton@main")
+WITNESS = "cron"
+"""A unit of Ubuntu's that needrestart restarts: without it a quiet needrestart would prove nothing."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """The machine, who types, and Ubuntu's answer on the packages of the driver."""
+
+    machine: machines.Machine
+    operator: Operator
+    offered: str
+    dry: Run
+    first: Run
+
+    def says(self, command: str) -> str:
+        """Output of a command on the machine."""
+        return self.machine.run(command, check=False, timeout=600).stdout.strip()
+
+    def processes(self) -> dict[str, str]:
+        """The main process of each unit that serves, and of the witness."""
+        return {unit: self.says(f"systemctl show -p MainPID --value {unit}") for unit in (*OURS, WITNESS)}
+
+
+@pytest.fixture(scope="module")
+def story() -> Iterator[Story]:
+    """A machine after its first deploy; removed before and afterwards."""
+    with fresh_machines(PLACES, ["u24a"], "24.04") as (operator, (machine,)):
+        machine.run("apt-get -qq update", timeout=600)
+        wanted = " ".join(wanted_packages())
+        offered = machine.run(f"apt-get install --simulate {ARCHIVE} {wanted}", check=False).stdout
+        dry = operator.pyinfra("--dry")
+        first = operator.pyinfra()
+        assert first.code == 0, first.output[-4000:]
+        yield Story(machine, operator, offered, dry, first)
+
+
+def wanted_packages() -> dict[str, str]:
+    """Names of the driver's packages as the role asks apt for them."""
+    driver = SimpleNamespace(branch="580", version="", source="canonical")
+    mine = SimpleNamespace(driver=driver, machine=Machine(os="ubuntu-24.04", gpu="h100-80"))
+    return driver_packages.wanted(cast(Slice, mine), ubuntu.KERNEL)
+
+
+def test_the_machine_is_ubuntu_with_its_own_systemd_sshd_apt_and_python(story: Story) -> None:
+    release = story.says(". /etc/os-release; echo $ID-$VERSION_ID")
+    assert (release, story.machine.os) == ("ubuntu-24.04", "ubuntu-24.04")
+    versions = story.says("dpkg-query -W -f='${Package} ${Version}\\n' systemd openssh-server apt python3")
+    assert len(re.findall(r"^(systemd 255|openssh-server 1:9\.6|apt 2\.8|python3 3\.12)", versions, re.M)) == 4
+    assert "ubuntu" in versions
+
+
+def test_ubuntus_archive_has_the_drivers_packages_by_the_names_of_the_role(story: Story) -> None:
+    """Apt's own resolution, without the stand-ins: what it would install of the driver is what the role holds."""
+    installed = set(re.findall(r"^Inst (\S+)", story.offered, re.M))
+    assert set(wanted_packages()) <= installed
+    of_driver = {name for name in installed if "nvidia" in name}
+    assert set(driver_packages.of_driver(installed)) == of_driver
+    newer = re.search(r"^Inst linux-image-(6\.8\.0-\d+-generic)", story.offered, re.M)
+    assert newer, "the packages bring the kernel that their modules are for"
+
+
+def test_a_first_run_deploys(story: Story) -> None:
+    assert (story.first.results["failed_hosts"], story.first.results["totals"]["error"]) == ([], 0)
+    assert story.first.told_of("Triton | Swap in release") == ["u24a"]
+
+
+def test_every_change_was_announced_by_the_dry_run(story: Story) -> None:
+    announced = story.dry.announced
+    assert {change: name for change, name in story.first.changed.items() if change not in announced} == {}
+
+
+def test_the_driver_is_canonicals_and_came_with_a_newer_kernel_and_one_reboot(story: Story) -> None:
+    assert story.says("uname -r") == ubuntu.NEWER_KERNEL != ubuntu.KERNEL
+    assert len(set(re.findall(r"\b[0-9a-f]{32}\b", story.says("journalctl --list-boots")))) == 2
+    assert story.first.told_of("Driver | Reboot, confirmed") == ["u24a"]
+    held = set(story.says("apt-mark showhold").split())
+    assert {"nvidia-utils-580-server", "nvidia-headless-no-dkms-580-server-open", "docker-ce"} <= held
+    assert story.says("systemctl show -p ActiveState,UnitFileState nvidia-persistenced").split() == [
+        "ActiveState=active", "UnitFileState=static"
+    ]  # fmt: skip
+
+
+def test_a_second_run_changes_nothing_and_a_dry_run_announces_nothing(story: Story) -> None:
+    again = story.operator.pyinfra()
+    assert (again.code, again.changed, again.results["totals"]["error"]) == (0, {}, 0)
+    after = story.operator.pyinfra("--dry")
+    assert (after.code, after.announced) == (0, {})
+
+
+def test_the_smoke_tests_pass(story: Story) -> None:
+    report = story.machine.directory / "smoke.xml"
+    words = ("tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-p", "no:cacheprovider")
+    ended = story.operator.python("-m", "pytest", *words)
+    assert ended.returncode == 0, ended.stdout
+    assert sum(len(case) == 0 for case in ElementTree.parse(report).iter("testcase")) >= 30
+
+
+def test_the_doctor_finds_nothing_that_is_broken(story: Story) -> None:
+    ended = story.operator.python("-m", "deploy", "doctor", INVENTORY)
+    assert re.search(r"^verdict: (healthy|warnings), 1 of 1 hosts asked", ended.stdout, re.M), ended.stdout
+
+
+def test_libraries_that_are_replaced_restart_nothing_that_serves(story: Story) -> None:
+    """needrestart restarts on Ubuntu without asking whatever uses them: an upgrade of libc must not cut streams."""
+    before = story.processes()
+    assert "0" not in before.values()
+    replaced = story.says(f"apt-get install --yes --reinstall {LIBRARIES} 2>&1")
+    after = story.processes()
+    assert after[WITNESS] != before[WITNESS], replaced
+    assert {unit: after[unit] for unit in OURS} == {unit: before[unit] for unit in OURS}, replaced
+
+
+def test_unattended_upgrades_leave_driver_docker_and_toolkit_alone(story: Story) -> None:
+    blacklist = story.says("unattended-upgrade --dry-run --verbose 2>&1 | grep '^Initial blacklist'")
+    patterns = blacklist.partition(":")[2].split()
+    held = story.says("apt-mark showhold").split()
+    guarded = [name for name in held if name.startswith(("docker", "containerd", "nvidia", "libnvidia", "linux-mod"))]
+    assert len(guarded) >= 10
+    assert [name for name in guarded if not any(re.match(pattern, name) for pattern in patterns)] == []
+
+
+def test_with_ufw_on_a_run_changes_nothing_and_the_server_answers(story: Story) -> None:
+    story.machine.run("ufw allow 22/tcp && ufw --force enable")
+    try:
+        again = story.operator.pyinfra()
+        assert (again.code, again.changed) == (0, {})
+        ready = f"curl -s -o /dev/null -w '%{{http_code}}' {story.machine.address}:8000/v2/health/ready"
+        assert story.says(ready) == "200"
+    finally:
+        story.machine.run("ufw disable")

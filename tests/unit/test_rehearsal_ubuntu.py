@@ -1,0 +1,32 @@
+"""Releases of rehearsal machines, and the stand-in of an Ubuntu machine's kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from rehearsal import forks, machines, ubuntu
+
+
+def test_a_machines_name_chooses_its_release() -> None:
+    names = {"d12a": "12", "d13k": "13", "u24a": "24.04", "edge": "13"}
+    assert {name: machines.release_of(name) for name in names} == names
+
+
+def test_a_snapshot_of_an_earlier_version_is_one_of_debian(tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_text('{"debian": "12", "lowers": []}')
+    assert forks.read_record(tmp_path)["os"] == "debian-12"
+
+
+def test_the_kernel_of_an_ubuntu_machine_reads_as_the_one_that_its_boot_chose(tmp_path: Path) -> None:
+    """The stand-in of uname, with the kernel's own answer of the outer machine in between."""
+    chosen = tmp_path / "kernel"
+    chosen.write_text("6.8.0-151-generic\n")
+    program = ubuntu.UNAME.replace("/usr/bin/uname.kernel", "uname").replace("/run/rehearsal/kernel", str(chosen))
+    shown = [
+        subprocess.run(["bash", "-c", program, "uname", *words], capture_output=True, text=True, check=True).stdout
+        for words in (["-r"], ["-s"], ["-a"])
+    ]
+    assert shown[:2] == ["6.8.0-151-generic\n", "Linux\n"]
+    assert " 6.8.0-151-generic " in shown[2] and os.uname().release not in shown[2]
