@@ -87,7 +87,7 @@ def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) ->
 
 OF_GROUP = """
 import os, socket, subprocess, sys
-listen = "import socket, time; s = socket.create_server(('10.0.0.1', PORT), backlog=64); print(flush=True); time.sleep(60)"
+listen = "import socket, time; s = socket.create_server(('10.0.0.1', PORT)); print(flush=True); time.sleep(60)"
 for port in (29500, 29501, 29502, 29503):
     command = [sys.executable, "-c", listen.replace("PORT", str(port))]
     subprocess.Popen(command, stdout=subprocess.PIPE).stdout.readline()
