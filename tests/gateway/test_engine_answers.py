@@ -86,7 +86,7 @@ CHANGING = re.compile(
 
 @contextlib.asynccontextmanager
 async def both(folder: Path, **more: Any) -> AsyncIterator[tuple[RunningGateway, RunningGateway]]:
-    """A gateway before a Triton, and one before an engine."""
+    """Yields a gateway before a Triton, and one before an engine."""
     for name in ("triton", "engine"):
         (folder / name).mkdir()
     shared = {"template": TOOLS_TEMPLATE, "llm": MODEL} | more
@@ -98,7 +98,7 @@ async def both(folder: Path, **more: Any) -> AsyncIterator[tuple[RunningGateway,
 
 
 def compared(answer: Any) -> tuple[int, bytes]:
-    """Status and body without names and times that are new in every answer."""
+    """Returns status and body without names and times that are new in every answer."""
     return answer.status, CHANGING.sub(b"*", answer.body)
 
 
