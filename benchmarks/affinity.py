@@ -1,9 +1,9 @@
-"""Three policies for growing chats before several engines: round robin, least requests, and the gateway's own.
+"""Compares three policies for growing chats over several engines: round robin, least requests, the gateway's own.
 
-`python -m benchmarks.affinity` asks engines that are a model: prefill takes time for each token that is not cached, one
-prompt at a time, and the cache is an LRU of whole blocks. It proves the policy, not a speed. With `--engines URL URL`
-the same chats go to servers that speak OpenAI's completions with token ids and a stream (vLLM with
-`--enable-prefix-caching --enable-prompt-tokens-details`); `--model` is the name there. The last line is JSON.
+`python -m benchmarks.affinity` asks simulated engines: prefill takes time for each uncached token, one prompt at a
+time, and the cache is an LRU of whole blocks. It tests the policy, not a speed. With `--engines URL URL` the same chats
+go to servers that speak OpenAI's completions with token ids and a stream (vLLM with `--enable-prefix-caching
+--enable-prompt-tokens-details`); `--model` is the name there. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Answer:
 
 
 class Engine(Protocol):
-    """An engine as policies see it."""
+    """An engine in the form that policies use."""
 
     name: str
     outstanding: int
@@ -54,13 +54,13 @@ class Engine(Protocol):
     turn: int
 
     async def answer(self, ids: Sequence[int]) -> Answer:
-        """The answer to a prompt."""
+        """Returns the answer to a prompt."""
         ...
 
 
 @dataclass
 class Modelled:
-    """The model of an engine; `blocks` has the hash of every cached beginning."""
+    """A simulated engine; `blocks` has the hash of every cached prefix."""
 
     name: str
     cache_tokens: int
@@ -72,7 +72,7 @@ class Modelled:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def answer(self, ids: Sequence[int]) -> Answer:
-        """Waits for the prompts before it, then for its own tokens that are not cached."""
+        """Waits for earlier prompts, then for its own uncached tokens."""
         began = time.perf_counter()
         async with self.lock:
             keys = beginnings(ids)
@@ -89,7 +89,7 @@ class Modelled:
 
 
 def beginnings(ids: Sequence[int]) -> list[int]:
-    """A hash of every whole block and all blocks before it."""
+    """Returns a hash of every whole block with all blocks before it."""
     blocks = (tuple(ids[end - BLOCK_TOKENS : end]) for end in range(BLOCK_TOKENS, len(ids) + 1, BLOCK_TOKENS))
     return list(
         itertools.islice(itertools.accumulate(blocks, lambda key, block: hash((key, block)), initial=0), 1, None)
@@ -108,7 +108,7 @@ class Remote:
     turn: int = 0
 
     async def answer(self, ids: Sequence[int]) -> Answer:
-        """The stream's first event, and what its usage says of cached tokens. The answer's ids are drawn."""
+        """Returns the time of the stream's first event and the cached tokens of its usage, with random answer ids."""
         body = {"model": self.model, "prompt": list(ids), "max_tokens": ANSWER_TOKENS, "ignore_eos": True}
         body |= {"stream": True, "stream_options": {"include_usage": True}, "temperature": 0}
         began, first, cached = time.perf_counter(), 0.0, 0
@@ -128,18 +128,18 @@ Policy = Callable[[Sequence[Engine], Sequence[int]], Engine]
 
 
 def round_robin() -> Policy:
-    """Engines in turn."""
+    """Returns a policy that takes engines in turn."""
     turns = itertools.count()
     return lambda engines, _ids: engines[next(turns) % len(engines)]
 
 
 def least_requests() -> Policy:
-    """The engine with the fewest requests; of equals the one that was not chosen for longest."""
+    """Returns a policy that takes the engine with the fewest requests, and of equals the least recent one."""
     return lambda engines, _ids: min(engines, key=lambda engine: (engine.requests, engine.turn))
 
 
 def prefix() -> Policy:
-    """The gateway's own choice. It learns at once, as no engine of this benchmark refuses a request."""
+    """Returns the gateway's own policy. It learns immediately, as no engine of this benchmark refuses a request."""
     known = Known()
 
     def choose(engines: Sequence[Engine], ids: Sequence[int]) -> Engine:
@@ -155,7 +155,7 @@ POLICIES = {"round robin": round_robin, "least requests": least_requests, "prefi
 
 
 async def chats(engines: Sequence[Engine], policy: Policy, count: int, seed: int) -> dict[str, float]:
-    """Figures of a number of simultaneous chats, ten turns each."""
+    """Returns the figures of a number of simultaneous chats, ten turns each."""
     turns, answers, prompts = itertools.count(1), list[Answer](), list[int]()
 
     async def chat(number: int) -> None:
@@ -187,7 +187,7 @@ async def chats(engines: Sequence[Engine], policy: Policy, count: int, seed: int
 
 
 async def measured(options: argparse.Namespace) -> dict[str, object]:
-    """The figures of each policy, engines and chats fresh for each."""
+    """Returns the figures of each policy with new engines and chats."""
     figures: dict[str, object] = {
         "engine": ", ".join(options.engines) or ENGINE,
         "chats": options.chats,

@@ -1,9 +1,9 @@
-"""Seconds and CPU of 29 operations with nothing to do: this project's way beside ansible-core at its best settings.
+"""Compares seconds and CPU of 29 unchanged operations in this project and ansible-core with its best settings.
 
-Part of `benchmarks/converge.py`. The machines are bare Debian with Python, the same for both. Each way brings every
-second machine, and then both have to find nothing to do on any of them: so the operations are the same. Ansible runs
-with pipelining, a fork per machine, connections that are kept from run to run, and no gathering, since no task reads a
-fact. Its strategy `free`, which waits for no other machine, runs beside `linear`; the faster one counts.
+Part of `benchmarks/converge.py`. The machines are bare Debian with Python, the same for both. Each program sets up half
+of the machines, and then both must find all of them unchanged, which shows that the operations are equal. Ansible runs
+with pipelining, a fork per machine, connections kept between runs, and no gathering, since no task reads a fact. Its
+strategies `free`, which waits for no other machine, and `linear` both run; the faster one counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+f
 
 @dataclass(frozen=True)
 class Timed:
-    """A command that ended: wall seconds, CPU seconds of it and of the processes it waited for, what it printed."""
+    """An ended command: wall seconds, CPU seconds of it and of the processes it waited for, and its output."""
 
     seconds: float
     cpu_seconds: float
@@ -48,7 +48,7 @@ class Timed:
 
 
 def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
-    """Both ways on `count` machines: medians of `rounds` runs in turn. Raises if one is not silent."""
+    """Runs both programs on `count` machines; returns medians of `rounds` runs in turn. Raises if a run has changes."""
     names = [machine.name for machine in bare_machines(count)]
     ours, theirs = ("ours", ""), ("ansible", "linear")
     run(*theirs, names[::2], peer, is_silent=False)
@@ -63,7 +63,7 @@ def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
 
 
 def bare_machines(count: int) -> list[Machine]:
-    """A number of machines with Debian and Python, forked from the first one."""
+    """Returns new machines with Debian and Python, forked from the first one."""
     places = Places.here()
     (first,) = machines.up(["a1"], places=places)
     if not (places.snapshots / BARE).exists():
@@ -76,7 +76,10 @@ def bare_machines(count: int) -> list[Machine]:
 
 
 def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: bool = True) -> Timed:
-    """Seconds, CPU and output of a run. Raises: RehearsalRefused if it failed, or was to be silent and was not."""
+    """Returns seconds, CPU and output of a run.
+
+    Raises: RehearsalRefused if it failed, or had changes although `is_silent` was asked.
+    """
     if way == "ours":
         done = timed([sys.executable, "-m", "pyinfra", INVENTORY, OURS, "-y"], {"CONVERGE_MACHINES": " ".join(names)})
         total = TOTAL.search(done.output)
@@ -92,7 +95,7 @@ def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: boo
 
 
 def timed(argv: Sequence[str], environment: Mapping[str, str]) -> Timed:
-    """The command, run from the repository with these variables beside ours."""
+    """Runs the command in the repository with these variables beside ours."""
     began = time.monotonic()
     with subprocess.Popen(
         argv, cwd=REPOSITORY, env={**os.environ, **environment}, text=True,
@@ -106,12 +109,12 @@ def timed(argv: Sequence[str], environment: Mapping[str, str]) -> Timed:
 
 
 def playbook(peer: str, names: Sequence[str], inventory: Path) -> list[str]:
-    """The command of ansible-core, as the Python `peer` has it."""
+    """Returns the command of ansible-core in the Python `peer`."""
     return [peer, "-m", "ansible", "playbook", "-i", str(inventory), "--forks", str(len(names)), PLAYBOOK]
 
 
 def inventory_file(names: Sequence[str], folder: Path) -> Path:
-    """Ansible's inventory of these machines."""
+    """Writes Ansible's inventory of these machines."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "side_by_side.ini"
     path.write_text("\n".join(["[all]", *names, ""]))
@@ -119,7 +122,7 @@ def inventory_file(names: Sequence[str], folder: Path) -> Path:
 
 
 def best(strategy: str, forks: int) -> dict[str, str]:
-    """Ansible's settings beside those of CONFIG: all that its documentation advises for speed."""
+    """Returns Ansible's settings beside those of CONFIG: all that its documentation advises for speed."""
     places = Places.here()
     control = ssh.control_directory(places) / "%n"  # where the machines' own connections are, which end with them
     kept = f"-F {places.ssh_config} -o ControlMaster=auto -o ControlPersist=600s -o ControlPath={control}"
@@ -133,20 +136,20 @@ def best(strategy: str, forks: int) -> dict[str, str]:
 
 
 def is_recap_silent(output: str, names: Sequence[str]) -> bool:
-    """True if the recap has every machine with all operations, none of which changed or failed."""
+    """Returns True if the recap has every machine with all operations, all ok and unchanged."""
     counts_of_host = {name: tuple(map(int, counts)) for name, *counts in RECAP.findall(output)}
     return counts_of_host == dict.fromkeys(names, (OPERATIONS, 0, 0, 0))
 
 
 def version(peer: str) -> str:
-    """The version that ansible-core reports."""
+    """Returns the version that ansible-core reports."""
     argv = [peer, "-m", "ansible", "playbook", "--version"]
     answer = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     return answer.stdout.splitlines()[0]
 
 
 def summary(runs: Mapping[str, Sequence[Timed]], count: int, peer: str) -> dict[str, Any]:
-    """Medians of each way; `ratio`: wall seconds of Ansible's faster strategy for a second of ours; also of CPU."""
+    """Returns medians of each program; `ratio` is Ansible's faster wall seconds over ours; also of CPU."""
     runners = {
         way: {
             "seconds": round(statistics.median(run.seconds for run in done), 2),

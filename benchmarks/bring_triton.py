@@ -7,8 +7,8 @@ There, with torch, tokenizers, safetensors, grpcio and libpython of that version
     mkdir -p ~/.cache/enginehouse && tar -xJf build/triton.tar.xz -C ~/.cache/enginehouse
     PYTHONPATH=~/.cache/enginehouse/client python -m benchmarks.encoders
 
-Everything comes from wherever pip on this machine gets its packages. The layout is the one that
-`tests/encoders/real_triton.py` makes for itself where pip works, so its tests run there too.
+Everything comes from this machine's package index. The layout is that of `tests/encoders/real_triton.py`, so its tests
+run there too.
 """
 
 import argparse
@@ -32,7 +32,7 @@ UNUSED = ("tests", "testing", "include", "_examples", "__pycache__")
 
 
 def main() -> None:
-    """The archive named on the command line exists."""
+    """Writes the archive named on the command line."""
     options = argparse.ArgumentParser(prog="python -m benchmarks.bring_triton")
     options.add_argument("archive", type=Path)
     options.add_argument("--python", default="3.12", help="of the machine that will unpack it")
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def triton(home: Path, scratch: Path, python: str) -> None:
-    """`home` has tritonserver, the Python backend with the stub of this Python, and the stub's numpy."""
+    """Writes tritonserver, the Python backend with the stub of this Python, and the stub's numpy to `home`."""
     unpack(download([WHEEL], scratch / "triton", python), home)
     unpack(download([NUMPY], scratch / "numpy", python), home / "numpy")
     server = home / "pytriton" / "tritonserver"
@@ -65,7 +65,7 @@ def triton(home: Path, scratch: Path, python: str) -> None:
 
 
 def download(requirements: list[str] | tuple[str, ...], into: Path, python: str) -> list[Path]:
-    """Wheels of exactly these packages for that Python on x86-64 Linux."""
+    """Downloads wheels of exactly these packages for that Python on x86-64 Linux."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
     command += ["--only-binary=:all:", *platforms, "--python-version", python, "--implementation", "cp"]
@@ -74,14 +74,14 @@ def download(requirements: list[str] | tuple[str, ...], into: Path, python: str)
 
 
 def unpack(wheels: list[Path], into: Path) -> None:
-    """`into` has what the wheels hold."""
+    """Unpacks the wheels into `into`."""
     for wheel in wheels:
         with ZipFile(wheel) as archive:
             archive.extractall(into)
 
 
 def pack(tree: Path, archive: Path) -> None:
-    """`archive` holds everything under `tree`."""
+    """Packs everything under `tree` into `archive`."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:xz", preset=6) as packed:
         for path in sorted(tree.iterdir()):

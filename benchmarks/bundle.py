@@ -1,10 +1,10 @@
-"""Seconds to make, verify and unpack a bundle, beside cp and sha256sum of the same bytes in the same call.
+"""Measures seconds to make, verify and unpack a bundle, beside cp and sha256sum of the same bytes.
 
     python -m benchmarks.bundle [MIB] [--folder FOLDER]
 
-Files of a large and many of a middling size, random bytes, so that nothing is found twice. What a bundle is made of
-was fetched before: the network is left out, as it is for cp. Rounds take turns, and the median of each counts. The
-bound is 1.5 times the slower of the two programs.
+It uses one large file and many middling ones of random bytes, so that no content repeats. The bundle's sources are
+downloaded before, so that neither side uses the network. Rounds take turns, and the median of each counts. The bound is
+1.5 times the slower of the two programs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 
 def written(folder: Path, mib: int) -> list[Path]:
-    """Half of the bytes in one file, the rest in files of 16 MiB."""
+    """Writes half of the bytes to one file, the rest to files of 16 MiB."""
     sizes = [mib // 2, *[16] * (mib // 2 // 16)]
     folder.mkdir()
     files = [folder / f"file-{number:03}" for number in range(len(sizes))]
@@ -42,7 +42,7 @@ def written(folder: Path, mib: int) -> list[Path]:
 
 
 def made(files: list[Path], target: Path, trust: EngineTrust) -> Contents:
-    """A signed bundle of the files."""
+    """Returns a signed bundle of the files."""
     store, parts = Store(target), []
     target.mkdir()
     for file in files:
@@ -54,14 +54,14 @@ def made(files: list[Path], target: Path, trust: EngineTrust) -> Contents:
 
 
 def seconds(action: Callable[[], object]) -> float:
-    """Wall time of an action."""
+    """Returns the wall time of an action."""
     began = time.monotonic()
     action()
     return time.monotonic() - began
 
 
 def measured(files: list[Path], work: Path, trust: EngineTrust) -> dict[str, float]:
-    """Seconds of one round of everything; what it wrote is gone again."""
+    """Returns seconds of one round of all actions, and deletes their output."""
     copy, bundle, out = work / "copy", work / "bundle", work / "out"
     for folder in (copy, bundle, out):
         shutil.rmtree(folder, ignore_errors=True)
@@ -77,7 +77,7 @@ def measured(files: list[Path], work: Path, trust: EngineTrust) -> dict[str, flo
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     words = argparse.ArgumentParser(prog="python -m benchmarks.bundle", description=__doc__.splitlines()[0])
     words.add_argument("mib", type=int, nargs="?", default=2048, help="bytes of the files, in MiB")
     words.add_argument("--folder", help="a folder on the disk to measure")
@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """0 if all three are within the bound."""
+    """Returns 0 if all three are within the bound."""
     chosen = parser().parse_args()
     mib: int = chosen.mib
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:

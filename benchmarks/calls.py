@@ -1,8 +1,8 @@
-"""Sends one inference over gRPC or HTTP by NVIDIA's client library, from a request that was built beforehand.
+"""Sends one inference over gRPC or HTTP by NVIDIA's client library, from a prebuilt request.
 
-Building is left out of what is timed, as a client in production would do it once; sending and reading the answer are
-in it. HTTP goes through the library's body format over one kept connection of the standard library, because the
-library's own transport is built on gevent, which does not mix with threads.
+The time excludes building, which a client in production would do once, and includes sending and reading the answer.
+HTTP goes through the library's body format over one kept connection of the standard library, because the library's own
+transport is built on gevent, which does not mix with threads.
 """
 
 import http.client
@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def tensors(request: Mapping[str, Any], protocol: str) -> list[Any]:
-    """Input tensors of one request: `texts`, or `query` and `passages`, each one row."""
+    """Returns input tensors of one request: `texts`, or `query` and `passages`, each one row."""
     library = over_grpc if protocol == "grpc" else over_http
     rows = {"query": [request["query"]], "passages": request["passages"]} if "query" in request else {
         "texts": request["texts"]
@@ -39,7 +39,7 @@ def tensors(request: Mapping[str, Any], protocol: str) -> list[Any]:
 
 
 def connect(protocol: str, address: str, model: str) -> Callable[[list[Any], Mapping[str, Any]], Answer]:
-    """A function that sends tensors and options over one connection and returns the outputs by name."""
+    """Returns a function that sends tensors and options over one connection and returns the outputs by name."""
     return _grpc(address, model) if protocol == "grpc" else _http(address, model)
 
 

@@ -1,6 +1,6 @@
-"""The cases of the table: which model, how long the texts, how many to a request, how many clients; with fixed seeds.
+"""The cases of the table: model, length of the texts, texts per request, number of clients; with fixed seeds.
 
-Lengths are tokens as the network reads them: special tokens, prefix and, for the reranker, the query included. Each
+Lengths are the network's tokens: special tokens, prefix and, for the reranker, the query included. Each
 case is written once as a file of requests that every client process reads, so both backends get the same texts.
 """
 
@@ -55,7 +55,7 @@ NAMED = dict(zip(TABLE_NAMES, TABLE, strict=True)) | HOST_BOUND
 
 
 def chosen(names: list[str], small: bool) -> list[Case]:
-    """The cases of these short names, the table's when there are none; `small` ones end in a second on a CPU."""
+    """Returns the cases of these short names, by default all; `small` ones end in a second on a CPU."""
     cases = [NAMED[name] for name in names] or list(TABLE)
     return [_small(case) for case in cases] if small else cases
 
@@ -66,7 +66,7 @@ def _small(case: Case) -> Case:
 
 @dataclass(frozen=True)
 class Workload:
-    """A case with its requests written out."""
+    """A case and its written requests."""
 
     case: Case
     path: Path
@@ -76,7 +76,7 @@ class Workload:
 
 
 def write(case: Case, tokenizer_json: Path, folder: Path) -> Workload:
-    """The case's requests in a file of `folder`, and the mean of their lengths, checked with the tokenizer itself."""
+    """Writes the case's requests to a file of `folder`; returns it with their mean length, by the tokenizer."""
     rng = random.Random(case.name)
     writer = Writer(tokenizer_json, rng.randrange(2**32))
     prefix = token_counts(tokenizer_json, [_prefix(case)])[0] if case.kind == "embedder" else 0
@@ -101,7 +101,7 @@ def _lengths(case: Case, rng: random.Random) -> list[int]:
 
 
 def _log_normal(case: Case) -> tuple[float, float]:
-    """Mean and deviation of the logarithms; the tail cut at 512 takes 2 % off the mean, which is added again."""
+    """Returns mean and deviation of the logarithms, with 2 % added to the mean for the tail cut at 512."""
     deviation = 0.75
     return math.log(case.mean_tokens * 1.015) - deviation**2 / 2, deviation
 

@@ -1,4 +1,4 @@
-"""Changes to a fleet under load: a run with a changed inventory, or something by hand on one host."""
+"""Changes to a fleet under load: a run with a changed inventory, or a manual action on one host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HANDS: Mapping[str, Callable[[Machine], object]] = {
 
 @dataclass(frozen=True)
 class Ran:
-    """The end of a change: its exit code, the number of operations that changed something, and the output."""
+    """The result of a change: its exit code, the number of operations that changed something, and the output."""
 
     code: int
     changed: int
@@ -41,9 +41,9 @@ class Ran:
 
 
 def run(change: str, serving: Sequence[Machine]) -> Ran:
-    """`pyinfra … deploy.py -y` has ended, with the inventory as it is declared now.
+    """Runs `pyinfra … deploy.py -y` with the current inventory.
 
-    Before a change of the driver a program has the GPU of every host open, so that only a reboot brings the new one.
+    Before a change of the driver a program opens the GPU of every host, so that only a reboot can load the new one.
     """
     for machine in serving if change == "driver" else []:
         machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
@@ -52,8 +52,9 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
 
 
 def by_hand(name: str, machine: Machine, exporters: Sequence[str], expected: Mapping[str, int]) -> Ran:
-    """Makes the change on this host by hand, and waits until every balancer sends to `expected` hosts of each pool
-    again."""
+    """Makes the change on this host manually, and waits until every balancer sends to `expected` hosts of each pool
+    again.
+    """
     HANDS[name](machine)
     end = time.monotonic() + BACK_SECONDS
     while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):

@@ -1,9 +1,9 @@
-"""The chart of benchmarks/README.md: documents a second of the naive backend, of ours and of the limit, as SVG.
+"""Draws the chart of benchmarks/README.md as SVG: documents a second of the naive backend, of ours and of the limit.
 
     python -m benchmarks.chart benchmarks/results/h100.json docs.svg
 
-Bars of one case share a scale, whose full width is the limit, since cases differ by a factor of ten. The same file in
-gives the same bytes out. Colours keep their contrast on light and dark pages.
+Bars of one case share a scale, whose full width is the limit, since cases differ by a factor of ten. Equal files give
+equal bytes. Colours keep their contrast on light and dark pages.
 """
 
 import json
@@ -25,7 +25,7 @@ TEXT = "#6e7681"
 
 
 def svg(result: dict[str, Any]) -> str:
-    """The chart of one JSON line of `benchmarks.encoders`; cases that are about latency are left to the table."""
+    """Returns the chart of one JSON line of `benchmarks.encoders`; latency cases appear only in the table."""
     rows = [row for row in result["cases"] if not row["is_latency"]]
     sides = [side for side in SIDES if any(side[0] in row for row in rows)]
     height = TOP + sum(_height(row, sides) for row in rows) + BOTTOM
@@ -70,12 +70,12 @@ def _foot(result: dict[str, Any], height: int) -> str:
 
 
 def words(x: float, y: float, text: str, anchor: str = "start") -> str:
-    """A line of text whose baseline begins (or ends, by `anchor`) at this place."""
+    """Returns a line of text whose baseline begins (or ends, by `anchor`) at this place."""
     return f'<text x="{x:.1f}" y="{y}" fill="{TEXT}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def last_json(text: str) -> dict[str, Any]:
-    """The result in what a benchmark printed, or in a stored result."""
+    """Returns the last JSON line of a benchmark's output, or a stored result."""
     stripped = text.strip()
     return dict(json.loads(stripped if stripped.startswith("{") else stripped.splitlines()[-1]))
 

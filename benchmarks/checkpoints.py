@@ -1,6 +1,6 @@
-"""Checkpoints with random weights in the published shapes: names, config keys and tokenizer as the hub has them.
+"""Checkpoints with random weights in the published shapes, names, config keys and tokenizers.
 
-The time of a forward pass depends on shapes, not on what was learned. With a deviation of 0.02, that of an untrained
+The time of a forward pass depends on shapes, not on trained values. With a deviation of 0.02, that of an untrained
 model, a swapped answer stands far above 16-bit noise (logits spread over 0.05 and err by 0.001), so a soak can judge;
 with wider weights the noise grows faster than the spread.
 """
@@ -41,7 +41,7 @@ SMALL_DEVIATION = 0.15
 
 
 def make(folder: Path, device: str, small: bool) -> dict[str, Path]:
-    """`folder` has a directory for each kind, `reranker` and `embedder`; the same bytes for the same arguments."""
+    """Writes a directory for each kind, `reranker` and `embedder`; equal arguments give equal bytes."""
     entries = SMALL_ENTRIES if small else sized_texts.ENTRIES
     tokenizer = sized_texts.tokenizer(entries)
     rows = {"reranker": entries, "embedder": -(-entries // 64) * 64}
@@ -71,7 +71,7 @@ def _weights(config: dict[str, Any], seed: int, deviation: float, device: str) -
 
 
 def bge_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of XLM-RoBERTa with a one-label head, 393 tensors in the published size."""
+    """Yields names and shapes of XLM-RoBERTa with a one-label head, 393 tensors in the published size."""
     h, inner = config["hidden_size"], config["intermediate_size"]
     at = "roberta.embeddings"
     yield f"{at}.word_embeddings.weight", (config["vocab_size"], h)
@@ -91,7 +91,7 @@ def bge_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def nomic_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of NomicBert v2 with experts on layers 1, 3, 5, …; 148 tensors in the published size."""
+    """Yields names and shapes of NomicBert v2 with experts on layers 1, 3, 5, …; 148 tensors in the published size."""
     h, inner, experts = config["n_embd"], config["n_inner"], config["num_experts"]
     yield "embeddings.word_embeddings.weight", (config["vocab_size"], h)
     yield "embeddings.token_type_embeddings.weight", (config["type_vocab_size"], h)

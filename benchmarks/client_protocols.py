@@ -1,8 +1,8 @@
-"""The ways in which clients of a fleet ask: HTTP over kept connections and over new ones, unary gRPC, a stream each.
+"""A fleet client's protocols: HTTP over kept and over new connections, unary gRPC, and a stream per request.
 
-All go through NVIDIA's client library as it comes, with its own defaults for keepalive and retries: what a balancer
-does to a client that nobody adapted is what is measured. Streams use the library's stubs alone: its asyncio client
-2.73 cannot ask for the empty final response, without which nobody knows that a stream is whole.
+All use NVIDIA's unmodified client library with its defaults for keepalive and retries, to measure a balancer's effect
+on such a client. Streams use only the library's stubs: its asyncio client 2.73 cannot request the empty final response,
+without which no client knows that a stream is complete.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True)
 class Question:
-    """Texts for an embedder, or a prompt for an LLM that is to give `tokens` tokens."""
+    """Texts for an embedder, or a prompt for an LLM that should give `tokens` tokens."""
 
     model: str
     texts: tuple[str, ...]
@@ -57,9 +57,9 @@ class Place:
 
 
 class Client:
-    """A client: kept HTTP connections, and two gRPC channels, for its unary requests and for its streams.
+    """A client with kept HTTP connections and two gRPC channels, for its unary requests and for its streams.
 
-    `patience_seconds`: what no request may last longer than.
+    `patience_seconds` is the time limit of a request.
     """
 
     def __init__(self, place: Place, patience_seconds: float) -> None:
@@ -80,9 +80,9 @@ class Client:
         await self.streams.close()
 
     async def ask(self, way: str, question: Question, first_piece: Callable[[], None] = lambda: None) -> Answer:
-        """The answer: vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` if there is none.
+        """Returns vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` if there is none.
 
-        `first_piece` is called once, when the answer or the first piece of it is there.
+        `first_piece` is called once, when the answer or its first piece arrives.
         """
         try:
             async with asyncio.timeout(self.patience_seconds):
@@ -142,7 +142,7 @@ class Client:
 
 
 def differs(first: Answer, answer: Answer) -> str:
-    """The difference between an answer and the first one to its question; empty if there is none."""
+    """Returns the difference between an answer and the first one to its question; empty if there is none."""
     if isinstance(first, str) and isinstance(answer, str):
         at = next(
             (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))
@@ -180,7 +180,7 @@ def _prompt(question: Question) -> service_pb2.ModelInferRequest:
 
 
 def _text(answer: service_pb2.ModelInferResponse) -> str:
-    """The piece of text in an answer; a BYTES tensor is four bytes of length, then the bytes."""
+    """Returns the piece of text in an answer; a BYTES tensor is four bytes of length, then the bytes."""
     named = zip(answer.outputs, answer.raw_output_contents, strict=False)
     return next((raw[4:].decode() for output, raw in named if output.name == "text_output"), "")
 

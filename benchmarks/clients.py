@@ -1,4 +1,4 @@
-"""Client processes that keep a server busy: each thread sends its next request when the last was answered.
+"""Client processes that keep a server busy: each thread sends its next request after the last answer.
 
 Processes, because one Python process cannot send fast enough to load the server; kept alive between runs, because
 starting them costs more than a run. They read requests from the workload's file and agree on the start by the clock.
@@ -51,17 +51,17 @@ class Reading:
 
     @property
     def documents_per_second(self) -> float:
-        """Documents a second: each request counts by the share of its time inside the window."""
+        """Returns documents a second: each request counts by the share of its time inside the window."""
         return self.documents / self.seconds
 
     def percentile_ms(self, percent: float) -> float:
-        """Milliseconds that `percent` of the requests stayed under."""
+        """Returns the milliseconds that `percent` of the requests stayed under."""
         return float(np.percentile(self.latencies_ms, percent))
 
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a Reading that one client, or all clients of one process, saw."""
+    """The part of a Reading from one client, or from all clients of one process."""
 
     documents: float
     latencies_ms: np.ndarray
@@ -72,13 +72,13 @@ class Part:
 
 
 class Clients:
-    """The processes. `drive` runs one load on as many of them as it has clients for."""
+    """The client processes. `drive` runs one load on as many of them as it has clients for."""
 
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
 
     def drive(self, load: Load) -> Reading:
-        """Everything the clients saw in one run; an answer that is wrong in shape or not finite stops the benchmark."""
+        """Returns the results of one run; an answer of a wrong shape or with non-finite values stops the benchmark."""
         used = self._pipes[: min(len(self._pipes), load.clients)]
         for pipe in used:
             pipe.send(("prepare", load))
@@ -100,7 +100,7 @@ class Clients:
 
 @contextmanager
 def processes(count: int) -> Iterator[Clients]:
-    """`count` client processes, ended at the end."""
+    """Yields `count` client processes and ends them at the end."""
     context = multiprocessing.get_context("spawn")  # gRPC does not survive a fork
     pairs = [context.Pipe() for _ in range(count)]
     started = [context.Process(target=serve, args=(theirs,), daemon=True) for _, theirs in pairs]
@@ -128,7 +128,7 @@ def _replies(pipes: list[Connection]) -> list[Any]:
 
 
 def serve(pipe: Connection) -> None:
-    """The loop of one client process: prepare, go, prepare, go, …, end."""
+    """Runs one client process: prepare, go, prepare, go, …, end."""
     prepared: tuple[Load, list[Any]] | None = None
     while True:
         word, value = pipe.recv()
@@ -201,9 +201,9 @@ def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) ->
 
 
 def share(sent: float, ended: float, first: float, last: float) -> float:
-    """The share of the time from `sent` to `ended` that lies between `first` and `last`.
+    """Returns the share of the time from `sent` to `ended` that lies between `first` and `last`.
 
-    Counted whole or not at all, a hundred documents at a time, a window of a second is known to 1.5 % only.
+    Without shares, at a hundred documents per request, a window of a second would be exact to only 1.5 %.
     """
     return max(0.0, min(ended, last) - max(sent, first)) / (ended - sent)
 

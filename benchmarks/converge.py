@@ -1,16 +1,16 @@
-"""Cost of a run with nothing to do on the control machine: beside Ansible, and for one host and for many.
+"""Measures a run without changes on the control machine: beside Ansible, and for one host and for many.
 
     python -m benchmarks.converge                                      both parts
-    python -m benchmarks.converge --machines 8 --names                 beside Ansible alone
-    python -m benchmarks.converge --machines 0 --names 1 8 --keep      fewer names alone; the machine stays
+    python -m benchmarks.converge --machines 8 --names                 only beside Ansible
+    python -m benchmarks.converge --machines 0 --names 1 8 --keep      only fewer names; the machine stays
     python -m benchmarks.converge --peer /path/to/venv/bin/python      a Python that has ansible-core
 
-Beside Ansible: 29 operations on machines of their own (against_ansible.py). For many: `pyinfra … deploy.py -y` on a
-machine under many names, with real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a host
-to pyinfra, with a connection and a plan of its own. Only the lock of the host is shared out: of several names each
-login sees a new file, or the second name would be refused. So those are asked twice, as after a boot. The machine
+Beside Ansible: 29 operations on separate machines (against_ansible.py). For many: `pyinfra … deploy.py -y` on a machine
+under many names, with real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a separate
+host to pyinfra, with its own connection and plan. Only the host's lock differs: each login of several names sees its
+own file, since the second name would be refused otherwise. So those are asked twice, like after a boot. The machine
 answers for all names, so seconds grow with its load; CPU is that of pyinfra's process alone. Beyond ANSWERS_FOR names
-the machine works each answer out once, and says it to every name: it could not do so two hundred times a look.
+the machine computes each answer once for all names, since it could not do so two hundred times.
 
 Prints one JSON line last. Its `ratio` is Ansible's seconds for a second of ours; beside each number of names stands the
 limit of the same minute: `true` on every name by pyinfra itself, without this project.
@@ -62,7 +62,7 @@ exec sed "s/^value\\tclock\\t.*/value\\tclock\\t$(date +%s)/" "$answer"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when every run changed nothing."""
+    """Returns 0 if no run changed anything."""
     options = parser().parse_args(words)
     result: dict[str, Any] = {"benchmark": "converge"}
     try:
@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.converge", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--machines", type=int, default=MACHINES, help="of the runs beside Ansible; 0 leaves them out")
     made.add_argument("--rounds", type=int, default=3, help="runs of each after one that warms up; medians count")
@@ -101,12 +101,12 @@ def _require() -> None:
 
 
 def beside_ansible(result: dict[str, Any]) -> dict[str, Any]:
-    """Results beside Ansible; their ratio is the benchmark's."""
+    """Returns results beside Ansible; their ratio is the benchmark's."""
     return {"ratio": result["ratio"], "beside_ansible": result}
 
 
 def _up(names: int) -> Machine:
-    """The machine, which serves under `names` names, and every login to which may hold the lock."""
+    """Returns the machine, which serves under `names` names and lets every login take the lock."""
     (machine,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
@@ -117,7 +117,7 @@ def _up(names: int) -> Machine:
 
 
 def _measured_on(machine: Machine, names: int, rounds: int) -> dict[str, Any]:
-    """Medians of `rounds` runs with `names` names after one that warms up, and whether the machine kept its answers."""
+    """Returns medians of `rounds` runs with `names` names after a warm-up, and whether the machine kept answers."""
     if names > 1:
         share_lock(machine)
     is_kept = names > ANSWERS_FOR
@@ -131,7 +131,7 @@ def _measured_on(machine: Machine, names: int, rounds: int) -> dict[str, Any]:
 
 
 def limit_seconds(names: int, rounds: int) -> float:
-    """Median seconds of pyinfra's own `exec -- true` on these names of the same inventory, without our config.py."""
+    """Returns median seconds of pyinfra's own `exec -- true` on these names of the inventory, without our config.py."""
     argv = [sys.executable, "-m", "pyinfra", "--config", "none.py", INVENTORY, "exec", "--", "true"]
     took = list[float]()
     for _ in range(rounds):
@@ -171,7 +171,7 @@ def _quoted(word: str) -> str:
 
 
 def measured(names: int) -> dict[str, float]:
-    """Seconds, CPU and what went to each host, of a run with `names` names. Raises if it changed anything."""
+    """Returns seconds, CPU and the requests to each host of a run with `names` names. Raises if it changed anything."""
     argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "deploy.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an operator's second run finds all modules compiled
@@ -195,7 +195,7 @@ def measured(names: int) -> dict[str, float]:
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """All runs, and the CPU of a further name: of the largest run beside the smallest, in milliseconds."""
+    """Returns all runs, and the CPU of a further name in milliseconds: of the largest run beside the smallest."""
     least, most = min(runs, key=lambda run: int(run["names"])), max(runs, key=lambda run: int(run["names"]))
     further = (most["cpu_seconds"] - least["cpu_seconds"]) / max(1, most["names"] - least["names"])
     return {

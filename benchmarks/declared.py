@@ -1,11 +1,11 @@
-"""Reading a chat's body: field by field as the gateway does, and as one declared model of msgspec or pydantic.
+"""Compares reading a chat's body field by field, like the gateway, with one declared model of msgspec or pydantic.
 
     pip install --target DIR msgspec
     PYTHONPATH=DIR python -m benchmarks.declared [SECONDS]
 
 From the bytes of a body to checked values, in microseconds, the least of many batches; and refusals of wrong bodies.
 The last line is one JSON object. The models declare types, ranges and sizes alone. The gateway also names unknown
-fields, and judges by what the model's template reads: that is in its own number.
+fields, and judges by what the model's template reads: its figure includes that.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ Make = Callable[..., Any]
 
 
 def struct(name: str, /, **fields: tuple[Any, Any]) -> Any:
-    """A class of msgspec."""
+    """Returns a class of msgspec."""
     parts = [(word, kind) if default is ... else (word, kind, default) for word, (kind, default) in fields.items()]
     return msgspec.defstruct(name, sorted(parts, key=len))
 
 
 def basemodel(name: str, /, **fields: tuple[Any, Any]) -> Any:
-    """A class of pydantic, which takes no text for a number."""
+    """Returns a class of pydantic, which accepts no text for a number."""
     create_model: Any = pydantic.create_model
     return create_model(name, __config__=pydantic.ConfigDict(strict=True), **fields)
 
 
 def list_of(kind: Any) -> Any:
-    """A list of a class that was made at run time."""
+    """Returns a list of a class that was made at run time."""
     return list[kind]
 
 
 def between(kind: Any, least: float, most: float) -> Any:
-    """A number of that type, or None."""
+    """Returns a number of that type, or None."""
     return Annotated[kind, msgspec.Meta(ge=least, le=most), pydantic.Field(ge=least, le=most)] | None
 
 
 def chat_of(make: Make) -> Any:
-    """The body of a chat."""
+    """Returns the body of a chat."""
     texts = Literal["text", "input_text", "output_text", "refusal"]
     part: Any = make("Part", type=(texts, ...), text=(str, ...))
     called: Any = make("Called", name=(str, ...), arguments=(str, "{}"))
@@ -111,7 +111,7 @@ def chat_of(make: Make) -> Any:
 
 class _Pauses:
     async def pause(self) -> None:
-        """No turn for others: it is not measured."""
+        """Gives no turn to others, which is not measured."""
 
 
 LLM: dict[str, Any] = {"triton_model": "llama", "created": 0, "tool_parser": "hermes", "context_tokens": 9999}
@@ -131,7 +131,7 @@ async def _by_field(body: bytes) -> None:
 
 
 def by_field(body: bytes) -> None:
-    """Reads a request field by field as the gateway does, without a turn of its loop."""
+    """Reads a request field by field like the gateway, without a turn of its loop."""
     try:
         _by_field(body).send(None)
     except StopIteration:
@@ -165,7 +165,7 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 def microseconds(reader: Callable[[bytes], object], body: bytes, seconds: float) -> float:
-    """The least of many short batches: other work on this machine seldom falls into each of them."""
+    """Returns the least of many short batches, few of which other work on this machine disturbs."""
     best, ends = float("inf"), time.perf_counter() + seconds
     while time.perf_counter() < ends:
         began = time.perf_counter()
@@ -176,7 +176,7 @@ def microseconds(reader: Callable[[bytes], object], body: bytes, seconds: float)
 
 
 def refusal(reader: Callable[[bytes], object], body: bytes) -> str:
-    """The words of the refusal; "" if there is none."""
+    """Returns the refusal's text; "" if there is none."""
     try:
         reader(body)
     except FieldError as error:

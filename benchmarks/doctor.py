@@ -1,14 +1,14 @@
-"""Cost of a question of the doctor's: seconds and round trips for one host and for many, CPU on a host that serves.
+"""Measures a doctor's question: seconds and round trips for one host and for many, CPU on a serving host.
 
     python -m benchmarks.doctor                          one machine, eight, and 32 names of those eight
     python -m benchmarks.doctor --names 1 --machines 1   one alone
     python -m benchmarks.doctor --keep                   the machines stay
 
 `pyinfra … doctor.py` on machines with real sshd and systemd: the first one serves, with stand-ins for GPU and driver;
-the others are bare Debian. Every name is a host to pyinfra, with a connection and a plan of its own. The peer is plain
-OpenSSH in turn with it: `ssh NAME true`, all names at once. CPU is that of the whole serving machine, less what it uses
-by itself in as many seconds. Prints one JSON line last; `ratio` is seconds of the doctor for a second of the peer, at
-the largest number of names.
+the others are bare Debian. Every name is a separate host to pyinfra, with its own connection and plan. The peer in turn
+with it is plain OpenSSH: `ssh NAME true`, all names at once. CPU is that of the whole serving machine, minus its idle
+use in that time. Prints one JSON line last; `ratio` is seconds of the doctor for a second of the peer, at the largest
+number of names.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LIMIT_MILLISECONDS = 10
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when every name answered."""
+    """Returns 0 if every name answered."""
     options = parser().parse_args(words)
     try:
         if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
@@ -67,7 +67,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.doctor", description=(__doc__ or "").splitlines()[0])
     made.add_argument("--machines", type=int, default=MACHINES, help="one of them serves")
     made.add_argument(
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _up(count: int, names: int) -> Machine:
-    """The serving machine and enough bare ones for `count`, all under `names` names."""
+    """Returns the serving machine and enough bare ones for `count`, all under `names` names."""
     (serving,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
@@ -93,7 +93,7 @@ def _up(count: int, names: int) -> Machine:
 
 
 class Used:
-    """CPU seconds of all processes of a machine, its services and logins included, since it was started."""
+    """CPU seconds of all processes of a machine since its start, its services and logins included."""
 
     def __init__(self, machine: Machine) -> None:
         groups = cgroups.of_machine(machine.places.number, machine.name)
@@ -103,18 +103,18 @@ class Used:
         self._file: Path = files[0]
 
     def seconds(self) -> float:
-        """Seconds from the start until now."""
+        """Returns seconds from the start until now."""
         return int(self._file.read_text().split()[1]) / 1e6
 
     def idle(self, seconds: float) -> float:
-        """CPU seconds a second that the idle machine uses."""
+        """Returns CPU seconds a second that the idle machine uses."""
         time.sleep(2)  # what the deploy began ends
         before, began = self.seconds(), time.monotonic()
         time.sleep(seconds)
         return (self.seconds() - before) / (time.monotonic() - began)
 
     def by(self, question: Callable[[], Any], idle: float) -> tuple[float, float, Any]:
-        """Wall seconds of the call, CPU seconds that the machine used for it, and what the call returns."""
+        """Returns wall seconds of the call, the machine's CPU seconds for it, and the call's result."""
         before, began = self.seconds(), time.monotonic()
         returned = question()
         seconds = time.monotonic() - began
@@ -122,7 +122,10 @@ class Used:
 
 
 def measured(names: int, rounds: int, used: Used, idle: float) -> dict[str, Any]:
-    """Medians of a number of rounds with `names` names. Raises: RehearsalRefused if one did not answer."""
+    """Returns medians of a number of rounds with `names` names.
+
+    Raises: RehearsalRefused if a name did not answer.
+    """
     doctors, peers, answer = list[tuple[float, float, Any]](), list[tuple[float, float, Any]](), {}
     for number in range(rounds + 1):
         pair = used.by(lambda: doctor(names), idle), used.by(lambda: logins(names), idle)
@@ -149,7 +152,7 @@ def _median(timed: Sequence[tuple[float, float, Any]], place: int) -> float:
 
 
 def doctor(names: int) -> dict[str, Any]:
-    """The counts of one call: commands and connections of all hosts, CPU seconds of the process itself."""
+    """Returns the counts of one call: commands and connections of all hosts, CPU seconds of the process itself."""
     argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "doctor.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     done = subprocess.run(
@@ -161,7 +164,10 @@ def doctor(names: int) -> dict[str, Any]:
 
 
 def logins(names: int) -> None:
-    """Logs in to every name by `ssh` at once, and runs `true`. Raises: RehearsalRefused if a login fails."""
+    """Logs in to every name by `ssh` at once, and runs `true`.
+
+    Raises: RehearsalRefused if a login fails.
+    """
     config = str(Places.here().ssh_config.parent / "names_config")
     words = ["ssh", "-F", config, "-o", "ControlMaster=no", "-o", "ControlPath=none"]
     begun = [subprocess.Popen([*words, f"n{number:03}", "true"], stdin=subprocess.DEVNULL) for number in range(names)]
@@ -171,7 +177,7 @@ def logins(names: int) -> None:
 
 
 def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, questions: int) -> dict[str, Any]:
-    """All runs; what a question costs the serving host, from the run that asks it once; the ratio to the peer."""
+    """Returns all runs, a question's cost to the serving host from the one-question run, and the ratio to the peer."""
     once = min(runs, key=lambda run: int(run["names"]))
     most = max(runs, key=lambda run: int(run["names"]))
     return {
@@ -190,7 +196,7 @@ def summary(runs: Sequence[dict[str, Any]], idle: float, count: int, questions: 
 
 
 def asked_of_a_host() -> int:
-    """Number of questions in the one command that a host with a server is sent."""
+    """Returns the number of questions in the one command that a host with a server gets."""
     done = subprocess.run([sys.executable, "-c", COUNT, INVENTORY], cwd=REPOSITORY, capture_output=True, text=True)
     if done.returncode:
         raise RehearsalRefused(done.stderr[-3000:])

@@ -1,4 +1,4 @@
-"""The encoders beside transformers in float32, in published shapes: the largest difference of any value.
+"""Compares the encoders with transformers in float32, in published shapes: the largest difference of any value.
 
     PYTHONPATH=files python -m benchmarks.encoder_agreement                 every family, on the CPU; 8 GiB, minutes
     PYTHONPATH=files python -m benchmarks.encoder_agreement modernbert      one of them
@@ -44,7 +44,7 @@ GEMMA |= {"sliding_window": 512, "query_pre_attn_scalar": 256, "use_bidirectiona
 
 @dataclass(frozen=True)
 class Case:
-    """A published shape: transformers' class, its config, and how a state of it becomes the answer."""
+    """A published shape: transformers' class, its config, and the step from its state to the answer."""
 
     kind: str
     config: dict[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def scores(self) -> bool:
-        """True for a reranker."""
+        """Returns True for a reranker."""
         return self.kind.endswith(("ForSequenceClassification", "ForCausalLM"))
 
 
@@ -80,7 +80,7 @@ def main() -> None:
 
 
 def difference(case: Case, folder: Path) -> float:
-    """The largest difference of any value between the two."""
+    """Returns the largest difference of any value between the two."""
     theirs = write(case, folder)
     generator = random.Random(1)
     texts = [" ".join(f"w{generator.randrange(900)}" for _ in range(length)) for length in LENGTHS]
@@ -91,7 +91,7 @@ def difference(case: Case, folder: Path) -> float:
 
 
 def write(case: Case, folder: Path) -> Any:
-    """transformers' network with random weights in float32; `folder` has its checkpoint."""
+    """Returns transformers' network with random weights in float32, and writes its checkpoint to `folder`."""
     torch.manual_seed(1)
     made = getattr(transformers, case.kind)
     theirs = made(made.config_class(**case.config)).eval()
@@ -104,22 +104,22 @@ def write(case: Case, folder: Path) -> Any:
 
 
 def encoder(case: Case, settings: Settings) -> Any:
-    """Our model of the checkpoint that `write` made."""
+    """Returns our model of the checkpoint that `write` made."""
     return Reranker(settings) if case.scores else Embedder(settings)
 
 
 def job_of(case: Case, ours: Any, texts: list[str]) -> Any:
-    """A request for `texts`."""
+    """Returns a request for `texts`."""
     return ours.read([[[QUERY]], [texts]] if case.scores else [[texts]], (1, len(texts)), None)
 
 
 def values(case: Case, ours: Any, job: Any) -> Array:
-    """Our answer to a job that was worked: scores [texts], or vectors of length 1 [texts, dimensions]."""
+    """Returns our answer to a finished job: scores [texts], or vectors of length 1 [texts, dimensions]."""
     return np.asarray(ours.answer(job)["scores" if case.scores else "embeddings"][0])
 
 
 def reference(case: Case, theirs: Any, job: Any) -> Array:
-    """transformers' answer to the job's token sequences, one after the other, in the shape of `values`."""
+    """Returns transformers' answer to the job's token sequences, one at a time, in the shape of `values`."""
     with torch.inference_mode():
         rows = [_reference(case, theirs, ids) for ids in job.sequences]
     stacked = torch.stack(rows).float().cpu()
@@ -139,7 +139,7 @@ def _reference(case: Case, theirs: Any, ids: Array) -> torch.Tensor:
 
 
 def tokenizer(case: Case) -> Tokenizer:
-    """Words of a small vocabulary, with the special tokens of the family around them."""
+    """Returns words of a small vocabulary, with the special tokens of the family around them."""
     words = ["<s>", "<pad>", "</s>", "<unk>", "[SEP]", "yes", "no", *(f"w{number}" for number in range(900))]
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -1,4 +1,4 @@
-"""Encoder families on a GPU in published shapes: documents a second, beside sentence-transformers and the limit.
+"""Measures encoder families on a GPU in published shapes, beside sentence-transformers and the limit.
 
     PYTHONPATH=files python -m benchmarks.encoder_families                       every family, on cuda:0; minutes
     PYTHONPATH=files python -m benchmarks.encoder_families modernbert --runs 3   one of them
@@ -9,7 +9,7 @@ have the same texts, the same simple tokenizer and 16-bit numbers:
     ours    the stages that Triton's model runs, without Triton around them
     peer    sentence-transformers over all texts at once, sorted by length; the fastest of its batch sizes.
             Qwen3's reranker, which it does not score: transformers, sorted likewise
-    naive   transformers, one padded request after the other, as guides write a backend
+    naive   transformers, one padded request after the other, like the backends in guides
 
 The limit is the bf16 matrix product of the same run. Last line: one JSON object. Needs sentence-transformers.
 """
@@ -52,7 +52,7 @@ Run = Callable[[], object]
 
 @dataclass
 class Scene:
-    """A family on a device: its checkpoint, its texts, and the half type it is served in."""
+    """A family on a device: its checkpoint, its texts, and the half type that serves it."""
 
     case: Case
     folder: Path
@@ -62,7 +62,7 @@ class Scene:
 
     @property
     def half(self) -> torch.dtype:
-        """The type of every side's weights."""
+        """Returns the type of every side's weights."""
         return {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}[self.dtype]
 
 
@@ -89,7 +89,7 @@ def main() -> None:
 
 
 def family(name: str, folder: Path, options: argparse.Namespace, limits: dict[str, float]) -> dict[str, Any]:
-    """The row of one family: documents a second of every side, the share of the limit, and the difference."""
+    """Returns the row of one family: documents a second of every side, the share of the limit, and the difference."""
     case = CASES[name]
     if options.small:
         case.config.update(num_hidden_layers=2, vocab_size=2048)
@@ -117,14 +117,14 @@ def family(name: str, folder: Path, options: argparse.Namespace, limits: dict[st
 
 
 def texts_of(count: int) -> list[str]:
-    """Texts of log-normal lengths, each word a token."""
+    """Returns texts of log-normal lengths, each word a token."""
     generator = random.Random(11)
     lengths = (min(LONGEST, max(SHORTEST, round(generator.lognormvariate(MEAN, DEVIATION)))) - 8 for _ in range(count))
     return [" ".join(f"w{generator.randrange(900)}" for _ in range(length)) for length in lengths]
 
 
 def timed(run: Run, device: str) -> float:
-    """Seconds of one run; the device has nothing to do before and after."""
+    """Returns seconds of one run on a device that is idle before and after."""
     _wait(device)
     began = time.perf_counter()
     run()
@@ -138,7 +138,7 @@ def _wait(device: str) -> None:
 
 
 def through_stages(scene: Scene, ours: Any) -> None:
-    """All texts through the threads of a served model, in requests of ITEMS."""
+    """Sends all texts through the threads of a served model, in requests of ITEMS."""
     replies: queue.SimpleQueue[Job] = queue.SimpleQueue()
     meter = Meter(None, "benchmark", ours.budget, ours.runner.peak_bytes, print)
     batcher = Batcher(ours.runner.launch, ours.budget, ours.runner.streams)
@@ -155,7 +155,7 @@ def through_stages(scene: Scene, ours: Any) -> None:
 
 
 def peers(scene: Scene) -> dict[str, Run]:
-    """A side for each batch size of sentence-transformers, or of transformers if that does not score the family."""
+    """Returns a side per batch size of sentence-transformers, or of transformers for a family it cannot score."""
     by_batch = _sorted_logits(scene) if scene.case.kind == "Qwen3ForCausalLM" else _sentence_transformers(scene)
     return {f"peer, {size} a batch": (lambda size=size: by_batch(size)) for size in PEER_BATCHES}
 
@@ -190,7 +190,7 @@ def _sorted_logits(scene: Scene) -> Callable[[int], object]:
 
 
 def naive(scene: Scene) -> Run:
-    """Requests of ITEMS texts, each after the one before, padded, each answer copied at once."""
+    """Runs requests of ITEMS texts in sequence, padded, each answer copied immediately."""
     model, tokenizer = _loaded(scene)
     rows = [(QUERY, text) if scene.case.scores else (text, None) for text in scene.texts]
     more = {"logits_to_keep": 1} if scene.case.kind == "Qwen3ForCausalLM" else {}
@@ -217,7 +217,7 @@ def _loaded(scene: Scene) -> tuple[Any, Any]:
 
 
 def difference(scene: Scene, ours: Any, theirs: Any) -> dict[str, float]:
-    """The largest difference from transformers in float32 on this device, and for vectors the least cosine."""
+    """Returns the largest difference from transformers in float32 on this device, and for vectors the least cosine."""
     job = encoder_agreement.job_of(scene.case, ours, scene.texts[:COMPARED])
     ours.work([job])
     mine, wanted = encoder_agreement.values(scene.case, ours, job), encoder_agreement.reference(scene.case, theirs, job)
@@ -228,9 +228,9 @@ def difference(scene: Scene, ours: Any, theirs: Any) -> dict[str, float]:
 
 
 def flop_per_document(theirs: Any, ours: Any, scene: Scene) -> float:
-    """Multiplications and additions of the matrix products of a text at the mean, attention included.
+    """Returns operations of the matrix products of a text of mean length, attention included.
 
-    Of a reranker's last layer the whole is counted, and no head: its rows are few.
+    It counts a reranker's whole last layer, and no head, whose rows are few.
     """
     config = theirs.config
     layers = [

@@ -1,9 +1,9 @@
-"""The encoders' passes alone, in this process, without Triton, text or transport: what the kernels could deliver.
+"""Measures the encoders' passes in this process, without Triton, text or transport, as the kernels' limit.
 
     PYTHONPATH=files python -m benchmarks.encoder_kernels                       both models, fp16, on cuda:0
     PYTHONPATH=files python -m benchmarks.encoder_kernels --products fp8        with 8-bit products
 
-Random weights in the exact shapes, random token ids, two full passes under way for each stream as in the backend;
+Random weights in the exact shapes, random token ids, two full passes in progress for each stream like the backend;
 medians of five runs after a warm one, the bf16 matrix product of benchmarks/limit.py before them in the same call. Last
 line: one JSON object.
 """
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.encoder_kernels", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--dtype", default="fp16", choices=["fp16", "bf16"])
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, Any]]:
-    """The model's runner, warm, and what is known from its start."""
+    """Returns the model's warm runner and the facts of its start."""
     shape, began = SHAPES[name], time.monotonic()
     family = bert.family_of(shape, 1) if isinstance(shape, bert.Shape) else nomic.family_of(shape, 1)
     kernels = choose(options.device, families.DTYPES[options.dtype], family.mixture)
@@ -81,7 +81,7 @@ def started(name: str, options: argparse.Namespace) -> tuple[Runner, dict[str, A
 
 
 def random_weights(family: families.Family, dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
-    """Every tensor of the checkpoint, made on the device."""
+    """Returns every tensor of the checkpoint, made on the device."""
     wide = re.compile(family.float32)
     generator, made = torch.Generator(device).manual_seed(1), {}
     for name, shape in family.shapes().items():
@@ -92,7 +92,7 @@ def random_weights(family: families.Family, dtype: torch.dtype, device: str) -> 
 
 
 def cases() -> dict[str, list[Ids]]:
-    """Token sequences of each case."""
+    """Returns token sequences of each case."""
     rng = np.random.default_rng(1)
     spread = np.exp(rng.normal(np.log(123) - 0.32, 0.8, 2000)).astype(int)
     lengths = {"32": [32] * 2048, "128": [128] * 512, "512": [512] * 128}
@@ -101,7 +101,7 @@ def cases() -> dict[str, list[Ids]]:
 
 
 def documents_per_second(runner: Runner, texts: Sequence[Ids], budget: int) -> int:
-    """Median documents a second over runs, longest texts first, two passes under way for each stream."""
+    """Returns median documents a second over runs, longest texts first, with two passes per stream."""
     passes, rest = [], sorted(texts, key=len, reverse=True)
     while rest:
         count = cut([len(text) for text in rest], budget)
@@ -125,7 +125,7 @@ def _run(runner: Runner, passes: list[list[Ids]]) -> float:
 
 
 def latency_ms(runner: Runner) -> float:
-    """Median milliseconds of short queries, one after another."""
+    """Returns median milliseconds of short queries, one after another."""
     query = [np.arange(4, 28, dtype=np.int32)]
     seconds = []
     for _ in range(300):

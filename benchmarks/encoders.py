@@ -1,11 +1,11 @@
-"""Reranker and embedder behind the real Triton, beside the naive backends and the physical limit, in one run.
+"""Compares reranker and embedder behind the real Triton with naive backends and the physical limit, in one run.
 
     python -m benchmarks.encoders                          the whole table on cuda:0
     python -m benchmarks.encoders --device cpu --small     the same code in a minute on a laptop
 
-Prints a table and, last, one JSON line. Every case is run `--runs` times, ours and naive in turn, so that a GPU that
-warms up or a neighbour that wakes up hits both; figures are medians over runs. All requests travel through real gRPC
-or HTTP from processes of their own.
+Prints a table and, last, one JSON line. Every case runs `--runs` times, ours and naive in turn, so that a warming GPU
+or other load affects both; figures are medians over runs. All requests come over real gRPC or HTTP from separate
+processes.
 """
 
 import argparse
@@ -32,7 +32,7 @@ LEAVE_MIB = 1024
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-")))
@@ -43,7 +43,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.encoders", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--small", action="store_true", help="small random models and a few clients, for a CPU")
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[str, Any]:
-    """The result of a whole run: checkpoints, texts, limit, both servers, every case, and again beside a neighbour."""
+    """Returns the result of a whole run: checkpoints, texts, limit, both servers, every case, a neighbour."""
     chosen = cases.chosen(options.cases, options.small)
     kinds = sorted({case.kind for case in chosen})
     say("random checkpoints and texts")
@@ -91,7 +91,7 @@ def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[s
 
 
 def head(options: argparse.Namespace, limits: dict[str, float], seconds: list[float]) -> dict[str, Any]:
-    """The head of the result: what was measured, where, when, by which command."""
+    """Returns the head of the result: machine, programs, time and command of the measurement."""
     command = f"python -m benchmarks.encoders {shlex.join(sys.argv[1:])}".strip()
     return {
         "benchmark": "encoders",
@@ -107,13 +107,13 @@ def head(options: argparse.Namespace, limits: dict[str, float], seconds: list[fl
 
 
 def planned_mib(kinds: list[str]) -> int:
-    """MiB the plan of an H100 gives a server of these encoders: weights, workspaces, contexts, tritonserver itself."""
+    """Returns MiB of the H100 plan for a server of these encoders: weights, workspaces, contexts, tritonserver."""
     planned, _ = repositories.plan()
     return sum(planned[kind].memory_mib for kind in kinds) + repositories.SERVER_MIB
 
 
 def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]) -> list[float]:
-    """Seconds from start to ready: with empty compiler caches, and again with full ones and a warm page cache."""
+    """Returns seconds from start to ready: with empty compiler caches, and with full ones and a warm page cache."""
     seconds = []
     for number in (1, 2):
         say(f"starting ours, time {number}")
@@ -126,7 +126,7 @@ def start_twice(options: argparse.Namespace, work: Path, weights: dict[str, Path
 def our_server(
     options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str], **more: str
 ) -> Iterator[triton.Server]:
-    """A server of the shipped backends, with the parameters of the plan, those of `--set`, and `more`."""
+    """Runs a server of the shipped backends, with the parameters of the plan, those of `--set`, and `more`."""
     changes = dict(word.split("=", 1) for word in options.set) | more
     repositories.ours(work / "repository", weights, kinds, options.device, changes)
     with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
@@ -137,7 +137,7 @@ def our_server(
 def naive_server(
     options: argparse.Namespace, work: Path, weights: dict[str, Path], kinds: list[str]
 ) -> Iterator[triton.Server]:
-    """A server of the backends that a guide would have you write."""
+    """Runs a server of the backends that guides describe."""
     repositories.naive(work / "repository", weights, kinds, options.device)
     with triton.serving(work / "repository", work / "run", work.parent / "compiled") as server:
         yield server
@@ -151,7 +151,7 @@ def case_row(
     limits: dict[str, float],
     checkpoint: Path,
 ) -> dict[str, Any]:
-    """The row of one case: limit, ours over both protocols, naive over gRPC."""
+    """Returns the row of one case: limit, ours over both protocols, naive over gRPC."""
     case = workload.case
     say(case.name)
     flop = limit.flop_per_document(workload, json.loads((checkpoint / "config.json").read_text()))
@@ -175,7 +175,7 @@ def case_row(
 def summary(
     workload: Workload, readings: list[dict[str, float]], limits: dict[str, float], flop: float
 ) -> dict[str, Any]:
-    """The values of `runs.summary`, and the share of the limit."""
+    """Returns the values of `runs.summary`, and the share of the limit."""
     figures = runs.summary(workload, readings)
     share = figures["documents_per_second"] * flop / (limits["bf16"] * 1e12)
     return figures | {"share_of_bf16_limit": round(share, 4)}
@@ -184,7 +184,7 @@ def summary(
 def beside_neighbour(
     options: argparse.Namespace, workloads: list[Workload], server: triton.Server, crowd: Clients
 ) -> dict[str, Any]:
-    """The row of ours over gRPC while another process holds all memory of the GPU but LEAVE_MIB."""
+    """Returns the row of ours over gRPC while another process holds all memory of the GPU except LEAVE_MIB."""
     with neighbour.filling(options.device, LEAVE_MIB) as held:
         say(f"beside a neighbour that holds {held} MiB")
         rows = {}

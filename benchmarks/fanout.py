@@ -1,16 +1,16 @@
-"""Time that a model takes from one host to sixteen others: each from the source, and from one another.
+"""Measures the transfer of a model from one host to sixteen others: each from the source, and from one another.
 
     python -m benchmarks.fanout                                  16 machines, 300 MB, 100 Mbit/s in both directions
     python -m benchmarks.fanout --machines 4 --megabytes 20      a look at it
 
-The machines are network namespaces of this one. Each receives with the program that hosts run (`host peers`), and has
-the model once it is verified and published. A direct copy is one machine that takes it from the source over HTTP and
-publishes it with `host publish`; the naive push is all of them at once. Everything is measured in the same call, after
-one another: direct, naive, fan-out, fan-out with two machines killed after a third of a direct copy's time.
+The machines are network namespaces of this one. Each receives with the hosts' program (`host peers`), and has the model
+once it is verified and published. A direct copy is one machine that downloads it from the source over HTTP and
+publishes it with `host publish`; the naive push is all of them at once. One call measures in sequence: direct, naive,
+fan-out, fan-out with two machines killed after a third of a direct copy's time.
 
 Prints one JSON line last. `ratio` is seconds of the fan-out over seconds of a direct copy, `killed_ratio` that of the
-machines that were left. `cpu_percent` says how busy this machine was, all of its cores together: near 100 the figures
-are those of its cores and not of the links. Exits 1 above 1.8 or 2.2, or if a file is not what the source has.
+surviving machines. `cpu_percent` is the use of all cores of this machine together: near 100, the cores limit the
+figures and not the links. Exits 1 above 1.8 or 2.2, or if a file differs from the source's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ POLL_SECONDS = 0.02
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when everything arrived, verified, within what is promised."""
+    """Returns 0 if everything arrived and was verified within the bounds."""
     options = parser().parse_args(words)
     if options.take:
         return take(*options.take)
@@ -56,7 +56,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.fanout", description=__doc__.splitlines()[0])
     made.add_argument("--machines", type=int, default=16, help="that receive; the source is one more")
     made.add_argument("--megabytes", type=int, default=300)
@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The four phases, one after the other."""
+    """Returns the results of the four phases, run in sequence."""
     source = folder / "source/model"
     make_model(source, options.megabytes * 1_000_000)
     with network(options.machines + 1, options.mbit) as (server, *machines):
@@ -99,7 +99,7 @@ def measured(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def make_model(directory: Path, size: int) -> None:
-    """A model of random bytes: three shards and a small file, with the manifest that the direct way publishes."""
+    """Writes a model of random bytes: three shards and a small file, with the manifest for the direct copy."""
     directory.mkdir(parents=True)
     (directory / "config.json").write_bytes(b"{}")
     for number in range(3):
@@ -109,7 +109,7 @@ def make_model(directory: Path, size: int) -> None:
 
 
 def digest(path: Path) -> str:
-    """The file's sha256."""
+    """Returns the file's sha256."""
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
@@ -122,7 +122,7 @@ class Scene:
         self.longest = PATIENCE * options.machines * options.megabytes * 8 / options.mbit / 16 + 60
 
     def phase(self, name: str, machines: list[Machine], way: Callable[[list[Machine]], float]) -> dict[str, Any]:
-        """Seconds until the last machine has the model, how busy the cores were, and if every copy is right."""
+        """Returns seconds until the last machine has the model, the use of the cores, and whether copies are right."""
         for machine in machines:
             (self.folder / machine.name).mkdir()
         busy = Busy()
@@ -138,18 +138,18 @@ class Scene:
         return result
 
     def target(self, machine: Machine) -> Path:
-        """The path at which the machine publishes its copy."""
+        """Returns the path at which the machine publishes its copy."""
         return self.folder / machine.name / "model"
 
     def is_right(self, copy: Path) -> bool:
-        """True if every file has the source's bytes."""
+        """Returns True if every file has the source's bytes."""
         names = [path.name for path in self.source.iterdir()]
         return sorted(names) == sorted(path.name for path in copy.iterdir()) and all(
             (copy / name).read_bytes() == (self.source / name).read_bytes() for name in names
         )
 
     def naive(self, machines: list[Machine]) -> float:
-        """Seconds until all of them took it from the source, all at once."""
+        """Returns seconds until all machines have copied it from the source concurrently."""
         serve = [PYTHON, "-m", "http.server", str(HTTP), "--directory", str(self.source)]
         address = f"http://{self.server.address}:{HTTP}"
         with running(self.server, serve):
@@ -163,7 +163,7 @@ class Scene:
                 return time.monotonic() - began
 
     def fan_out(self, machines: list[Machine], kill_after: float | None = None) -> float:
-        """Seconds until all of them that live have it, from the source and from one another."""
+        """Returns seconds until all surviving machines have it, from the source and from one another."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(running(self.server, self.peers(self.server, machines, self.source, None)))
             offer_file = self.source.with_name(".model.offer.json")
@@ -184,7 +184,7 @@ class Scene:
             return time.monotonic() - began
 
     def peers(self, machine: Machine, others: list[Machine], target: Path, offer: dict[str, Any] | None) -> list[str]:
-        """The program of one machine, with its settings written."""
+        """Writes the settings of one machine's program; returns its command."""
         settings = self.folder / f"{machine.name}.json"
         peers = {f"{peer.address}:{PORT}": peer.name for peer in others if peer != machine}
         written = {"target": str(target), "offer": offer, "here": f"{machine.address}:{PORT}", "peers": peers}
@@ -193,7 +193,7 @@ class Scene:
         return ["/bin/sh", "-c", steps, str(settings), PYTHON, "-B", str(PROGRAMS), "peers"]
 
     def published(self, machines: list[Machine], programs: Sequence[subprocess.Popen[bytes]] = ()) -> None:
-        """Returns once the last of them has it. Raises RuntimeError with what a program said that gave up."""
+        """Returns once the last of them has it. Raises RuntimeError with the output of a program that failed."""
 
         def there() -> bool:
             for program in programs:
@@ -205,7 +205,7 @@ class Scene:
 
 
 def take(address: str, target: str) -> int:
-    """A plain direct copy: over HTTP, summed and published by the program that rsync's copies use."""
+    """Downloads a direct copy over HTTP; the program for rsync's copies verifies and publishes it."""
     staging = Path(target).with_name(".model.partial")
     staging.mkdir()
     with urllib.request.urlopen(f"{address}/{MANIFEST}") as answer:
@@ -220,7 +220,7 @@ def take(address: str, target: str) -> int:
 
 @contextlib.contextmanager
 def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The program runs on the machine; it is gone afterwards."""
+    """Runs the program on the machine during the block."""
     program = subprocess.Popen(
         machine.command(*words), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -232,19 +232,19 @@ def running(machine: Machine, words: list[str]) -> Iterator[subprocess.Popen[byt
 
 
 def stop(program: subprocess.Popen[bytes]) -> None:
-    """The program is gone, with the step of it that runs."""
+    """Ends the program and its running step."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(program.pid, signal.SIGKILL)
 
 
 def answers(server: Machine) -> bool:
-    """True if the source's HTTP server listens."""
+    """Returns True if the source's HTTP server listens."""
     listening = subprocess.run(server.command("ss", "-ltnH", f"sport = :{HTTP}"), capture_output=True, check=True)
     return bool(listening.stdout)
 
 
 def wait_for(holds: Callable[[], bool], seconds: float) -> None:
-    """Returns once it holds. Raises TimeoutError after `seconds`."""
+    """Returns once the condition holds. Raises TimeoutError after `seconds`."""
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:
@@ -253,20 +253,20 @@ def wait_for(holds: Callable[[], bool], seconds: float) -> None:
 
 
 class Busy:
-    """Share of this machine's cores that was used since the object was made."""
+    """The use of this machine's cores since the object was made."""
 
     def __init__(self) -> None:
         self.before = self.now()
 
     @staticmethod
     def now() -> tuple[int, int]:
-        """Ticks of all cores: idle, and all."""
+        """Returns ticks of all cores: idle, and all."""
         with open("/proc/stat") as stat:
             ticks = [int(word) for word in stat.readline().split()[1:9]]
         return ticks[3] + ticks[4], sum(ticks)
 
     def percent(self) -> int:
-        """Percent of all cores together."""
+        """Returns percent of all cores together."""
         idle, total = (after - before for after, before in zip(self.now(), self.before, strict=True))
         return round(100 * (1 - idle / total)) if total else 0
 

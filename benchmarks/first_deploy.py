@@ -1,14 +1,14 @@
-"""Time of a first deploy from nothing, beside the longest of its necessary parts.
+"""Measures the time of a first deploy to empty machines, beside the longest of its necessary parts.
 
     python -m benchmarks.first_deploy                       one bare machine, then six
-    python -m benchmarks.first_deploy --machines 1 --keep   one; it stays
-    python -m benchmarks.first_deploy --rate 200mbit        each machine's way in is that slow
+    python -m benchmarks.first_deploy --machines 1 --keep   one; the machine stays
+    python -m benchmarks.first_deploy --rate 200mbit        limits each machine's downloads
 
 The machines are those of the rehearsal: Debian with SSH and nothing else; Docker, apt, registry, hub and Triton are
-real, GPU and driver stand-ins. A run ends when the last server has answered for every model. The stages that cannot be
-left out are read from the hosts' journals, from the first word of a unit to its last: pull, weights, load; the driver's
-is the time its role took in the run. Prints one JSON line last, whose `ratio` is the seconds of the run for a second of
-its longest single stage, of the run with most machines.
+real, GPU and driver stand-ins. A run ends when the last server has answered for every model. The durations of the
+necessary stages come from the hosts' journals, from the first line of a unit to its last: pull, weights, load; the
+driver's is the time of its role in the run. Prints one JSON line last, whose `ratio` is the seconds of the run for a
+second of its longest single stage, of the run with most machines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SERVES = "systemctl show -P ActiveEnterTimestamp --timestamp=unix triton@main.se
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when every machine serves."""
+    """Returns 0 if every machine serves."""
     options = parser().parse_args(words)
     try:
         if lacking := [*requirements.missing(Places.here()), *requirements.missing_packages()]:
@@ -51,7 +51,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's options."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.first_deploy", description=(__doc__ or "").splitlines()[0]
     )
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measured(count: int, rate: str = "") -> dict[str, Any]:
-    """A first deploy to a number of bare machines. Raises if one does not serve after it."""
+    """Deploys to a number of bare machines for the first time; returns the figures. Raises if one does not serve."""
     machines.down()
     bare = machines.up([f"h{number}" for number in range(1, count + 1)], DEBIAN)
     services.prepare()
@@ -80,7 +80,7 @@ def measured(count: int, rate: str = "") -> dict[str, Any]:
 
 
 def spans_of(machine: Machine) -> dict[str, float]:
-    """Seconds from the first word of each kind of unit to its last, as the machine's journal has them."""
+    """Returns seconds from the first line of each kind of unit to its last, from the machine's journal."""
     return {
         kind: span(machine.run(f"journalctl -q -o short-unix -u '{unit}'").stdout.splitlines())
         for kind, unit in UNITS.items()
@@ -88,7 +88,7 @@ def spans_of(machine: Machine) -> dict[str, float]:
 
 
 def span(lines: Iterable[str]) -> float:
-    """Seconds between the first and the last line of a journal; 0.0 if it has none."""
+    """Returns seconds between the first and the last line of a journal; 0.0 if it has none."""
     times = [float(line.partition(" ")[0]) for line in lines if line[:1].isdigit()]
     return times[-1] - times[0] if times else 0.0
 
@@ -96,7 +96,7 @@ def span(lines: Iterable[str]) -> float:
 def summary(
     count: int, serving: float, whole: float, stages: dict[str, float], spans: Sequence[dict[str, float]]
 ) -> dict[str, Any]:
-    """Seconds of a run, its longest single stage on any machine, and where the run's own time went."""
+    """Returns seconds of a run, its longest single stage on any machine, and the times of the run's own stages."""
     longest = {kind: max(lengths[kind] for lengths in spans) for kind in UNITS} | {"driver": stages.get("Driver", 0.0)}
     name = max(longest, key=lambda kind: longest[kind])
     return {

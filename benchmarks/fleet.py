@@ -1,7 +1,7 @@
-"""The machines of a rollout: hosts that serve, forked from one that was deployed to, and balancers without a GPU.
+"""The machines of a rollout: serving hosts, forked from a deployed one, and balancers without a GPU.
 
-They run in a rehearsal number of their own. The first deploy takes two minutes, so the machine it was made to is kept
-as a snapshot; forks of it have names, addresses and keys of their own, and a plain deploy makes them what they are.
+They run in a separate rehearsal number. The first deploy takes two minutes, so its machine is kept as a snapshot; forks
+of it have their own names, addresses and keys, and a plain deploy configures them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
 
 
 def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = None) -> Run:
-    """The run that a person would type; what it said is added to `operator.log`. `heard` gets each line of it."""
+    """Runs an operator's deploy and adds its output to `operator.log`. `heard` gets each line of it."""
     run = pyinfra(inventory, "deploy.py", "-y", tell=False, heard=heard)
     chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
     with (PLACES.root / "operator.log").open("a") as log:
@@ -58,7 +58,7 @@ def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = Non
 
 
 def down(forget: bool = False) -> None:
-    """No machine and no service of the fleet is left; with `forget` not even the snapshot."""
+    """Removes every machine and service of the fleet; with `forget` also the snapshot."""
     os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)  # services have no other way to be told
     machines.down(PLACES)
     services.services_down()

@@ -1,4 +1,4 @@
-"""Ports and times that the fleet's inventory declares, and that its load and its figures rely on."""
+"""Ports and times that the fleet's inventory declares, and on which its load and its figures depend."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ HOLD_SECONDS = 110
 
 
 def ports(pool: int) -> tuple[int, int]:
-    """HTTP and gRPC of the pool of that number on every balancer."""
+    """Returns HTTP and gRPC ports of the pool of that number on every balancer."""
     first = FIRST_PORT + PORTS_APART * pool
     return first, first + 1

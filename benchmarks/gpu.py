@@ -1,4 +1,4 @@
-"""The GPU and this machine, the GPU's memory in use and its load, as nvidia-smi reports them."""
+"""The GPU and this machine, the GPU's memory in use and its load, from nvidia-smi."""
 
 import os
 import platform
@@ -13,7 +13,7 @@ EVERY_SECONDS = 0.5
 
 
 def machine(device: str) -> dict[str, object]:
-    """The row of the result that says where it was measured."""
+    """Returns the row of the result about the machine."""
     import tokenizers
     import torch
 
@@ -25,13 +25,13 @@ def machine(device: str) -> dict[str, object]:
 
 
 def used_mib(device: str) -> int:
-    """MiB of GPU memory that all processes together have taken; 0 on a CPU."""
+    """Returns MiB of GPU memory that all processes together use; 0 on a CPU."""
     return 0 if device == "cpu" else int(_smi("memory.used"))
 
 
 @contextmanager
 def peak_mib(device: str) -> Iterator[list[int]]:
-    """A list with one number: the most memory seen taken, two looks a second, until the end of the block."""
+    """Yields a list with one number: the peak of used memory, read twice a second until the end of the block."""
     seen = [used_mib(device)]
     if device == "cpu":
         yield seen
@@ -48,9 +48,9 @@ def peak_mib(device: str) -> Iterator[list[int]]:
 
 @contextmanager
 def strain(device: str) -> Iterator[dict[str, float]]:
-    """Median clock of the multiprocessors (`sm_mhz`) and power (`watts`) until the end of the block; filled there.
+    """Yields median clock of the multiprocessors (`sm_mhz`) and power (`watts`), filled at the end of the block.
 
-    What tells a GPU that is held back by its power cap (H100 SXM: 700 W; 1,980 MHz without it) from one that waits.
+    They distinguish a GPU limited by its power cap (H100 SXM: 700 W; 1,980 MHz without it) from a waiting one.
     """
     strained: dict[str, float] = {}
     if device == "cpu":

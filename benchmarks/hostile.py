@@ -1,16 +1,16 @@
-"""The cost of one tenant's bad requests to another: the longest gap between two events, and the gateway's memory.
+"""Measures the effect of one tenant's bad requests on another: the longest gap between events, and memory.
 
     python -m benchmarks.hostile                                  all loads, ten seconds each: six minutes
     python -m benchmarks.hostile --loads deep-json schemas        two of them
-    python -m benchmarks.hostile --loads schemas --apart          each body of a load by itself
+    python -m benchmarks.hostile --loads schemas --apart          each body of a load separately
     python -m benchmarks.hostile --gateway OTHER/files files      another commit's gateway beside this one, load by load
 
-A gateway's process before a server that sends a token every `--gap-ms`. One tenant streams long chats all the time
+It runs a gateway before a server that sends a token every `--gap-ms`. One tenant continuously streams long chats
 (benchmarks/hostile_tenant.py), another sends the bodies of one load after the other (benchmarks/hostile_stranger.py,
 benchmarks/hostile_bodies.py). Each load gets a new process. Memory is that of the process and its children, read 20
-times a second; beyond the unit's `MemoryMax` it is killed, as the kernel would. `direct` is a stream that does not pass
-the gateway: its gaps are those of the machine. Prints a table, and one JSON line last; exits 1 if a gap or the
-memory of the last gateway is beyond the aim.
+times a second; beyond the unit's `MemoryMax` it is killed, like by the kernel. `direct` is a stream without the
+gateway, whose gaps come from the machine. Prints a table, and one JSON line last; exits 1 if a gap or the memory of the
+last gateway is beyond the aim.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Cores = dict[str, list[int]]
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     cores = shares(usable(), CORES)
     gateways = {named(files): files.resolve() for files in options.gateway}
@@ -99,7 +99,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=(__doc__ or "").split("\n")[0])
     made.add_argument("--gateway", type=Path, nargs="+", default=[FILES], help="folders `files` of checkouts")
     made.add_argument("--loads", nargs="+", choices=tuple(LOADS), default=tuple(LOADS))
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
-    """The loads in their order, each with the place of its only body, or -1; before them none, to compare with."""
+    """Returns the loads in order, each with the place of its only body, or -1; an empty one comes first."""
     pairs = [("none", -1)]
     for load in loads:
         pairs += [(load, place) for place in (range(len(list(LOADS[load]()))) if apart else (-1,))]
@@ -120,7 +120,7 @@ def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
 
 
 def named(files: Path) -> str:
-    """The commit of a folder, and whether it was changed since; of one outside a checkout the name of its parent."""
+    """Returns the commit of a folder, and whether it was changed since; outside a checkout the name of its parent."""
 
     def git(*words: str) -> str:
         return subprocess.run(["git", "-C", str(files), *words], capture_output=True, text=True, check=True).stdout
@@ -134,7 +134,7 @@ def named(files: Path) -> str:
 def measured(
     load: str, body: int, files: Path, work: Path, options: argparse.Namespace, cores: Cores
 ) -> dict[str, Any]:
-    """Gaps of the good tenant under the load, answers to the bad one, and the gateway's memory."""
+    """Returns gaps of the good tenant under the load, answers to the bad one, and the gateway's memory."""
     (port,) = free_ports(1)
     with contextlib.ExitStack() as stack:
         (server,) = stack.enter_context(servers(1, options.gap_ms, cores.get("server", [])))
@@ -171,7 +171,7 @@ def measured(
 
 @contextlib.contextmanager
 def start_gateway(settings: Path, files: Path, port: int, cores: Cores) -> Iterator[Process]:
-    """A gateway's process with the code of the folder, which listens; at the end it is gone, with its children."""
+    """Runs a listening gateway with the code of the folder; ends it with its children."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings)]
     log = settings.with_suffix(".log")
     with begun(command, cores.get("gateway", []), path=str(files), into=log) as process:
@@ -183,27 +183,27 @@ def start_gateway(settings: Path, files: Path, port: int, cores: Cores) -> Itera
 
 
 def client(name: str, words: dict[str, Any], cores: Sequence[int]) -> contextlib.AbstractContextManager[Process]:
-    """A client's process that is ready; the bad tenant's has what others leave of the machine."""
+    """Runs a ready client process; the bad tenant's uses the remaining cores."""
     command = [sys.executable, "-m", f"benchmarks.hostile_{name}", json.dumps(words)]
     return ready(["nice", "-n", "19", *command] if name == "stranger" else command, cores)
 
 
 @contextlib.contextmanager
 def ready(command: list[str], cores: Sequence[int]) -> Iterator[Process]:
-    """The process has said that it is ready."""
+    """Returns the process once it has printed "ready"."""
     with begun(command, cores, says=True) as process:
         assert heard(process) == "ready"
         yield process
 
 
 def tell(process: Process, line: str) -> None:
-    """The process reads the line."""
+    """Sends the line to the process."""
     assert process.stdin
     print(line, file=process.stdin, flush=True)
 
 
 def settings(work: Path, server: str, port: int) -> Path:
-    """The gateway's settings: a model of each kind, limits as they are by default, and a key for each tenant."""
+    """Writes the gateway's settings: a model of each kind, default limits, and a key for each tenant."""
     path = settings_file(work, [server], [port])
     content = json.loads(path.read_text())
     del content["limits"]
@@ -219,20 +219,20 @@ def settings(work: Path, server: str, port: int) -> Path:
 
 
 def is_beyond(row: dict[str, Any]) -> bool:
-    """True if a gap or the memory is more than it shall be, or the process has ended."""
+    """Returns True if a gap or the memory exceeds its aim, or the process has ended."""
     is_uneven = row["gap_ms"]["longest"] > AIM_GAP_MS or not row["went_on"]
     return is_uneven or row["memory_mib"]["resident"] > AIM_MIB or row["ended"] is not None
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """A line for each load and gateway; `≥`: no answer within the patience."""
+    """Returns a line for each load and gateway; `≥` marks a missing answer within the time limit."""
     lines = [HEAD, *(cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     return "\n".join("  ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)) for line in lines)
 
 
 def cells(row: dict[str, Any]) -> tuple[str, ...]:
-    """A row's words."""
+    """Returns a row's cells."""
     counts: dict[str, int] = {}
     for statuses in row["answers"].values():
         for status, count in statuses.items():

@@ -24,7 +24,7 @@ ENOUGH_SCHEMA = 60_000
 
 @dataclass(frozen=True)
 class Body:
-    """A request's path and content, and the name that the result has for it."""
+    """A request's path and content, and its name in the result."""
 
     name: str
     path: str
@@ -32,24 +32,24 @@ class Body:
 
 
 def repeated(head: bytes, piece: bytes, tail: bytes, size: int) -> bytes:
-    """A body of at most `size` bytes: the piece, repeated between head and tail. The last piece loses its comma."""
+    """Returns a body of at most `size` bytes: the piece, repeated between head and tail, without the last comma."""
     count = (size - len(head) - len(tail)) // len(piece)
     return head + (piece * count).removesuffix(b",") + tail
 
 
 def sized(size: int) -> str:
-    """The size in words."""
+    """Returns the size in words."""
     return f"{round(size / MIB)} MiB" if size >= MIB else f"{size // KIB} KiB"
 
 
 def chat(*texts: str, **more: Any) -> bytes:
-    """A chat of messages of one user."""
+    """Returns a chat of messages of one user."""
     messages = [{"role": "user", "content": text} for text in texts]
     return json.dumps({"model": "llama", "max_tokens": 1, "messages": messages, **more}, ensure_ascii=False).encode()
 
 
 def words(size: int) -> str:
-    """Words that no tokenizer has seen; the same each time."""
+    """Returns words that no tokenizer knows; the same ones at each call."""
     generator = random.Random(size)
     letters = "".join(generator.choices(string.ascii_lowercase, k=size // 16))
     text = " ".join(letters[start : start + 7] for start in range(0, len(letters), 7))
@@ -57,14 +57,14 @@ def words(size: int) -> str:
 
 
 def large_chats() -> Iterator[Body]:
-    """Chats of 64 messages just below each size."""
+    """Yields chats of 64 messages just below each size."""
     for size in SIZES:
         text = words((size - 8 * KIB) // 64)
         yield Body(f"{sized(size)} in 64 messages", CHAT, chat(*[text] * 64))
 
 
 def deep_json() -> Iterator[Body]:
-    """Brackets: too many, as many as are taken, and beside quotes that are never closed."""
+    """Yields brackets: too many, as many as allowed, and beside unclosed quotes."""
     yield Body("8 MiB of brackets", CHAT, b"[" * (8 * MIB))
     nested = b"[" * 60 + b"]" * 60 + b","
     for size in SIZES[1:]:
@@ -75,31 +75,31 @@ def deep_json() -> Iterator[Body]:
 
 
 def many_values() -> Iterator[Body]:
-    """Millions of small values."""
+    """Yields millions of small values."""
     for size in SIZES[:2]:
         for piece in (b'{"":0},', b"0.1,", b'"",'):
             yield Body(f"{sized(size)} of {piece.decode()}", CHAT, repeated(HEAD, piece, b"]}", size))
 
 
 def empty_messages() -> Iterator[Body]:
-    """Lists and objects without content in the place of messages."""
+    """Yields lists and objects without content in place of messages."""
     for size in SIZES[:2]:
         for piece in (b"[],", b"{},"):
             yield Body(f"{sized(size)} of {piece.decode()}", CHAT, repeated(HEAD, piece, b"]}", size))
 
 
 def slow_bodies() -> Iterator[Body]:
-    """A large body, of which the last bytes drip."""
+    """Yields a large body whose last bytes come slowly."""
     yield Body("16 MiB, dripping", CHAT, repeated(b"", b" ", b"", FULL))
 
 
 def slow_smaller_bodies() -> Iterator[Body]:
-    """A smaller dripping body, for gateways that take no chat of 16 MiB."""
+    """Yields a smaller slow body, for gateways that refuse a chat of 16 MiB."""
     yield Body("4 MiB, dripping", CHAT, repeated(b"", b" ", b"", 4 * MIB))
 
 
 def schemas() -> Iterator[Body]:
-    """JSON schemas to which an answer shall be held."""
+    """Yields JSON schemas for an answer."""
     chained = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(1500)}
     for name, text in {
         "minLength 1e999": '{"type":"string","minLength":1e999}',
@@ -120,7 +120,7 @@ def schemas() -> Iterator[Body]:
 
 
 def templates() -> Iterator[Body]:
-    """Much work for a chat template, and texts that spell what only the template may say."""
+    """Yields much work for a chat template, and texts that spell the template's control tokens."""
     yield Body("4,096 messages", CHAT, chat(*["a b c"] * 4096))
     yield Body("4,096 messages of 3 KiB", CHAT, chat(*[words(3 * KIB)] * 4096))
     fields = {f"field_{number}": {"type": "string", "description": words(200)} for number in range(60)}
@@ -134,13 +134,13 @@ def templates() -> Iterator[Body]:
 
 
 def tool(name: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """A tool as a client offers it."""
+    """Returns a tool in a client's form."""
     parameters = {"type": "object", "properties": fields}
     return {"type": "function", "function": {"name": name, "description": "d", "parameters": parameters}}
 
 
 def tokenize() -> Iterator[Body]:
-    """Texts of 3 MiB for their ids alone, as a prompt and as a chat, and of a size that the context has room for."""
+    """Yields texts of 3 MiB for their ids alone, as a prompt and as a chat, and of a size that fits the context."""
     for size in (3 * MIB, 300 * KIB):
         text = words(size)
         yield Body(f"{sized(size)} as a prompt", TOKENIZE, json.dumps({"model": "llama", "prompt": text}).encode())
@@ -149,7 +149,7 @@ def tokenize() -> Iterator[Body]:
 
 
 def long_lists() -> Iterator[Body]:
-    """Lists for encoders: as many texts as they take, long and short, and far more."""
+    """Yields lists for encoders: the largest allowed number of texts, long and short, and far more."""
     for count, size in ((2048, 7 * KIB), (2048, 16), (1_000_000, 1)):
         body = {"model": "nomic", "input": ["a" * size] * count}
         yield Body(f"embeddings, {count:,} texts of {size} bytes", "/v1/embeddings", json.dumps(body).encode())
@@ -159,7 +159,7 @@ def long_lists() -> Iterator[Body]:
 
 
 def escapes() -> Iterator[Body]:
-    """Texts that are long to read: escapes, and words without an end."""
+    """Yields texts that are slow to read: escapes, and words without an end."""
     for piece in (b"\\u0041", b"\\n", b"\\ud83d\\ude00"):
         for size in (FULL, MIB):
             content = repeated(HEAD + b'{"role":"user","content":"', piece, b'"}]}', size)
@@ -170,7 +170,7 @@ def escapes() -> Iterator[Body]:
 
 
 def plain() -> Iterator[Body]:
-    """A single text of 16 MiB."""
+    """Yields a single text of 16 MiB."""
     yield Body("one text of 16 MiB", CHAT, chat(words(FULL - KIB)))
 
 

@@ -1,4 +1,4 @@
-"""Memory of the hostile benchmark's gateway: of its process and of all that it started, while a load goes on."""
+"""Memory of the hostile benchmark's gateway process and its children during a load."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Memory:
 
 
 def family(pid: int) -> list[int]:
-    """The process and its children, and theirs."""
+    """Returns the process with all its descendants."""
     pids = [pid]
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -60,14 +60,14 @@ def family(pid: int) -> list[int]:
 
 
 def resident_mib(pid: int) -> float:
-    """Memory of a process that may have ended."""
+    """Returns the memory of a process that may have ended."""
     with contextlib.suppress(OSError):
         return resident_kib(pid) / 1024
     return 0.0
 
 
 def proportional_mib(pid: int) -> float:
-    """MiB of a process's memory; a page that several processes share counts in parts."""
+    """Returns MiB of a process's memory; a shared page counts in parts."""
     with contextlib.suppress(OSError):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

@@ -1,9 +1,9 @@
-"""The hostile benchmark's bad tenant: a process that sends bad bodies until it is stopped, and says what was answered.
+"""Sends bad bodies as the hostile benchmark's bad tenant until stopped, and prints the answers.
 
     python -m benchmarks.hostile_stranger '{"load": "deep-json", "port": 8080, "connections": 4}'
 
-Says "ready", begins at a line on standard input, ends at the next one, and prints the answers as JSON: by body, how
-often each status came. `closed` is a connection that ended without an answer; `none` a request without one at the end.
+Prints "ready", begins at a line on standard input, ends at the next one, and prints the answers as JSON: by body, the
+count of each status. `closed` is a connection that ended without an answer; `none` a request without one at the end.
 `body`: the place of the only body to send.
 """
 
@@ -36,7 +36,7 @@ Answers = dict[str, Counter[str]]
 
 
 async def stranger(port: int, bodies: Sequence[Body], number: int, answers: Answers, is_slow: bool) -> None:
-    """Sends one body after the other for ever, each over a new connection; `number` is the first one's place."""
+    """Sends one body after the other forever, each over a new connection; `number` is the first one's place."""
     for body in itertools.islice(itertools.cycle(bodies), number % len(bodies), None):
         status = "none"
         try:
@@ -47,7 +47,7 @@ async def stranger(port: int, bodies: Sequence[Body], number: int, answers: Answ
 
 
 async def answered(port: int, body: Body, is_slow: bool) -> str:
-    """The status of the answer, which was read to its end."""
+    """Returns the status of the answer, read to its end."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
@@ -67,7 +67,7 @@ async def answered(port: int, body: Body, is_slow: bool) -> str:
 
 
 async def sent(writer: asyncio.StreamWriter, body: Body, is_slow: bool) -> None:
-    """The request is sent; the end of a slow one comes a byte at a time."""
+    """Sends the request; the end of a slow one comes a byte at a time."""
     writer.write(head(body.path, len(body.content), STRANGER_KEY, "Connection: close\r\n"))
     content = memoryview(body.content)
     quick = len(content) - (DRIPPING if is_slow else 0)
@@ -80,7 +80,7 @@ async def sent(writer: asyncio.StreamWriter, body: Body, is_slow: bool) -> None:
 
 
 async def run(load: str, port: int, connections: int, body: int = -1) -> Answers:
-    """The answers until it was stopped."""
+    """Returns the answers until it was stopped."""
     bodies = list(LOADS[load]())
     chosen = bodies if body < 0 else [bodies[body]]
     answers: Answers = defaultdict(Counter)
@@ -97,7 +97,7 @@ async def run(load: str, port: int, connections: int, body: int = -1) -> Answers
 
 
 def main(words: Sequence[str]) -> None:
-    """The answers are printed."""
+    """Prints the answers."""
     parameters: dict[str, Any] = json.loads(words[0])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(json.dumps(runner.run(run(**parameters))), flush=True)

@@ -1,4 +1,4 @@
-"""The hostile benchmark's good tenant: a process that streams chats all the time, and says how evenly events came.
+"""Streams chats continuously as the hostile benchmark's good tenant, and prints the gaps between events.
 
     python -m benchmarks.hostile_tenant '{"port": 8080, "direct": "127.0.0.1:8001", "streams": 8, "tokens": 20000}'
 
@@ -35,7 +35,7 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
 
 class Pace:
-    """Seconds that one client waited for each event: since `last`, the event before it or the question."""
+    """Seconds that one client waited for each event: since `last`, the previous event or the request."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -47,14 +47,14 @@ class Pace:
         self.seconds = []
 
     def event(self) -> None:
-        """An event came."""
+        """Records an event."""
         now = time.monotonic()
         if self.last is not None:
             self.seconds.append(now - self.last)
         self.last = self.came = now
 
     def asks(self) -> None:
-        """The wait for an answer begins."""
+        """Starts the wait for an answer."""
         self.last = time.monotonic()
 
     def rests(self) -> None:
@@ -62,16 +62,16 @@ class Pace:
         self.last = None
 
     def has_gone_on(self, since: float) -> bool:
-        """True if an event came since then."""
+        """Returns True if an event came since then."""
         return self.came > since
 
     def all_seconds(self, now: float) -> list[float]:
-        """The seconds between events, and those since the last one."""
+        """Returns the seconds between events, and those since the last one."""
         return [*self.seconds, *([now - self.last] if self.last is not None else [])]
 
 
 def milliseconds(seconds: Sequence[float]) -> dict[str, float]:
-    """Median, p99 and the longest; -1 of too few."""
+    """Returns median, p99 and the longest; -1 if there are too few."""
     if len(seconds) < 2:
         return {"p50": -1, "p99": -1, "longest": round(1000 * max(seconds, default=-0.001), 1)}
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
@@ -82,7 +82,7 @@ def milliseconds(seconds: Sequence[float]) -> dict[str, float]:
 
 
 class Tenant:
-    """The clients of one tenant, and what they saw."""
+    """The clients of one tenant and their results."""
 
     def __init__(self, port: int, direct: str, streams: int, tokens: int) -> None:
         self._port, self._triton, self._tokens = port, Triton(direct), tokens
@@ -94,12 +94,12 @@ class Tenant:
         """The statuses of short chats."""
 
     def clients(self) -> list[Callable[[], Awaitable[None]]]:
-        """The clients that run side by side, again and again."""
+        """Returns the clients that run concurrently and repeatedly."""
         streams = [lambda pace=pace: self._stream(pace) for pace in self.paces]
         return [*streams, self._direct, self._chat, self._health]
 
     async def _stream(self, pace: Pace) -> None:
-        """A stream to its end."""
+        """Reads a stream to its end."""
         try:
             pace.rests()
             reader, writer = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
@@ -116,7 +116,7 @@ class Tenant:
             self.ends["broken"] += 1
 
     async def _direct(self) -> None:
-        """A stream from the server itself."""
+        """Reads a stream of the server itself."""
         self.direct.rests()
         flags = [boolean(name, True) for name in ("return_counts", "return_finish_reason", "streaming")]
         inputs: list[Input] = [int32s("prompt_token_ids", [1]), int32s("sampling_param_max_tokens", [self._tokens])]
@@ -124,7 +124,7 @@ class Tenant:
             self.direct.event()
 
     async def _chat(self) -> None:
-        """A chat of one token over a new connection."""
+        """Sends a chat of one token over a new connection."""
         self.chats.asks()
         body = {**CHAT, "stream": False, "max_tokens": 1}
         self.answers[await self._status(request(CHATS, body))] += 1
@@ -132,7 +132,7 @@ class Tenant:
         self.chats.rests()
 
     async def _health(self) -> None:
-        """Asks `/health`, as balancers do."""
+        """Asks `/health`, like balancers do."""
         self.health.asks()
         await self._status(HEALTH)
         self.health.event()
@@ -148,7 +148,7 @@ class Tenant:
             return "closed"
 
     async def run(self) -> dict[str, Any]:
-        """The record between the two lines, and until all streams went on."""
+        """Returns the record between the two lines, and until all streams went on."""
         tasks = [asyncio.ensure_future(for_ever(client)) for client in self.clients()]
         while not all(pace.last for pace in (*self.paces, self.direct)):
             await asyncio.sleep(0.05)
@@ -180,7 +180,7 @@ class Tenant:
 
 
 async def for_ever(client: Callable[[], Awaitable[None]]) -> None:
-    """Runs the client again and again."""
+    """Runs the client repeatedly."""
     while True:
         await client()
         await asyncio.sleep(AGAIN_SECONDS)

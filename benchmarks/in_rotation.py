@@ -19,7 +19,7 @@ EVERY_SECONDS = 0.25
 
 @dataclass
 class Rotation:
-    """Least number of hosts in, by pool: of all balancers, of both backends, over all looks."""
+    """The least number of active hosts by pool, over all balancers, both backends and all readings."""
 
     least: dict[str, int] = field(default_factory=dict)
     looks: int = 0
@@ -33,7 +33,7 @@ class Rotation:
 
 
 def hosts_in(exposition: str, pools: Sequence[str]) -> dict[str, int]:
-    """Servers that are up in both backends of each pool, from the exporter's text; 0 for a pool it does not name."""
+    """Returns the servers that are up in both backends of each pool, from the exporter's text; 0 if unnamed."""
     up: dict[str, set[str]] = defaultdict(set)
     for match in STATUS.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
@@ -43,7 +43,7 @@ def hosts_in(exposition: str, pools: Sequence[str]) -> dict[str, int]:
 
 @contextlib.contextmanager
 def watched(exporters: Sequence[str], pools: Sequence[str]) -> Iterator[Rotation]:
-    """The exporters at these URLs are asked four times a second until the end."""
+    """Reads the exporters at these URLs four times a second until the end of the block."""
     rotation, ended = Rotation(), threading.Event()
 
     def look() -> None:

@@ -1,4 +1,4 @@
-"""A KServe gRPC server whose models answer with what was serialised before: what is slow is what asks it.
+"""A KServe gRPC server with preserialised answers, so that only its client takes time.
 
     python -m benchmarks.instant [GAP_MS]      prints its port
 
@@ -25,12 +25,12 @@ WIDTH = 768
 
 
 def text(value: str) -> bytes:
-    """A BYTES tensor of one text."""
+    """Returns a BYTES tensor of one text."""
     return struct.pack("<I", len(value.encode())) + value.encode()
 
 
 def event(token: str, finish: str = "", tokens: int = 0) -> bytes:
-    """An event as the LLM's slot sends it, serialised; the last is marked as Triton marks the final response."""
+    """Returns a serialised event of the LLM's slot; the last has Triton's mark of the final response."""
     outputs = [("text_output", "BYTES", text(token)), ("sequence_index", "INT32", struct.pack("<i", 0))]
     outputs.append(("finish_reason", "BYTES", text(finish)))
     if finish:
@@ -51,7 +51,7 @@ class Models(grpc.GenericRpcHandler):
         self._events: list[bytes] = []
 
     def service(self, details: grpc.HandlerCallDetails) -> Any:
-        """The handler of a call."""
+        """Returns the handler of a call."""
         return {
             f"/{SERVICE}/ServerReady": grpc.unary_unary_rpc_method_handler(self._ready),
             f"/{SERVICE}/ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
@@ -86,7 +86,7 @@ class Models(grpc.GenericRpcHandler):
 
 
 def tokens_asked(request: Any) -> int:
-    """Number of tokens that the answer may have."""
+    """Returns the number of tokens that the answer may have."""
     names = [tensor.name for tensor in request.inputs]
     (most_tokens,) = struct.unpack("<i", request.raw_input_contents[names.index("sampling_param_max_tokens")])
     return int(most_tokens)

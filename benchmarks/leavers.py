@@ -1,11 +1,11 @@
-"""Clients that leave after their first token: how long the LLM's slot goes on for them.
+"""Measures how long the LLM's slot works for clients that leave after their first token.
 
     python -m benchmarks.leavers                  a thousand, one after the other
     python -m benchmarks.leavers --clients 50
 
 Real Triton, the LLM's slot over the rehearsal's stand-in of TensorRT-LLM, a gateway on a socket of its own. Each client
 hangs up after one token of 4,000. The time counts from there until the slot's own count of running requests is zero.
-The limit of that time is what an answer lasts to whose end a client stays. Prints one JSON line last; exits 1 if the
+The limit is the duration of an answer that a client reads to its end. Prints one JSON line last; exits 1 if the
 count was not zero within a second.
 """
 
@@ -38,7 +38,7 @@ TOKEN = b'"content":"'
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 if nothing ran a second after any client had left."""
+    """Returns 0 if no request ran a second after each client had left."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.leavers", description=(__doc__ or "").split("\n")[0])
     made.add_argument("--clients", type=int, default=1000)
     options = made.parse_args(words)
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, Any]:
-    """Milliseconds until no request ran any more, for a number of clients; and of a client that stayed."""
+    """Returns milliseconds until no request ran, for a number of clients; and of a client that stayed."""
     async with start_gateway(scene, folder) as port:
         begins = time.monotonic()
         await request_once(port, stays=True)
@@ -77,7 +77,7 @@ async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, A
 
 
 async def left(scene: real.Scene, port: int) -> float:
-    """Seconds from a client's hang-up until the slot says that nothing runs. It said that something ran before."""
+    """Returns seconds from a client's disconnect until the slot reports no request, after it had reported one."""
     await request_once(port, stays=False, before=lambda: asyncio.to_thread(seen, scene, 1))
     begins = time.monotonic()
     await asyncio.to_thread(seen, scene, 0)
@@ -85,7 +85,7 @@ async def left(scene: real.Scene, port: int) -> float:
 
 
 def seen(scene: real.Scene, count: int) -> None:
-    """The slot's count of running requests is this. Raises `TimeoutError` if it never gets so."""
+    """Waits until the slot's count of running requests is this. Raises `TimeoutError` if it never is."""
     end = time.monotonic() + PATIENCE_SECONDS
     while real.running_requests(scene) != count:
         if time.monotonic() > end:
@@ -93,7 +93,7 @@ def seen(scene: real.Scene, count: int) -> None:
 
 
 async def request_once(port: int, stays: bool, before: Any = None) -> None:
-    """A chat was asked for, and read to its first token and `before`, or to its end."""
+    """Sends a chat and reads it to its end, or to its first token and `before`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=MOST_BYTES)
     body = json.dumps(chat("one two", stream=True, max_tokens=ANSWER_TOKENS)).encode()
     head = (
@@ -110,7 +110,7 @@ async def request_once(port: int, stays: bool, before: Any = None) -> None:
 
 @contextlib.asynccontextmanager
 async def start_gateway(scene: real.Scene, folder: Path) -> AsyncIterator[int]:
-    """A gateway listens on this port."""
+    """Runs a gateway; yields its port."""
     async with real.running_gateway(scene, folder) as front:
         server = uvicorn.Server(uvicorn.Config(front.app, port=0, log_level="error", lifespan="off", access_log=False))
         serving = asyncio.create_task(server.serve())

@@ -1,6 +1,6 @@
-"""The physical limit of a case: how fast this very GPU multiplies matrices now, over what one document must multiply.
+"""Computes the physical limit of a case: this GPU's present matrix speed over one document's operations.
 
-Run as a program of its own (`python -m benchmarks.limit cuda:0`), so that nothing of it stays on the GPU.
+It runs as a separate program (`python -m benchmarks.limit cuda:0`), so that it leaves no memory on the GPU.
 """
 
 import json
@@ -20,14 +20,14 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def measured(device: str) -> dict[str, float]:
-    """TFLOP/s of a large square matrix product on random numbers, by number format; a process of its own measures."""
+    """Returns TFLOP/s of a large square matrix product on random numbers by number format, from a separate process."""
     command = [sys.executable, "-m", "benchmarks.limit", device]
     ended = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     return dict(json.loads(ended.stdout.splitlines()[-1]))
 
 
 def tflops(device: str, dtype: torch.dtype) -> float:
-    """Median of some timed runs of several products each, after warming up."""
+    """Returns the median of some timed runs of several products each, after warming up."""
     size, products = SIZE[device.split(":")[0]], 20 if device != "cpu" else 2
     generator = torch.Generator(device).manual_seed(1)
     a, b = (torch.randn(size, size, generator=generator, device=device).to(dtype) for _ in range(2))
@@ -48,10 +48,10 @@ def _wait(device: str) -> None:
 
 
 def flop_per_document(workload: Workload, config: dict[str, object]) -> float:
-    """Multiplications and additions of the matrix products one document needs, attention included.
+    """Returns operations of the matrix products of one document, attention included.
 
-    A score hangs on the first token alone, so of the last layer it needs keys and values of all tokens, and the rest of
-    that one. By hand: bge-reranker-large at 128 tokens 76.2 GFLOP (with a whole last layer 78.9),
+    A score depends only on the first token, so its last layer needs keys and values of all tokens, and the rest of that
+    token alone. By hand: bge-reranker-large at 128 tokens 76.2 GFLOP (with a whole last layer 78.9),
     nomic-embed-text-v2-moe 29.6.
     """
     nomic = config["model_type"] == "nomic_bert"

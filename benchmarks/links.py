@@ -1,6 +1,6 @@
-"""Machines of a network whose links are slow in both directions: network namespaces on one bridge, limited by tc.
+"""Machines of a network with links slow in both directions: network namespaces on one bridge, limited by tc.
 
-Needs root, iproute2 and sch_tbf. Nothing is left of it once `network` ends.
+Needs root, iproute2 and sch_tbf. The end of `network` removes all of it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Machine:
     address: str
 
     def command(self, *words: str) -> list[str]:
-        """The command, run there."""
+        """Returns the command to run there."""
         return ["ip", "netns", "exec", self.name, *words]
 
 
 @contextlib.contextmanager
 def network(machines: int, mbit: int) -> Iterator[list[Machine]]:
-    """A network of `count` machines, each able to send `mbit` Mbit/s and to receive as much."""
+    """Yields a network of `count` machines, each able to send `mbit` Mbit/s and to receive as much."""
     prefix = f"fan{os.getpid()}"
     switch = f"{prefix}-switch"
     made = [Machine(f"{prefix}-{number}", f"10.77.{number // 200}.{number % 200 + 1}") for number in range(machines)]

@@ -1,8 +1,8 @@
 """Requests of the soak's clients, and the check of their answers: a pool of texts with known answers.
 
-Every request is drawn by the client's own seeded generator: a few texts or passages of the pool in any order, with any
-options; and now and then one of the mistakes below, which must be refused, each with its own words, while the requests
-it travels with are answered. A swapped or mixed-up answer is far outside the bounds: texts differ by more than that.
+The client's own seeded generator draws every request: a few texts or passages of the pool in any order, with any
+options; and sometimes one of the mistakes below, which must be refused with its own message while other requests of its
+batch are answered. A swapped answer is far outside the bounds, because texts differ by more.
 """
 
 import json
@@ -28,7 +28,7 @@ DOUBTS = 500
 
 @dataclass(frozen=True)
 class Drawn:
-    """A request: the model, what is sent, and the function that finds fault with the answer ("" when right)."""
+    """A request: the model, the content, and the function that returns the answer's fault ("" when right)."""
 
     model: str
     request: dict[str, Any]
@@ -37,7 +37,7 @@ class Drawn:
 
 
 def pool(folder: Path, checkpoints: dict[str, Path], texts: int, queries: int, passages: int) -> dict[str, Any]:
-    """Texts of 1 to 600 tokens, each with one task, and queries with their passages; mostly short, always the same."""
+    """Returns texts of 1 to 600 tokens, each with one task, and queries with their passages; mostly short."""
     rng = random.Random(11)
     writer = Writer(checkpoints["embedder"] / "tokenizer.json", 12)
 
@@ -59,7 +59,7 @@ Doubt = list[tuple[int, np.ndarray]]
 
 
 def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
-    """The fault of a doubtful answer; "" if each vector is the float32 one with its ties fallen some other way.
+    """Returns the fault of a doubtful answer; "" if each vector equals a float32 one with other routing ties.
 
     `ties`: such vectors of each text, [draws, width].
     """
@@ -91,7 +91,7 @@ class Mixture:
         """Answers beyond the bound that may be right, if a routing tie fell the other way; `settled` says."""
 
     def draw(self) -> Drawn:
-        """The next request of this client."""
+        """Returns the next request of this client."""
         if self._rng.random() < self._bad:
             return self._mistake()
         return self._embedding() if self._rng.random() < 0.6 else self._ranking()
@@ -164,7 +164,7 @@ class Mixture:
 
 
 def _distances(got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The cosine distance (1 - cosine) of each row."""
+    """Returns the cosine distance (1 - cosine) of each row."""
     return 1 - (got * wanted).sum(1) / (np.linalg.norm(got, axis=1) * np.linalg.norm(wanted, axis=1))
 
 

@@ -1,6 +1,6 @@
-"""A neighbour that fills the GPU's memory, as an LLM with its key/value cache does, and leaves a little free.
+"""Fills the GPU's memory like an LLM with its key/value cache, and leaves a little free.
 
-Run as a program (`python -m benchmarks.neighbour cuda:0 1024`): says `filled <MiB>` and holds the memory until its
+As a program (`python -m benchmarks.neighbour cuda:0 1024`) it prints `filled <MiB>` and holds the memory until its
 standard input is closed.
 """
 
@@ -17,7 +17,7 @@ MIB = 2**20
 
 @contextmanager
 def filling(device: str, leave_mib: int) -> Iterator[int]:
-    """MiB that a neighbour process holds for as long as this lasts; 0 if there is no GPU to fill."""
+    """Yields MiB that a neighbour process holds during the block; 0 if there is no GPU to fill."""
     if device == "cpu":
         yield 0
         return
@@ -35,7 +35,7 @@ def filling(device: str, leave_mib: int) -> Iterator[int]:
 
 
 def fill(device: str, leave_mib: int) -> list[torch.Tensor]:
-    """Blocks of random bytes that take all free memory of the device but `leave_mib`."""
+    """Returns blocks of random bytes that take all free memory of the device except `leave_mib`."""
     blocks, size = [], 2048
     while size >= 64:
         free, _ = torch.cuda.mem_get_info(device)

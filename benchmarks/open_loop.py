@@ -1,8 +1,8 @@
-"""An open-loop load: every request is sent when it is due by the clock, whatever became of those before it.
+"""An open-loop load: each request is sent at its due time, independent of earlier ones.
 
-A closed loop hides a pause: its clients wait with the server, and what nobody sent is neither late nor lost. Here a
-pause of a second at 50 requests a second makes 50 late ones. The load runs in processes of its own, so that nothing
-the control machine does meanwhile stops it; counts are shared while it runs, outcomes come at its end.
+A closed loop hides a pause: its clients wait with the server, and unsent requests are neither late nor lost. Here a
+pause of a second at 50 requests a second makes 50 late ones. The load runs in separate processes, so that other work of
+the control machine does not stop it; counts are shared while it runs, outcomes come at its end.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Load:
     seed: int = 1
 
     def question(self, way: str, draw: random.Random) -> Question:
-        """A question that is asked in this way."""
+        """Returns a question for this way."""
         if way != "stream":
             return Question(self.embedder, (draw.choice(TEXTS),))
         tokens = self.long_tokens if draw.random() * 100 < self.long_percent else self.tokens
@@ -61,7 +61,7 @@ class Load:
 
 @dataclass
 class Running:
-    """A load on its way."""
+    """A running load."""
 
     pipes: Sequence[Connection]
     counts: Any
@@ -69,7 +69,7 @@ class Running:
     """Outcomes of every request, once `end` was called."""
 
     def so_far(self) -> dict[str, int]:
-        """Number of requests that have an outcome by now, by verdict."""
+        """Returns the number of requests with an outcome so far, by verdict."""
         return {verdict: sum(self.counts[place::3]) for place, verdict in enumerate((RIGHT, LOST, CUT))}
 
     def end(self, patience_seconds: float) -> list[Outcome]:
@@ -83,7 +83,7 @@ class Running:
 
 @contextlib.contextmanager
 def running(load: Load, processes: int = 1) -> Iterator[Running]:
-    """The load is being sent by that many processes; each has asked every question once before.
+    """Sends the load from that many processes during the block, after each has asked every question once.
 
     Raises `AssertionError` if one of those first questions had no answer.
     """
@@ -118,7 +118,7 @@ def _received(pipe: Connection, seconds: float) -> Any:
 
 
 def _serve(pipe: Connection, load: Load, part: tuple[int, int], counts: Any) -> None:
-    """A process of the load: ready, begin, …, end, outcomes."""
+    """Runs a process of the load: ready, begin, …, end, outcomes."""
 
     def count(outcome: Outcome) -> None:
         counts[3 * part[0] + (RIGHT, LOST, CUT).index(outcome.verdict)] += 1
@@ -152,7 +152,7 @@ class Asking:
             await client.__aexit__()
 
     async def first_answers(self) -> None:
-        """The first answer to each question of the load, with which later answers are compared."""
+        """Asks each question of the load once, for comparison with later answers."""
         load = self.load
         protocols = [way for way, share in zip(WAYS, load.shares, strict=True) if share]
         lengths = [load.tokens, *([load.long_tokens] if load.long_percent else [])]
@@ -165,7 +165,7 @@ class Asking:
     async def drive(
         self, begins: float, part: tuple[int, int], is_finished: Callable[[], bool], count: Callable[[Outcome], None]
     ) -> list[Outcome]:
-        """Outcomes of all requests that were due before `over`: each `part[1]`-th one, beginning with `part[0]`."""
+        """Returns outcomes of all requests due before `over`: each `part[1]`-th one, beginning with `part[0]`."""
         loop, draw = asyncio.get_running_loop(), random.Random(self.load.seed * 1000 + part[0])
         tasks = list[asyncio.Task[Outcome]]()
         for number in itertools.count(part[0], part[1]):
@@ -192,5 +192,5 @@ class Asking:
 
 
 def is_cut(fault: Fault, ended: float, drain_seconds: float) -> bool:
-    """True for a stream that ended no sooner than a drain begun with its first piece would have allowed."""
+    """Returns True for a stream that ended no sooner than a drain begun with its first piece would have allowed."""
     return fault.is_end and fault.pieces > 0 and ended - fault.first >= drain_seconds - SLACK_SECONDS

@@ -1,9 +1,9 @@
-"""Right answers, computed another way: float32, one sequence at a time, straight from the weights by name.
+"""Right answers, computed independently: float32, one sequence at a time, straight from the weights by name.
 
-Shares nothing with the code that serves: no modules, no batches, no padding, token ids from the tokenizer's own
-templates. `tests/benchmarks` holds it against the numpy reference of the encoders' tests. Run as a program, so that
-nothing of it stays on the GPU: `python -m benchmarks.oracle DEVICE POOL.json ANSWERS.npz`, and with numbers of texts
-after it the answers are their vectors with routing ties fallen some other way.
+It shares no code with the serving backends: no modules, no batches, no padding, token ids from the tokenizer's own
+templates. `tests/benchmarks` compares it with the numpy reference of the encoders' tests. It runs as a program, so that
+it leaves no memory on the GPU: `python -m benchmarks.oracle DEVICE POOL.json ANSWERS.npz`. With numbers of texts after
+it, the answers are their vectors with other routing ties.
 """
 
 import json
@@ -30,7 +30,7 @@ With it the float32 network gave the very distances of 16-bit answers beyond 1e-
 
 
 class Network:
-    """A checkpoint's weights in float32, and what both families do with them."""
+    """A checkpoint's weights in float32, and the operations of both families."""
 
     def __init__(self, directory: Path, device: str) -> None:
         self.config: dict[str, Any] = json.loads((directory / "config.json").read_text())
@@ -39,15 +39,15 @@ class Network:
         self.device = device
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        """The projection of that name."""
+        """Applies the projection of that name."""
         return F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"])
 
     def norm(self, name: str, x: Tensor) -> Tensor:
-        """The layer norm of that name."""
+        """Applies the layer norm of that name."""
         return F.layer_norm(x, x.shape[-1:], self.w[f"{name}.weight"], self.w[f"{name}.bias"], 1e-5)
 
     def attention(self, q: Tensor, k: Tensor, v: Tensor, heads: int) -> Tensor:
-        """Softmax attention over one sequence, [tokens, hidden]."""
+        """Returns softmax attention over one sequence, [tokens, hidden]."""
         q, k, v = (part.view(len(part), heads, -1).transpose(0, 1) for part in (q, k, v))
         likely = (q @ k.transpose(1, 2) / q.shape[-1] ** 0.5).softmax(dim=-1)
         return (likely @ v).transpose(0, 1).flatten(1)
@@ -57,7 +57,7 @@ class Reranker(Network):
     """XLM-RoBERTa with a one-label head."""
 
     def __call__(self, query: str, passage: str) -> tuple[float, int]:
-        """The logit of a pair and its number of tokens; the pair must not need cutting."""
+        """Returns the logit of a pair and its number of tokens; the pair must fit without truncation."""
         ids = self.tokenizer.encode(query, passage).ids
         assert len(ids) <= LIMIT, f"a pair of {len(ids)} tokens; the oracle does not cut"
         x = self.embedded(torch.tensor(ids, device=self.device))
@@ -67,14 +67,14 @@ class Reranker(Network):
         return float(self.linear("classifier.out_proj", hidden)), len(ids)
 
     def embedded(self, ids: Tensor) -> Tensor:
-        """Word, position (from 2 on) and segment rows, added and normalised."""
+        """Returns word, position (from 2 on) and segment rows, added and normalised."""
         at = "roberta.embeddings"
         x = self.w[f"{at}.word_embeddings.weight"][ids] + self.w[f"{at}.token_type_embeddings.weight"][0]
         x = x + self.w[f"{at}.position_embeddings.weight"][2 : 2 + len(ids)]
         return self.norm(f"{at}.LayerNorm", x)
 
     def layer(self, at: str, x: Tensor) -> Tensor:
-        """States after the layer, [tokens, hidden]."""
+        """Returns states after the layer, [tokens, hidden]."""
         q, k, v = (self.linear(f"{at}.attention.self.{name}", x) for name in ("query", "key", "value"))
         mixed = self.attention(q, k, v, self.config["num_attention_heads"])
         x = self.norm(f"{at}.attention.output.LayerNorm", x + self.linear(f"{at}.attention.output.dense", mixed))
@@ -86,13 +86,13 @@ class Embedder(Network):
     """NomicBert v2 with mixture of experts.
 
     A token whose second and third expert are almost equally likely may go to either in 16 bits, and both answers are
-    right. `tie_share` moves the router's logits by that share of their spread, so that such ties fall this way or that.
+    right. `tie_share` moves the router's logits by that share of their spread, which decides such ties.
     """
 
     tie_share = 0.0
 
     def __call__(self, task: str, text: str) -> tuple[np.ndarray, int]:
-        """The mean of all token states, not normalised, and the number of tokens after cutting."""
+        """Returns the unnormalised mean of all token states, and the number of tokens after truncation."""
         ids = self.tokenizer.encode(f"{task}: {text}").ids
         ids = ids if len(ids) <= LIMIT else [*ids[: LIMIT - 1], ids[-1]]
         at = "embeddings"
@@ -103,7 +103,7 @@ class Embedder(Network):
         return x.mean(dim=0).cpu().numpy(), len(ids)
 
     def layer(self, at: str, x: Tensor) -> Tensor:
-        """States after the layer, [tokens, hidden]."""
+        """Returns states after the layer, [tokens, hidden]."""
         q, k, v = self.linear(f"{at}.attn.Wqkv", x).chunk(3, dim=-1)
         heads = self.config["n_head"]
         mixed = self.attention(self.rotated(q, heads), self.rotated(k, heads), v, heads)
@@ -115,7 +115,7 @@ class Embedder(Network):
         return self.norm(f"{at}.norm2", x + y)
 
     def rotated(self, x: Tensor, heads: int) -> Tensor:
-        """Each head's first half and second half turned against each other by the position's angles, in float64."""
+        """Returns the two halves of each head rotated by the position's angles, in float64."""
         parts = x.double().view(len(x), heads, ROTARY_HALVES, -1)
         half = parts.shape[-1]
         rates = self.config["rotary_emb_base"] ** -(torch.arange(half, device=x.device, dtype=torch.float64) / half)
@@ -125,7 +125,7 @@ class Embedder(Network):
         return torch.cat(halves, dim=-1).flatten(1).to(x.dtype)
 
     def experts(self, at: str, x: Tensor) -> Tensor:
-        """Every expert on every token, weighted by the softmax over all if it is among the best two, else by 0."""
+        """Applies every expert to every token, weighted by the softmax over all for the best two, else by 0."""
         logits = F.linear(x, self.w[f"{at}.router.layer.weight"])
         logits = logits + torch.randn_like(logits) * logits.std(1, keepdim=True) * self.tie_share
         likely = logits.softmax(dim=-1)
@@ -139,7 +139,7 @@ class Embedder(Network):
 
 @torch.inference_mode()
 def answers(pool: dict[str, Any], device: str) -> dict[str, np.ndarray]:
-    """Vectors, logits and token counts of everything in the pool, in its order."""
+    """Returns vectors, logits and token counts of everything in the pool, in its order."""
     torch.backends.cuda.matmul.allow_tf32 = False
     embedder = Embedder(Path(pool["checkpoints"]["embedder"]), device)
     vectors = [embedder(*text) for text in pool["texts"]]
@@ -156,7 +156,7 @@ def answers(pool: dict[str, Any], device: str) -> dict[str, np.ndarray]:
 
 @torch.inference_mode()
 def ties(pool: dict[str, Any], device: str, texts: list[int]) -> dict[str, np.ndarray]:
-    """Vectors of each of `texts` (numbers in the pool, the keys) with routing ties fallen otherwise, [draws, width]."""
+    """Returns vectors of each of `texts` (numbers in the pool, the keys) with other routing ties, [draws, width]."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(1)
     embedder = Embedder(Path(pool["checkpoints"]["embedder"]), device)

@@ -1,7 +1,7 @@
-"""Outcome of every request of a load: right, lost or cut, and how long it took, by phase of a change.
+"""The outcome of every request of a load (right, lost or cut) and its duration, by phase of a change.
 
-Lost is all that a client would call a failure: an error, a wrong status, a wrong answer, no answer. Cut is only a
-stream that the host's drain had given all of its time before it ended.
+A request is lost if a client would call it a failure: an error, a wrong status, a wrong answer, no answer. Only a
+stream that had the whole time of the host's drain before it ended is cut.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Phases = dict[str, list[Outcome]]
 
 
 def figures(phases: Phases) -> dict[str, Any]:
-    """Counts and latencies in milliseconds.
+    """Returns counts and latencies in milliseconds.
 
-    `p50_…` and `p99_…` are of the right answers of all ways, of a stream to its first piece; None if there is none.
+    `p50_…` and `p99_…` cover the right answers of all ways, a stream up to its first piece; None if there is none.
     """
     outcomes = [outcome for members in phases.values() for outcome in members]
     verdicts = Counter(outcome.verdict for outcome in outcomes)
@@ -53,7 +53,7 @@ def figures(phases: Phases) -> dict[str, Any]:
 
 
 def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
-    """Numbers of lost requests by protocol and kind of reason; the first LISTED, in seconds after `begins`."""
+    """Returns numbers of lost requests by protocol and reason, and the first LISTED in seconds after `begins`."""
     lost = sorted(outcome for outcome in outcomes if outcome.verdict == LOST)
     listed = [
         {"at": round(outcome.due - begins, 2), "way": outcome.way, "reason": outcome.reason}
@@ -64,8 +64,7 @@ def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
 
 
 def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Phases:
-    """The outcomes of each phase, by the moment at which a request was due; the change lasted from `begins` to `ends`,
-    by the clock of `due`."""
+    """Returns the outcomes of each phase by due time; the change lasted from `begins` to `ends` by that clock."""
     phases: Phases = {phase: [] for phase in PHASES}
     for outcome in outcomes:
         phases["before" if outcome.due < begins else "during" if outcome.due <= ends else "after"].append(outcome)
@@ -73,11 +72,11 @@ def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Phases:
 
 
 def merged(changes: Sequence[Phases]) -> Phases:
-    """The outcomes of several changes, phase by phase."""
+    """Returns the outcomes of several changes, phase by phase."""
     return {phase: [outcome for phases in changes for outcome in phases[phase]] for phase in PHASES}
 
 
 def percentile_ms(outcomes: Sequence[Outcome], percent: float) -> float | None:
-    """Milliseconds that `percent` of the right answers stayed under; None without any."""
+    """Returns milliseconds that `percent` of the right answers stayed under; None without any."""
     times = [outcome.first for outcome in outcomes if outcome.verdict == RIGHT]
     return round(float(np.percentile(times, percent)) * 1000, 1) if times else None

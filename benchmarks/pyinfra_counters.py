@@ -1,8 +1,8 @@
-"""pyinfra as it is typed, counted: what it asked or told hosts, and the CPU seconds of its own process.
+"""Runs pyinfra's command line and counts its requests to hosts and the CPU seconds of its own process.
 
     python -m benchmarks.pyinfra_counters INVENTORY deploy.py -y
 
-The counts are the last line of what it prints, as JSON. The shell that holds a host's lock is not counted.
+The last line of its output has the counts, as JSON. The shell that holds a host's lock is not counted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _counted = {"commands": 0, "connections": 0}
 
 
 def main() -> None:
-    """pyinfra's own command line has run."""
+    """Runs pyinfra's own command line."""
     from pyinfra_cli.main import main as pyinfra  # first: it patches the standard library
 
     from pyinfra.connectors.ssh import SSHConnector  # isort: skip

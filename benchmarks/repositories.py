@@ -23,7 +23,7 @@ COMMIT = "0" * 40  # the weights are random: no commit has them
 
 @dataclass(frozen=True)
 class Planned:
-    """An encoder as the plan has it: parameters of config.pbtxt, limits of its queue, and MiB on the GPU."""
+    """An encoder in the plan: parameters of config.pbtxt, limits of its queue, and MiB on the GPU."""
 
     kind: str
     parameters: dict[str, str]
@@ -33,7 +33,7 @@ class Planned:
 
 
 def plan() -> tuple[dict[str, Planned], int]:
-    """Both encoders as the planner would serve them on one H100, and the MiB of that server in all."""
+    """Returns both encoders as planned for one H100, and the MiB of that server in total."""
     reranker = Reranker(
         name="reranker", checkpoint="bge-reranker-large", weights=Weights.hub("BAAI/bge-reranker-large", COMMIT)
     )
@@ -64,7 +64,7 @@ def plan() -> tuple[dict[str, Planned], int]:
 def ours(
     repository: Path, checkpoints: dict[str, Path], kinds: list[str], device: str, changes: dict[str, str]
 ) -> None:
-    """`repository` has the shipped models of `kinds`; off the H100 without memory cap and in float32."""
+    """Writes the shipped models of `kinds` to `repository`; without an H100, without memory cap and in float32."""
     planned, _ = plan()
     for kind in kinds:
         parameters = planned[kind].parameters | {"model_path": str(checkpoints[kind])}
@@ -81,7 +81,7 @@ def ours(
 
 
 def naive(repository: Path, checkpoints: dict[str, Path], kinds: list[str], device: str) -> None:
-    """`repository` has the naive models of `kinds`, under the same names."""
+    """Writes the naive models of `kinds` to `repository`, under the same names."""
     for kind in kinds:
         source = NAIVE / kind
         version = repository / kind / "1"

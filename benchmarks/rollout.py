@@ -1,10 +1,10 @@
-"""Effects of a rollout on clients: a load on a fleet of rehearsal machines while `pyinfra … deploy.py -y` changes it.
+"""Measures a rollout's effect on clients: load on rehearsal machines while `pyinfra … deploy.py -y` changes them.
 
     python -m benchmarks.rollout                              six hosts, a balancer, three changes one after the other
     python -m benchmarks.rollout --change driver --debian 13  one change, behind HAProxy of Debian 13
     python -m benchmarks.rollout --held                       one host: its requests wait at the balancer
     python -m benchmarks.rollout --change reboot              no run: one host of six is rebooted by hand
-    python -m benchmarks.rollout --balancers 0 --hosts 1      no balancer: what a swap costs clients who ask the host
+    python -m benchmarks.rollout --balancers 0 --hosts 1      no balancer: the cost of a swap to clients of the host
 
 Real HAProxy, sshd, systemd, Docker and Triton; GPU and LLM are stand-ins, so latencies say nothing about an H100. No
 peer drains hosts, so the figures stand beside those of the same load without a change. Prints one JSON line last; exits
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when nothing was lost and no pool had fewer hosts than promised."""
+    """Returns 0 if no request was lost and no pool had fewer hosts than promised."""
     options = parsed(words)
     choose(options)
     try:
@@ -51,13 +51,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def is_kept(result: Mapping[str, Any]) -> bool:
-    """True if every run went well, nothing was lost, and no pool had fewer hosts in than promised."""
+    """Returns True if every run succeeded, no request was lost, and no pool had too few hosts."""
     went_well = not any(change["exit_code"] for change in result["changes"].values())
     return went_well and not result["lost"] and (result["least_in"] or 0) >= (result["promised"] or 0)
 
 
 def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line, with what follows from `--held`."""
+    """Returns the parsed command line, with the consequences of `--held`."""
     options = parser().parse_args(words)
     options.change = options.change or list(changes.RUNS)
     if options.held:
@@ -66,7 +66,7 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.rollout", description=__doc__.splitlines()[0])
     made.add_argument(
         "--change", action="append", choices=(*changes.RUNS, *changes.HANDS), help="again for more [the first three]"
@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def choose(options: argparse.Namespace, made: Sequence[str] = ()) -> None:
-    """The inventory declares the fleet of these options, with these changes made."""
+    """Makes the inventory declare the fleet of these options, with these changes made."""
     os.environ |= {
         "ROLLOUT_POOLS": str(options.pools),
         "ROLLOUT_OUT": str(options.out),
@@ -100,7 +100,7 @@ def choose(options: argparse.Namespace, made: Sequence[str] = ()) -> None:
 
 
 def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> dict[str, Any]:
-    """Figures of the load without a change, of each change, and of all changes together."""
+    """Returns figures of the load without a change, of each change, and of all changes together."""
     places = targets(options, serving, edge)
     say(f"{len(places)} loads of {options.rate / len(places):g} requests a second; first without a change")
     still = loaded(options, places, edge, lambda: None, 0)
@@ -136,7 +136,7 @@ def measure(options: argparse.Namespace, serving: Sequence[Machine], edge: Seque
 def act(
     options: argparse.Namespace, change: str, serving: Sequence[Machine], edge: Sequence[Machine]
 ) -> Callable[[], changes.Ran]:
-    """The action that makes the change: a run, or a hand on the first host."""
+    """Returns the action that makes the change: a run, or a manual action on the first host."""
     if change in changes.RUNS:
         return lambda: changes.run(change, serving)
     pools = {pool: len(serving) // options.pools for pool in pool_names(options)}
@@ -144,18 +144,18 @@ def act(
 
 
 def pool_names(options: argparse.Namespace) -> list[str]:
-    """Pool names in the inventory."""
+    """Returns the pool names in the inventory."""
     return [f"pool{number}" for number in range(options.pools)]
 
 
 def exporters(edge: Sequence[Machine]) -> list[str]:
-    """The address of each balancer's exporter."""
+    """Returns the address of each balancer's exporter."""
     return [f"http://{machine.address}:{front.METRICS_PORT}/metrics" for machine in edge]
 
 
 @dataclass(frozen=True)
 class Loaded(Generic[T]):
-    """A load around a change: its outcomes, when the change began and ended, what it returned, what balancers saw."""
+    """A load around a change: its outcomes, the change's start, end and result, and the balancers' readings."""
 
     outcomes: list[Outcome]
     begins: float
@@ -171,7 +171,7 @@ def loaded(
     change: Callable[[], T],
     requests: int,
 ) -> Loaded[T]:
-    """A load of at least this many requests while `change` is made, with quiet before and after."""
+    """Runs a load of at least this many requests during `change`, with quiet before and after."""
     watched = in_rotation.watched(exporters(edge), pool_names(options))
     with watched as rotation, contextlib.ExitStack() as stack:
         loads = [stack.enter_context(_load(options, place, len(places))) for place in places]
@@ -187,21 +187,21 @@ def loaded(
 
 
 def described(run: Loaded[Any]) -> dict[str, Any]:
-    """Lost requests, and the exporters' view of the hosts; None if there is no balancer."""
+    """Returns lost requests, and the exporters' view of the hosts; None if there is no balancer."""
     least = min(run.rotation.least.values()) if run.rotation.least else None
     looks = {"least_in": least, "looks": run.rotation.looks, "looks_unanswered": run.rotation.silent}
     return losses(run.outcomes, run.begins) | looks
 
 
 def write_losses(change: str, run: Loaded[Any]) -> None:
-    """The change's own file has a JSON line for every request that was lost or cut; `due` in seconds after it began."""
+    """Writes a JSON line for each lost or cut request to the change's file; `due` is seconds after its start."""
     kept = sorted(outcome for outcome in run.outcomes if outcome.verdict != RIGHT)
     lines = (json.dumps(outcome._asdict() | {"due": round(outcome.due - run.begins, 3)}) + "\n" for outcome in kept)
     (fleet.PLACES.root / f"losses-{change}.jsonl").write_text("".join(lines))
 
 
 def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
-    """Targets of requests, in equal shares: every pool's ports on every balancer, or without balancers the hosts."""
+    """Returns equal shares of targets: every pool's ports on every balancer, or without balancers the hosts."""
     if not edge:
         return [Place(f"{machine.address}:8000", f"{machine.address}:8001") for machine in serving]
     ports = [front.ports(number) for number in range(options.pools)]
@@ -222,13 +222,13 @@ def _load(options: argparse.Namespace, place: Place, shares: int) -> contextlib.
 
 
 def so_far(loads: Sequence[Running]) -> dict[str, int]:
-    """Outcomes of all loads by now, by verdict."""
+    """Returns outcomes of all loads so far, by verdict."""
     counts = [load.so_far() for load in loads]
     return {verdict: sum(count[verdict] for count in counts) for verdict in counts[0]}
 
 
 def say(text: str) -> None:
-    """A line on standard error: the last line of standard output is the result's."""
+    """Prints a line on standard error, since the last line of standard output is the result."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
-"""Runs of one case on servers that serve already, started here or elsewhere: warm-up, runs in turn, medians.
+"""Runs of one case on running servers, started here or elsewhere: warm-up, runs in turn, medians.
 
-No torch: the clients may be on another machine than the models.
+It needs no torch, as the clients may be on another machine than the models.
 """
 
 import statistics
@@ -17,21 +17,21 @@ Reading = dict[str, float]
 
 
 class Rival(Protocol):
-    """A server that is measured."""
+    """A measured server."""
 
     def address(self, protocol: str) -> str:
-        """Host and port for `grpc` or `http`."""
+        """Returns host and port for `grpc` or `http`."""
 
     def model(self, kind: str) -> str:
-        """The name of its `reranker` or `embedder`."""
+        """Returns the name of its `reranker` or `embedder`."""
 
     def cpu_seconds(self) -> float:
-        """CPU time that all of its processes have used since they started."""
+        """Returns CPU time that all of its processes have used since they started."""
 
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """A server that somebody else started, by its addresses and the names of its models, by kind."""
+    """A server started elsewhere, by its addresses and the names of its models, by kind."""
 
     grpc: str
     http: str
@@ -39,21 +39,21 @@ class Elsewhere:
     cpu: Callable[[], float] = lambda: 0.0
 
     def address(self, protocol: str) -> str:
-        """Host and port for `grpc` or `http`."""
+        """Returns host and port for `grpc` or `http`."""
         return self.grpc if protocol == "grpc" else self.http
 
     def model(self, kind: str) -> str:
-        """The name of the model of this kind; by default the kind itself."""
+        """Returns the name of the model of this kind; by default the kind itself."""
         return self.models.get(kind, kind)
 
     def cpu_seconds(self) -> float:
-        """CPU seconds by `cpu`; 0 without it."""
+        """Returns CPU seconds by `cpu`; 0 without it."""
         return self.cpu()
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Settings of a case's runs: protocol, number of runs, seconds of each, and the GPU that is watched meanwhile."""
+    """Settings of a case's runs: protocol, number of runs, seconds of each, and the watched GPU."""
 
     protocol: str
     runs: int
@@ -62,7 +62,7 @@ class Runs:
 
 
 def in_turn(how: Runs, workload: Workload, rivals: Mapping[str, Rival], crowd: Clients) -> dict[str, list[Reading]]:
-    """Readings of each warm rival, `how.runs` of each, one run of each in turn."""
+    """Returns readings of each warm rival, `how.runs` of each, one run of each in turn."""
     readings: dict[str, list[Reading]] = {name: [] for name in rivals}
     short = replace(how, seconds=min(how.seconds, 1.0))
     for server in rivals.values():
@@ -74,9 +74,9 @@ def in_turn(how: Runs, workload: Workload, rivals: Mapping[str, Rival], crowd: C
 
 
 def warm_up(run: Callable[[], Reading]) -> int:
-    """The number of runs until a run is not faster than the last by more than WARM; MOST_WARMING at most.
+    """Returns the number of runs until a run gains at most WARM over the last; at most MOST_WARMING.
 
-    A padded backend meets a new shape with nearly every request, and is slower at each for the first time.
+    A padded backend meets a new shape with nearly every request, and is slower the first time.
     """
     rates = [run()["documents_per_second"]]
     while len(rates) < MOST_WARMING:
@@ -87,7 +87,7 @@ def warm_up(run: Callable[[], Reading]) -> int:
 
 
 def one_run(how: Runs, workload: Workload, server: Rival, crowd: Clients) -> Reading:
-    """The figures of one run; the server's CPU time is read around the whole run and shared among all answers."""
+    """Returns the figures of one run; the server's CPU time covers the whole run, divided among all answers."""
     case = workload.case
     address, model = server.address(how.protocol), server.model(case.kind)
     load = Load(how.protocol, address, model, str(workload.path), case.clients, how.seconds)
@@ -108,7 +108,7 @@ def one_run(how: Runs, workload: Workload, server: Rival, crowd: Clients) -> Rea
 
 
 def summary(workload: Workload, readings: list[Reading]) -> dict[str, Any]:
-    """Medians over runs, tokens a second, and every run's documents a second."""
+    """Returns medians over runs, tokens a second, and every run's documents a second."""
     in_every_run = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
     keys = [key for key in readings[0] if key in in_every_run]
     figures: dict[str, Any] = {key: round(statistics.median(reading[key] for reading in readings), 4) for key in keys}

@@ -1,8 +1,8 @@
-"""A tokenizer of XLM-RoBERTa's size and kind, and texts whose length in tokens is known beforehand.
+"""A tokenizer of XLM-RoBERTa's size and kind, and texts with a known length in tokens.
 
-Random weights do not care what a text says, but the time to tokenise it depends on how many entries the vocabulary
-has and on how words fall apart. So the vocabulary has the published 250,002 entries, made from syllables by a fixed
-seed, and about a fifth of the words of a text split into two or more pieces, as ordinary English does.
+Random weights ignore a text's meaning, but the time to tokenise it depends on the size of the vocabulary and on how
+words split. So the vocabulary has the published 250,002 entries, made from syllables by a fixed seed, and about a fifth
+of the words of a text split into two or more pieces, as ordinary English does.
 """
 
 import functools
@@ -21,7 +21,7 @@ ENDINGS = ["s", "ed", "ing", "er", "ly", "tion", "al", "ness"]
 
 
 def tokenizer(entries: int = ENTRIES) -> Tokenizer:
-    """A Unigram tokenizer with bos 0, pad 1, eos 2 and the pair template `<s> A </s> </s> B </s>`."""
+    """Returns a Unigram tokenizer with bos 0, pad 1, eos 2 and the pair template `<s> A </s> </s> B </s>`."""
     pieces = _pieces(entries - len(SPECIALS) - 1)
     scored = [(piece, -1.0 - math.log(rank + 2)) for rank, piece in enumerate(pieces)]
     vocabulary = [*((word, 0.0) for word in SPECIALS), *scored, ("<mask>", 0.0)]
@@ -36,7 +36,7 @@ def tokenizer(entries: int = ENTRIES) -> Tokenizer:
 
 
 def _pieces(count: int) -> list[str]:
-    """`count` different pieces, likeliest first: prefixes, endings, syllables, words made of them, letters."""
+    """Returns `count` different pieces, likeliest first: prefixes, endings, syllables, words of them, letters."""
     rng = random.Random(2026)
     common = dict.fromkeys([*PREFIX_PIECES, *ENDINGS, *(f"▁{syllable}" for syllable in SYLLABLES)])
     letters = [letter for letter in ["▁", *map(chr, range(33, 127)), *"éüöäñ猫語"] if letter not in common]
@@ -47,14 +47,14 @@ def _pieces(count: int) -> list[str]:
 
 
 class Writer:
-    """Makes texts of an exact number of tokens (specials not counted), always the same ones for the same seed."""
+    """Writes texts of an exact number of tokens (specials not counted), equal for equal seeds."""
 
     def __init__(self, tokenizer_json: Path, seed: int) -> None:
         self._rng = random.Random(seed)
         self._words = _words_by_tokens(str(tokenizer_json))
 
     def text(self, tokens: int) -> str:
-        """Words that come to `tokens` tokens; one word in five falls into several pieces if there is room."""
+        """Returns words with `tokens` tokens in total; one word in five splits into several pieces if there is room."""
         words = []
         while tokens > 0:
             size = min(tokens, self._rng.choice((1, 1, 1, 1, 2, 2, 3)) if self._rng.random() < 0.5 else 1)
@@ -65,7 +65,7 @@ class Writer:
 
 @functools.cache
 def _words_by_tokens(tokenizer_json: str) -> dict[int, list[str]]:
-    """Words that come to 1, 2 and 3 tokens; a word's pieces do not depend on its neighbours."""
+    """Returns words of 1, 2 and 3 tokens; a word's pieces do not depend on its neighbours."""
     loaded = Tokenizer.from_file(tokenizer_json)
     known = [entry.removeprefix("▁") for entry in loaded.get_vocab(with_added_tokens=False) if entry.startswith("▁")]
     rng = random.Random(7)
@@ -80,6 +80,6 @@ def _words_by_tokens(tokenizer_json: str) -> dict[int, list[str]]:
 
 
 def token_counts(tokenizer_json: Path, texts: Iterable[str]) -> list[int]:
-    """Tokens of each text, specials not counted."""
+    """Returns the tokens of each text, specials not counted."""
     loaded = Tokenizer.from_file(str(tokenizer_json))
     return [len(encoding.ids) for encoding in loaded.encode_batch(list(texts), add_special_tokens=False)]

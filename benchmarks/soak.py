@@ -1,11 +1,11 @@
-"""A long mixed load on the shipped encoders: is every answer right, every mistake refused, and nothing left behind?
+"""Runs a long mixed load on the shipped encoders: checks every answer, every refusal, and memory leaks.
 
     python -m benchmarks.soak                                   200,000 requests of 64 clients on cuda:0
     python -m benchmarks.soak --device cpu --small --requests 400
 
-Right answers come from `oracle.py` before the server starts. What is held against the start: resident memory of all
-server processes, the GPU's memory, and which processes they are (a model process that died would have been replaced).
-Half of the clients speak gRPC, half HTTP. Prints one JSON line last; exits 1 when anything was wrong.
+Right answers come from `oracle.py` before the server starts. It compares with the start: resident memory of all server
+processes, the GPU's memory, and the process ids (a model process that died would have been replaced). Half of the
+clients speak gRPC, half HTTP. Prints one JSON line last; exits 1 when anything was wrong.
 """
 
 import argparse
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Tally:
-    """Observations of one process's clients."""
+    """Results of one process's clients."""
 
     good: int = 0
     refused: int = 0
@@ -49,7 +49,7 @@ class Tally:
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     with tempfile.TemporaryDirectory(prefix="soak-") as work:
         result = measure(options, Path(work))
@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__.split("\n")[0])
     made.add_argument("--device", default="cuda:0")
     made.add_argument("--small", action="store_true", help="small random models, for a CPU")
@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
-    """The result of a soak: checkpoints, right answers, a server, all requests, and what the server left behind."""
+    """Returns the result of a soak: checkpoints, right answers, a server, all requests, and the server's remains."""
     say("random checkpoints and right answers")
     weights = checkpoints.make(work / "checkpoints", options.device, options.small)
     files = right_answers(options, work, weights)
@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
 def report(
     options: argparse.Namespace, starts: tuple[float, float], warm: Tally, tally: Tally, seconds: float
 ) -> dict[str, Any]:
-    """Counts of what was sent and what came back."""
+    """Returns counts of requests and answers."""
     worst = {key: max(warm.worst[key], tally.worst[key]) for key in tally.worst}
     return {
         "benchmark": "soak",
@@ -129,7 +129,7 @@ def report(
 def judged(
     settled: tuple[int, int], left: tuple[int, int], peak_mib: int, same: bool, faults: Counter[str]
 ) -> dict[str, Any]:
-    """Memory against where it had settled and against the plan, restarts, and the verdict on all of it."""
+    """Returns memory against its settled level and the plan, restarts, and the verdict on all of it."""
     planned = encoders.planned_mib(KINDS)
     leaks = left[0] - settled[0] > LEAK_MIB or left[1] - settled[1] > LEAK_MIB
     return {
@@ -143,7 +143,7 @@ def judged(
 
 
 def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Path]) -> dict[str, str]:
-    """Files of the pool and of its answers, the latter from a process of its own."""
+    """Returns files of the pool and of its answers, computed by a separate process."""
     pool = mixture.pool(work, weights, options.texts, max(2, options.texts // 32), 16)
     files = {"pool": work / "pool.json", "answers": work / "answers.npz"}
     files["pool"].write_text(json.dumps(pool), "utf-8")
@@ -153,7 +153,7 @@ def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Pa
 
 
 def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
-    """Counts each doubtful answer as a tie or as a fault; a process of its own computes what ties may give."""
+    """Counts each doubtful answer as a tie or as a fault, by a separate process that computes possible ties."""
     texts = sorted({text for doubt in tally.doubtful for text, _ in doubt})
     if not texts:
         return
@@ -170,7 +170,7 @@ def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> 
 
 
 def drive(options: argparse.Namespace, server: triton.Server, files: dict[str, str], requests: int, seed: int) -> Tally:
-    """The tally of all clients, which share `requests` requests evenly."""
+    """Returns the tally of all clients, which share `requests` requests evenly."""
     context = multiprocessing.get_context("spawn")
     count = min(options.processes, options.clients)
     dtype = "fp32" if options.device == "cpu" else served_dtype(options)
@@ -191,13 +191,13 @@ def drive(options: argparse.Namespace, server: triton.Server, files: dict[str, s
 
 
 def served_dtype(options: argparse.Namespace) -> str:
-    """Number format the server runs in: the plan's unless `--set dtype=` says another."""
+    """Returns the server's number format: the plan's unless `--set dtype=` sets another."""
     changes = dict(word.split("=", 1) for word in options.set)
     return changes.get("dtype") or repositories.plan()[0]["embedder"].parameters["dtype"]
 
 
 def added(tally: Tally, later: Tally) -> Tally:
-    """The sum of both tallies."""
+    """Returns the sum of both tallies."""
     worst = {key: max(tally.worst.get(key, 0.0), later.worst.get(key, 0.0)) for key in tally.worst | later.worst}
     doubtful, on_a_tie = tally.doubtful + later.doubtful, tally.on_a_tie + later.on_a_tie
     good, refused = tally.good + later.good, tally.refused + later.refused
@@ -238,7 +238,7 @@ def serve(
 
 
 def client_loop(drawn: mixture.Mixture, protocol: str, address: str, requests: int, until: float) -> Tally:
-    """The tally of one client, which sends its requests one after the other."""
+    """Returns the tally of one client, which sends its requests one after the other."""
     connections = {kind: calls.connect(protocol, address, kind) for kind in KINDS}
     tally = Tally()
     for sent in range(requests):

@@ -1,4 +1,4 @@
-"""The result as a table a person reads: one line a case, ours beside naive beside the limit."""
+"""The result as a readable table: one line a case, ours beside naive beside the limit."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ HEAD = (
 
 
 def text(result: dict[str, Any]) -> str:
-    """Documents a second of both sides and of the limit; milliseconds and host cores are those of ours."""
+    """Returns documents a second of both sides and of the limit, with milliseconds and host cores of ours."""
     lines = [HEAD, *(_row(row) for row in result["cases"])]
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
     drawn = [_joined(line, widths) for line in lines]

@@ -1,7 +1,7 @@
-"""The real tritonserver with a repository of models: started, timed until ready, its processes watched, stopped.
+"""Runs the real tritonserver with a repository of models, times its start and watches its processes.
 
-Where the program comes from is `tests.encoders.real_triton` (the wheel nvidia-pytriton, unpacked once into the cache);
-what this adds is what a benchmark needs: no verbose log, readings of CPU time and memory, process ids.
+The program comes from `tests.encoders.real_triton` (the wheel nvidia-pytriton, unpacked once into the cache); this
+module adds readings of CPU time and memory, process ids, and a log that is not verbose.
 """
 
 import os
@@ -32,7 +32,7 @@ HIDDEN = (
 
 @dataclass
 class Server:
-    """A running server: addresses, log, and how long it took until every model was ready."""
+    """A running server: addresses, log, and the seconds until every model was ready."""
 
     process: subprocess.Popen[bytes]
     http: str
@@ -41,29 +41,29 @@ class Server:
     seconds_to_ready: float
 
     def address(self, protocol: str) -> str:
-        """Host and port for `grpc` or `http`."""
+        """Returns host and port for `grpc` or `http`."""
         return self.grpc if protocol == "grpc" else self.http
 
     def model(self, kind: str) -> str:
-        """The name of the model of this kind, which is the kind itself."""
+        """Returns the name of the model of this kind, which is the kind itself."""
         return kind
 
     def processes(self) -> dict[int, int]:
-        """Start time, in ticks since boot, of tritonserver and each of its model processes, by process id."""
+        """Returns start time, in ticks since boot, of tritonserver and each of its model processes, by process id."""
         return {pid: int(_stat(pid)[19]) for pid in _family(self.process.pid)}
 
     def cpu_seconds(self) -> float:
-        """CPU time that all of its processes have used since they started."""
+        """Returns CPU time that all of its processes have used since they started."""
         return cpu_seconds(self.process.pid)
 
     def resident_mib(self) -> int:
-        """Resident memory of all its processes; pages they share are counted in each."""
+        """Returns resident memory of all its processes; shared pages count in each."""
         return sum(int(_stat(pid)[21]) * PAGE for pid in _family(self.process.pid)) >> 20
 
 
 @contextmanager
 def serving(repository: Path, work: Path, cache: Path, flags: Sequence[str] = ()) -> Iterator[Server]:
-    """A server with every model of `repository` ready; compilers keep their results in `cache`."""
+    """Runs a server until every model of `repository` is ready; compilers keep their results in `cache`."""
     home = real_triton.installation()
     work.mkdir(parents=True)
     packages = real_triton.link_packages(work / "packages", home)
@@ -87,7 +87,7 @@ def serving(repository: Path, work: Path, cache: Path, flags: Sequence[str] = ()
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process and all its descendants have used since they started."""
+    """Returns CPU time that a process and all its descendants have used since they started."""
     return sum(sum(map(int, _stat(process)[11:13])) for process in _family(pid)) / TICKS
 
 
@@ -101,7 +101,7 @@ def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """The variables that the start script sets in every server's container, as other variables give other figures."""
+    """Returns the environment of every server's container, since other variables give other figures."""
     always = LAUNCH.read_text().partition("{%")[0]
     words = [word for line in always.splitlines() if line.startswith("export ") for word in shlex.split(line)[1:]]
     pairs = [word.split("=", 1) for word in words if "${" not in word and "$ENGINEHOUSE" not in word]
@@ -109,7 +109,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def _path() -> str:
-    """PATH without virtual environments, from which Triton's Python stub would import."""
+    """Returns PATH without virtual environments, from which Triton's Python stub would import."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(folder for folder in folders if not (Path(folder).parent / "pyvenv.cfg").exists())
 
@@ -127,7 +127,7 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
 
 
 def _family(pid: int) -> list[int]:
-    """`pid` and all its descendants."""
+    """Returns `pid` and all its descendants."""
     family = [pid]
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in path.read_text().split():
@@ -136,5 +136,5 @@ def _family(pid: int) -> list[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields of /proc/<pid>/stat after the program's name, so the process state is the first."""
+    """Returns fields of /proc/<pid>/stat after the program's name, so the process state is the first."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -1,12 +1,12 @@
-"""Requests through gateways of one host that are killed all the time: what usage lost, and the cost of counting.
+"""Kills one host's gateways continuously; reports the usage lost and the cost of counting.
 
     python -m benchmarks.usage [REQUESTS] [KILLS] [CUTS]
 
-The Triton is the tests' own, so that the numbers are those of the gateway. The last line is one JSON object.
+The Triton is the tests' small one, so that the figures are the gateway's. The last line is one JSON object.
 `throughput` is requests a second of one process, without and with counting, in the same run.
 
-CUTS of the power want root. The counters then lie on an ext4 of their own, whose disk is a file. At a cut both are
-killed, and they go on with the disk as it was at that moment: what the file system had not handed to it is lost.
+CUTS of the power need root. The counters are then on a separate ext4, whose disk is a file. At a cut both gateways are
+killed, and they continue with the disk of that moment, which lacks unwritten data of the file system.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ REQUEST = f"{HEAD}Content-Length: {len(BODY)}\r\n\r\n".encode() + BODY
 
 
 class Load:
-    """Clients that send one request after the other, each over a connection that it keeps."""
+    """Clients that send one request after the other, each over a kept connection."""
 
     def __init__(self, ports: list[int]) -> None:
         self.ports, self.answered, self.goal = ports, 0, 0
 
     async def run(self, requests: int) -> float:
-        """Seconds until this many more are answered."""
+        """Returns seconds until this many more requests are answered."""
         self.goal, began = self.answered + requests, time.monotonic()
         await asyncio.gather(*(self._client(number) for number in range(CLIENTS)))
         return time.monotonic() - began
@@ -72,7 +72,7 @@ class Load:
 
 
 class Disk:
-    """A file system in a file, for the counters. Wants root."""
+    """A file system in a file, for the counters. It needs root."""
 
     def __init__(self, folder: Path) -> None:
         self.place, self._image, self._copy = folder / "disk", folder / "image", folder / "copy"
@@ -83,7 +83,7 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Mounts it and replays its journal, as at a boot."""
+        """Mounts it and replays its journal, like at a boot."""
         subprocess.run(["mount", "-o", "loop", self._image, self.place], check=True)
 
     def unmount(self) -> None:
@@ -91,11 +91,11 @@ class Disk:
         subprocess.run(["umount", self.place], check=True)
 
     def keep(self) -> None:
-        """The disk as it is now is kept: without what the file system has not handed to it."""
+        """Saves the disk's present state, without unwritten data of the file system."""
         subprocess.run(["cp", "--sparse=always", self._image, self._copy], check=True)
 
     def go_back(self) -> None:
-        """The disk is as it was when it was kept."""
+        """Restores the saved state of the disk."""
         self.unmount()
         self._copy.replace(self._image)
         self.mount()
@@ -110,7 +110,7 @@ class Gateways:
         self.deaths = 0
 
     async def start(self) -> None:
-        """Both run."""
+        """Starts both."""
         self._running = [await started(self._settings_file, number, self._state) for number in range(2)]
 
     async def kill(self, numbers: Iterable[int]) -> None:
@@ -128,7 +128,7 @@ class Gateways:
 
 
 async def started(settings_file: Path, number: int, state: Path) -> asyncio.subprocess.Process:
-    """A process of the gateway."""
+    """Returns a process of the gateway."""
     files = Path(__file__).parents[1] / "files"
     environment = {**os.environ, "PYTHONPATH": str(files), "STATE_DIRECTORY": str(state)}
     words = [sys.executable, "-m", "gateway", "serve", str(settings_file), str(number)]
@@ -136,7 +136,7 @@ async def started(settings_file: Path, number: int, state: Path) -> asyncio.subp
 
 
 def counted_in(state: Path) -> int:
-    """Answered requests that the counters have after every line of every log is counted."""
+    """Returns answered requests in the counters after every line of every log is counted."""
     counters = Counters(state)
     counters.count_all()
     counted = sum(row["requests"] - row["errors"] for row in counters.rows())
@@ -145,7 +145,7 @@ def counted_in(state: Path) -> int:
 
 
 async def throughput_of(folder: Path, port: int, state: Path) -> dict[str, float]:
-    """Requests a second of one process, without and with counting, the better of two rounds."""
+    """Returns requests a second of one process, without and with counting, the better of two rounds."""
     best: dict[str, float] = {}
     for name in ("without", "with", "without", "with"):
         process = await started(folder / f"{name}.json", 2, state)
@@ -173,7 +173,7 @@ async def struck(gateways: Gateways, kill: int, disk: Disk | None, state: Path) 
 
 
 async def measured(requests: int, kills: int, cuts: int, folder: Path, disk: Disk | None) -> dict[str, object]:
-    """Answered and counted requests of two processes, while one or both are killed again and again."""
+    """Returns answered and counted requests of two processes, while one or both are killed repeatedly."""
     ports, keys, state = free_ports(3), folder / "keys.json", (disk.place if disk else folder) / "state"
     state.mkdir()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))

@@ -1,6 +1,6 @@
 """A bare Debian VM to practise on, without a cloud and without a GPU.
 
-Machines are real: own systemd, sshd, apt, Docker, address and reboot. Only what needs NVIDIA's hardware or NVIDIA's
-servers is stood in for, under this package alone, and says so where a person would look. Nothing imports this package
-but its own tests; production code cannot tell a rehearsal from a provider's VM.
+Machines are real: own systemd, sshd, apt, Docker, address and reboot. Only NVIDIA's hardware and servers have
+stand-ins, which are all in this package and name themselves in their output. Nothing imports this package but its own
+tests; production code cannot tell a rehearsal from a provider's VM.
 """

@@ -1,4 +1,4 @@
-"""`python -m rehearsal`: the machines by hand. What is deployed to them is an ordinary inventory's business."""
+"""`python -m rehearsal`: commands for the machines. An inventory decides what is deployed to them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A signed apt repository in the shapes operators meet: NVIDIA's, Docker's, the container toolkit's and Canonical's.
 
-Paths, package names and versions are the upstream ones, so that an inventory only names another mirror. The signing
-key lives for the length of one build: its public half is published beside the packages, its secret half is forgotten.
-Serving the tree over HTTP is rehearsal/web.py; which packages there are is packages/.
+Paths, package names and versions are the upstream ones, so that an inventory only names another mirror. The signing key
+exists for one build: the public key is published beside the packages, the secret key is deleted. rehearsal/web.py
+serves the tree over HTTP; packages/ holds the packages.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ ONCE = {"nvidia-driver-pinning-@BRANCH@", "linux-headers-@KERNEL_NAME@", "cuda-k
 
 
 def repository() -> Path:
-    """The served tree, built unless the cache has it; `key.asc` and `key.gpg` at its top are the public key."""
+    """Returns the served tree, built unless the cache has it; `key.asc` and `key.gpg` at its top are the public key."""
     here = Path(__file__).parent
     code = [here / "debs.py", here / "apt_repository.py"]
     return made_once("apt", digest_of(_kernel(), ubuntu.NEWER_KERNEL, URL, PACKAGES, *code, engine().name), _build)
 
 
 def engine() -> Path:
-    """The Docker packages by suite, built unless the cache has them."""
+    """Returns the Docker packages by suite, built unless the cache has them."""
     here = Path(__file__).parent
     key = digest_of(PACKAGES / "docker", here / "engine_debs.py", here / "debs.py")
     return made_once("docker-debs", key, _build_engine)
@@ -151,17 +151,17 @@ class SigningKey:
         )
 
     def publish(self, root: Path) -> None:
-        """`root`/key.gpg (binary) and key.asc (armoured) are the public half."""
+        """Writes the public key to `root`/key.gpg (binary) and key.asc (armoured)."""
         self._gpg("--output", str(root / "key.gpg"), "--export")
         self._gpg("--armor", "--output", str(root / "key.asc"), "--export")
 
     def index_flat(self, folder: Path, *, origin: str, label: str) -> None:
-        """`folder` is a flat signed repository of the packages lying in it."""
+        """Makes `folder` a flat signed repository of the packages in it."""
         _write_packages(folder, Path("."), folder)
         self.sign_release(folder, {"Origin": origin, "Label": label, "Architectures": "amd64"})
 
     def sign_release(self, folder: Path, fields: dict[str, str]) -> None:
-        """`folder` has Release, Release.gpg and InRelease over every index below it."""
+        """Writes Release, Release.gpg and InRelease over every index below `folder`."""
         fields = {**fields, "Description": "rehearsal stand-in"}
         options = [f"-oAPT::FTPArchive::Release::{name}={value}" for name, value in fields.items()]
         command = ["apt-ftparchive", *options, "release", "."]

@@ -1,7 +1,7 @@
 """The outer machine's sources of packages, for a machine of another release of Debian or of Ubuntu.
 
-Which mirror is reachable is the outer machine's business: it is read from its apt configuration each time and never
-written into this repository. Both formats apt reads are understood, deb822 (`*.sources`) and one line per source.
+The reachable mirror comes from the outer machine's apt configuration at each use, and this repository never names it.
+The module reads both of apt's formats, deb822 (`*.sources`) and one line per source.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Source:
     """Taken without a signature."""
 
     def to_deb822(self) -> str:
-        """The source as one paragraph of a `.sources` file."""
+        """Returns the source as one paragraph of a `.sources` file."""
         lines = [
             "Types: deb",
             f"URIs: {' '.join(self.uris)}",
@@ -97,7 +97,7 @@ def debian_sources(release: str) -> list[Source]:
 
 
 def outer_sources(etc_apt: Path = Path("/etc/apt")) -> list[Source]:
-    """Every enabled source of binary packages that apt on the outer machine reads."""
+    """Returns every enabled source of binary packages that apt on the outer machine reads."""
     lists = [etc_apt / "sources.list", *sorted((etc_apt / "sources.list.d").glob("*.list"))]
     one_line = [source for path in lists if path.is_file() for source in parse_one_line(path.read_text())]
     paragraphs = sorted((etc_apt / "sources.list.d").glob("*.sources"))
@@ -105,7 +105,7 @@ def outer_sources(etc_apt: Path = Path("/etc/apt")) -> list[Source]:
 
 
 def for_release(source: Source, codename: str) -> Source | None:
-    """The same mirror for another Debian release; None for a source that is not the Debian archive."""
+    """Returns the same mirror for another Debian release; None for a source that is not the Debian archive."""
     suites = [match for suite in source.suites if (match := SUITE.match(suite))]
     if not suites:
         return None
@@ -116,7 +116,7 @@ def for_release(source: Source, codename: str) -> Source | None:
 
 
 def parse_one_line(text: str) -> list[Source]:
-    """Sources of a `sources.list`, `deb [options] URI suite component…` one per line."""
+    """Parses a `sources.list`, `deb [options] URI suite component…` one per line."""
     sources = []
     for line in text.splitlines():
         match = re.match(r"^\s*deb\s+(?:\[(?P<options>[^\]]*)\]\s*)?(?P<rest>[^#]+)", line)
@@ -127,7 +127,7 @@ def parse_one_line(text: str) -> list[Source]:
 
 
 def parse_deb822(text: str) -> list[Source]:
-    """Sources of a `.sources` file; disabled paragraphs and pure `deb-src` ones are left out."""
+    """Parses a `.sources` file without disabled and pure `deb-src` paragraphs."""
     sources = []
     for paragraph in re.split(r"\n\s*\n", text):
         fields = _fields(paragraph)
@@ -154,7 +154,7 @@ def _fields(paragraph: str) -> dict[str, str]:
 
 
 def handed_on_settings() -> str:
-    """Lines of apt.conf that the machines need because the outer machine needs them (proxy, dates, certificates)."""
+    """Returns the outer machine's apt.conf lines that the machines need too (proxy, dates, certificates)."""
     dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     lines = [line for line in dump.splitlines() if HANDED_ON.match(line) and not line.endswith('"";')]
     for scheme in ("http", "https"):

@@ -1,8 +1,8 @@
-"""Things that take long to make, made once and found again by the digest of what made them.
+"""A cache of slow builds, each found by the digest of its sources.
 
-Packages, the image and the checkpoints are derived from sources in this repository; a changed source is a changed key,
-so nothing here is ever stale. What nobody has used for a month goes when a newer one of its kind is made. What the
-things are is decided elsewhere.
+Packages, the image and the checkpoints are built from sources in this repository; a changed source changes the key, so
+that no entry is ever stale. A new entry deletes entries of its kind that were unused for a month. Other modules define
+the entries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNUSED_SECONDS = 30 * 24 * 3600
 
 
 def digest_of(*parts: str | Path) -> str:
-    """Sixteen hex digits of texts and of files or trees (their names, execute bits and bytes)."""
+    """Returns sixteen hex digits for texts and for files or trees (their names, execute bits and bytes)."""
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, str):
@@ -42,9 +42,9 @@ def _files(part: Path) -> list[Path]:
 
 
 def made_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
-    """The folder `name`-`key` in the cache, filled by `make` unless it is there already.
+    """Returns the folder `name`-`key` in the cache, filled by `make` unless it exists.
 
-    Two processes that want the same thing make it once; a `make` that raises leaves nothing behind.
+    Two concurrent processes make it once; a `make` that raises leaves no folder.
     """
     wanted = cache() / f"{name}-{key}"
     with cache_locked(name):
@@ -64,7 +64,7 @@ def made_once(name: str, key: str, make: Callable[[Path], None]) -> Path:
 
 
 def _forget_unused(name: str) -> None:
-    """Others of this kind that no rehearsal has asked for in a month are gone."""
+    """Deletes other entries of this kind that were unused for a month."""
     kind = re.compile(rf"{re.escape(name)}-[0-9a-f]{{16}}")
     for entry in cache().iterdir():
         if kind.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > UNUSED_SECONDS:

@@ -1,6 +1,6 @@
-"""A throw-away certificate authority and the one certificate the registry shows.
+"""A throw-away certificate authority and the registry's one certificate.
 
-Both are made when the services first start and stay in this clone's state directory; nothing outside trusts them.
+The services' first start writes both to this clone's state directory; no program outside trusts them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ DAYS = "825"  # more than any rehearsal lives, less than clients refuse
 
 
 def certificate(folder: Path, names: list[str], addresses: list[str]) -> None:
-    """`folder` holds ca.crt, server.crt (chain) and server.key for those names; made again when the names change."""
+    """Writes ca.crt, server.crt (chain) and server.key for those names; writes new ones if the names change."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = ",".join([*(f"DNS:{name}" for name in names), *(f"IP:{address}" for address in addresses)])
     remembered = folder / "names"

@@ -1,6 +1,6 @@
-"""The control groups a machine runs in: what names every one of its processes, also after its supervisor was killed.
+"""The control groups of a machine, which identify all its processes even after its supervisor was killed.
 
-A machine whose supervisor is gone is still ended safely this way, because no process of anyone else is ever in them.
+They allow a safe end of a machine without a supervisor, because they contain no other processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ END_SECONDS = 10
 
 
 def roots() -> list[Path]:
-    """Mount points of the hierarchies systemd inside looks at: version 2 and, beside it, version 1's name=systemd."""
+    """Returns mount points of the hierarchies that the inner systemd uses: version 2 and version 1's name=systemd."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     return [
         Path(words[1])
@@ -28,12 +28,12 @@ def roots() -> list[Path]:
 
 
 def of_machine(number: int, name: str) -> list[Path]:
-    """The machine's control group in each hierarchy, whether or not it exists."""
+    """Returns the machine's control group in each hierarchy, whether or not it exists."""
     return [root / f"rehearsal{number}-{name}" for root in roots()]
 
 
 def make(number: int, name: str) -> list[Path]:
-    """The machine's control groups exist; one left from an earlier start is taken again."""
+    """Creates the machine's control groups; reuses those of an earlier start."""
     groups = of_machine(number, name)
     for group in groups:
         group.mkdir(exist_ok=True)
@@ -41,9 +41,9 @@ def make(number: int, name: str) -> list[Path]:
 
 
 def end_all(number: int, name: str) -> None:
-    """No process of the machine is left, killed without warning as by a power cut.
+    """Kills every process of the machine without warning, like a power cut.
 
-    All stand still before the first one dies: a build that saw its container die would still write down why.
+    Freezes all processes first: otherwise a build that saw its container die would still write its error.
     """
     end, standing = time.monotonic() + END_SECONDS, set[int]()
     while (moving := _pids(number, name) - standing) and time.monotonic() < end:
@@ -61,7 +61,7 @@ def _send(number: signal.Signals, pids: Iterable[int]) -> None:
 
 
 def remove(number: int, name: str) -> None:
-    """The machine's control groups are gone, as far as they are empty."""
+    """Removes the machine's empty control groups."""
     for group in of_machine(number, name):
         for path, _, _ in os.walk(group, topdown=False):
             # Something inside may still be ending; what is left behind is taken again by the next start.
@@ -72,8 +72,7 @@ def remove(number: int, name: str) -> None:
 def limit_disk(number: int, name: str, device: str, bytes_per_second: int) -> None:
     """Limits the machine's reads from and writes to `device` (major:minor); 0 lifts the limit.
 
-    Version 1's group counts what a process reads, and what it waits for to be written (fsync); what is written behind
-    its back is nobody's.
+    Version 1's group counts a process's reads and its synchronous writes (fsync); background writes belong to no group.
     """
     group = _disk_group(number, name)
     if not bytes_per_second and not group.exists():

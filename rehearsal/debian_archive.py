@@ -1,7 +1,7 @@
 """Packages of any release of Debian or Ubuntu, fetched from wherever the outer machine's own apt fetches them.
 
-A private apt state (own lists, own cache) is used, so that another release can be read without touching the outer
-machine's configuration. Which mirror that is, rehearsal/apt_sources.py reads.
+It uses a private apt state (own lists, own cache), which leaves the outer machine's configuration unchanged.
+rehearsal/apt_sources.py finds the mirror.
 """
 
 from __future__ import annotations

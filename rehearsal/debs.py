@@ -1,7 +1,7 @@
-"""Debian packages out of the folders under packages/: text with @HOLES@ in, a .deb out.
+"""Builds Debian packages from the folders under packages/, whose texts have @HOLES@ to fill.
 
 A source folder holds `control` and, if needed, maintainer scripts, `files/` (the tree as installed) and `build` (a
-program that adds compiled things to the tree). What the packages stand in for is written in the folders themselves.
+program that adds compiled things to the tree). Each folder says which package it replaces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DATA = ("conffiles", "triggers")
 
 
 def filled(text: str, holes: Mapping[str, str]) -> str:
-    """`text` with every @NAME@ of `holes` replaced."""
+    """Returns `text` with every @NAME@ of `holes` replaced."""
     for name, value in holes.items():
         text = text.replace(f"@{name}@", value)
     return text
@@ -33,7 +33,7 @@ def build_deb(
     payload: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Path:
-    """The .deb of one source folder; `payload` is a ready tree installed beside the folder's own files."""
+    """Builds the .deb of one source folder; `payload` is a ready tree installed beside the folder's own files."""
     with tempfile.TemporaryDirectory(prefix="deb-") as scratch:
         tree = Path(scratch)
         tree.chmod(0o755)

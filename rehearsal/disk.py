@@ -1,7 +1,7 @@
-"""Disks of machines with a kernel of their own: the same bare Debian as rootfs.py makes, with kernel and initramfs.
+"""Disks of machines with their own kernel: the bare Debian of rootfs.py with kernel and initramfs.
 
-A base disk is made once per recipe and never written to again; a machine's own disk lies over it (qcow2). What makes
-the machine *this* machine is on a small second disk that the machine copies over its files at every boot.
+A base disk is made once per recipe and then read-only; a machine's own disk is a layer over it (qcow2). A small second
+disk has the machine's identity, which the machine copies over its files at every boot.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ class BaseDisk:
 
     @property
     def disk(self) -> Path:
-        """Raw ext4 file system, labelled root."""
+        """Returns the raw ext4 file system, labelled root."""
         return self.place / "disk.raw"
 
     @property
     def kernel(self) -> Path:
-        """Kernel image, outside the disk as QEMU wants it."""
+        """Returns the kernel image, which QEMU reads from outside the disk."""
         return self.place / "vmlinuz"
 
     @property
     def initramfs(self) -> Path:
-        """The machine's initramfs."""
+        """Returns the machine's initramfs."""
         return self.place / "initrd.img"
 
 
 def base_disk(debian: str, more: tuple[str, ...] = ()) -> BaseDisk:
-    """The finished base disk of Debian `debian` ("12" or "13"), made now if the cache has none.
+    """Returns the base disk of Debian `debian` ("12" or "13"), made now if the cache has none.
 
-    `more`: packages of the distribution that are there from the start. Under emulation apt takes minutes for them.
+    `more`: preinstalled packages of the distribution, which apt would install in minutes under emulation.
     """
     place = cache() / f"disk-{debian}-{_recipe(debian, more)}"
     with cache_locked(f"disk-{debian}"):
@@ -72,13 +72,13 @@ def base_disk(debian: str, more: tuple[str, ...] = ()) -> BaseDisk:
 
 
 def own_disk(base: Path, disk: Path) -> None:
-    """`disk` is a new layer over `base`, which is a base disk or a snapshot's."""
+    """Writes a new layer over `base`, a base disk or a snapshot's, to `disk`."""
     form = "qcow2" if base.suffix == ".qcow2" else "raw"
     _command("qemu-img", "create", "-q", "-f", "qcow2", "-b", str(base), "-F", form, str(disk))
 
 
 def identity_disk(files: Path, disk: Path) -> None:
-    """`disk` holds the tree `files` with its owners and modes, labelled identity."""
+    """Writes the tree `files` with its owners and modes to `disk`, labelled identity."""
     disk.unlink(missing_ok=True)
     _command("mke2fs", "-q", "-t", "ext4", "-L", "identity", "-d", str(files), str(disk), "8M")
 
@@ -100,7 +100,7 @@ def _make(debian: str, place: Path, more: tuple[str, ...]) -> None:
 
 
 def _files() -> dict[str, Path]:
-    """Path in the tree -> file here, laid over what rootfs.py puts there."""
+    """Returns the files laid over those of rootfs.py: path in the tree -> file here."""
     return {
         "usr/lib/rehearsal/show-hardware": FILES / "show-hardware",
         "etc/systemd/system/rehearsal-identity.service": FILES / "rehearsal-identity.service",

@@ -22,7 +22,7 @@ ENGINE_PACKAGES = ["docker.io", "docker-cli", "containerd", "tini"]
 
 
 def build_engine(into: Path, work: Path) -> None:
-    """`into`/<suite>/ holds the three packages for each suite; `work` is scratch space."""
+    """Builds the three packages of each suite in `into`/<suite>/; `work` is scratch space."""
     engine = work / "engine"
     versions = _unpacked(ENGINE_FROM, ENGINE_PACKAGES, engine)
     for suite, number in SUITES.items():
@@ -50,7 +50,7 @@ def _unpacked(release: str, packages: list[str], tree: Path) -> dict[str, str]:
 
 
 def _payloads(engine: Path, runc: Path, into: Path) -> dict[str, Path]:
-    """Files of each package: the files under the places Docker's own packages use."""
+    """Returns the files of each package: the files under the places Docker's own packages use."""
     units = "usr/lib/systemd/system"
     contents = {
         "docker-ce": [

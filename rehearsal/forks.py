@@ -1,7 +1,7 @@
-"""Layers of machines: how one is forked from a root file system or a snapshot in no time, and told apart from others.
+"""Layers of machines: quick forks of a root file system or a snapshot, each with its own identity.
 
-What makes a machine *this* machine (machine id, host keys, name, address, login key, hardware) is written into its own
-layer before its first start, so forks of one snapshot never share it. Starting machines is not done here.
+A machine's identity (machine id, host keys, name, address, login key, hardware) goes into its own layer before its
+first start, so forks of one snapshot never share it. Other modules start machines.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardwa
 
 
 def take_virtual_snapshot(directory: Path, place: Path) -> Path:
-    """Like `take_snapshot`: the machine's disk becomes the snapshot's, and it goes on in a new layer over it."""
+    """Makes the machine's disk a snapshot, like `take_snapshot`; the machine continues in a new layer over it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -90,7 +90,7 @@ def virtual_snapshot(place: Path, release: str, more: tuple[str, ...]) -> None:
 
 
 def take_snapshot(directory: Path, place: Path) -> Path:
-    """The state of the stopped machine in `directory` is kept at `place`; the machine goes on above it."""
+    """Keeps the state of the stopped machine in `directory` at `place`; the machine continues above it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -113,7 +113,7 @@ def _refuse_a_second(place: Path) -> None:
 
 
 def require_layers(directory: Path) -> None:
-    """Refuses when a layer under the machine is gone, as after the cache was emptied."""
+    """Refuses if a layer under the machine is missing, for example after the cache was emptied."""
     for lower in read_record(directory)["lowers"]:
         if not Path(lower).is_dir():
             raise RehearsalRefused(
@@ -123,28 +123,28 @@ def require_layers(directory: Path) -> None:
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """The decisions of the time when the machine, or snapshot, was made."""
+    """Returns the settings with which the machine or snapshot was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
     # Snapshots outlive versions of this code; the first ones were all of Debian.
     return record if "os" in record else record | {"os": system(record.get("debian", "13"))}
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
-    """machine.json holds the record, replaced in one step."""
+    """Writes the record to machine.json by one rename."""
     scratch = directory / "machine.json.new"
     scratch.write_text(json.dumps(record, indent=2) + "\n")
     scratch.replace(directory / "machine.json")
 
 
 class _Layer:
-    """The machine's own layer: what is written here hides what the layers below have at the same path."""
+    """The machine's own layer: its files hide those of lower layers at the same path."""
 
     def __init__(self, upper: Path, lowers: list[str]) -> None:
         self.upper = upper
         self.lowers = [Path(lower) for lower in lowers]
 
     def write(self, path: str, text: str, mode: int = 0o644, owned_like_parent: bool = False) -> None:
-        """The file is there with that content; directories made on the way keep the owner and mode they have below."""
+        """Writes the file with that content; directories made on the way keep the lower layers' owner and mode."""
         target = self.upper / path
         self._directory(Path(path).parent)
         target.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ class _Layer:
 
 
 def _write_identity(layer: _Layer, name: str, address: str, places: Places) -> str:
-    """Name, address, machine id, host key and login key are the machine's own; returns the public host key."""
+    """Gives the machine its own name, address, machine id, host key and login key; returns the public host key."""
     net = network.Network(places.number)
     key = layer.upper.parent / "ssh_host_ed25519_key"
     ssh.make_key(key)

@@ -41,17 +41,17 @@ class Gateway:
     ca: str | None = None
 
     def to_json(self) -> dict[str, str | None]:
-        """The fields that `python -m rehearsal gateway` prints."""
+        """Returns the fields that `python -m rehearsal gateway` prints."""
         return asdict(self)
 
 
 def has_one(machine: Machine) -> bool:
-    """True if a deploy has put a gateway on the machine."""
+    """Returns True if a deploy has put a gateway on the machine."""
     return machine.run(f"test -e {SETTINGS}", check=False).returncode == 0
 
 
 def opened(machine: Machine) -> Gateway:
-    """The machine's gateway can be reached from this computer, and knows the key of this rehearsal.
+    """Forwards a port to the machine's gateway, gives it the key of this rehearsal, and returns both.
 
     Raises: RehearsalRefused if the machine has none, or does not answer.
     """
@@ -68,9 +68,9 @@ def opened(machine: Machine) -> Gateway:
 
 
 def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
-    """The gateway at `url` that stands before the machines' own gateways, all of which know the key of this rehearsal.
+    """Returns the gateway at `url` before the machines' own gateways, which all get the key of this rehearsal.
 
-    Raises: RehearsalRefused if nobody answers there, or none of the machines.
+    Raises: RehearsalRefused if no server answers there, or none of the machines.
     """
     keys = {_key(machine) for machine in machines}
     gateway = Gateway(url, keys.pop(), ca)
@@ -80,13 +80,13 @@ def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
 
 
 def models(machine: Machine, kind: str) -> list[str]:
-    """Names of the models of a kind (llm, embedder, reranker) that the machine's gateway offers."""
+    """Returns the models of a kind (llm, embedder, reranker) that the machine's gateway offers."""
     served = json.loads(machine.run(f"cat {SETTINGS}").stdout)["models"]
     return [name for name, model in served.items() if model["kind"] == kind]
 
 
 def spoken(gateway: Gateway, model: str, text: str) -> Iterator[str]:
-    """The events of a chat with the model, each as it comes; a model that knows no chats goes on with the text."""
+    """Yields the events of a chat with the model as they arrive; a model without chats completes the text."""
     length = {"model": model, "stream": True, "max_tokens": 24, "stream_options": {"include_usage": True}}
     chat = {"messages": [{"role": "user", "content": text}]}
     for path, body in (("/v1/chat/completions", chat), ("/v1/completions", {"prompt": text})):
@@ -104,7 +104,7 @@ def spoken(gateway: Gateway, model: str, text: str) -> Iterator[str]:
 
 
 def connection(gateway: Gateway, seconds: float = ANSWER_SECONDS) -> http.client.HTTPConnection:
-    """A connection that leads to the gateway once something is sent; with TLS if the gateway has an authority."""
+    """Returns a connection to the gateway, opened by the first request; with TLS if the gateway has an authority."""
     place = urlsplit(gateway.url)
     if gateway.ca is None:
         return http.client.HTTPConnection(str(place.hostname), place.port, timeout=seconds)
@@ -121,7 +121,7 @@ def shut(places: Places) -> None:
 
 
 def _forwarded(machine: Machine, far: str) -> str:
-    """The address here that leads to `far` on the machine; the one of before if that still does."""
+    """Returns the local address that leads to `far` on the machine; reuses an earlier forward that still works."""
     places = machine.places
     control = places.root / f"gateway-{machine.name}.ssh"
     noted = control.with_suffix(".port")
@@ -141,7 +141,7 @@ def _forwarded(machine: Machine, far: str) -> str:
 
 
 def _ssh(places: Places, *words: str) -> int:
-    """The exit code of ssh, in the repository: a control socket's path is short there."""
+    """Runs ssh in the repository, where a control socket's path is short; returns its exit code."""
     command = ["ssh", "-F", str(places.ssh_config), *words]
     quiet = subprocess.DEVNULL  # an ssh that goes to the background keeps what it is given open
     return subprocess.run(command, cwd=REPOSITORY, stdin=quiet, stdout=quiet, stderr=quiet, check=False).returncode
@@ -152,7 +152,7 @@ def _near(control: Path) -> str:
 
 
 def _key(machine: Machine) -> str:
-    """The rehearsal's key, whose hash the machine has."""
+    """Returns the rehearsal's key, whose hash the machine gets."""
     file = machine.places.root / "secrets" / "gateway_key"
     if not file.exists():
         text = ""
@@ -170,12 +170,12 @@ def _key(machine: Machine) -> str:
 
 
 def _write_keys(machine: Machine, keys: tuple[GatewayKey, ...]) -> None:
-    """Writes by rename, so that the gateway never reads half a file; the group's rights on it stay."""
+    """Writes by rename, so that the gateway never reads a part of the file; keeps the group's rights."""
     machine.run(f"cat >{KEYS}.new && chmod 640 {KEYS}.new && mv {KEYS}.new {KEYS}", input=text_of(keys))
 
 
 def _wait_until_known(gateway: Gateway) -> None:
-    """The gateway reads a new key by itself, within a second."""
+    """Waits until the gateway accepts a new key, which it reads within a second."""
     end = time.monotonic() + KNOWN_SECONDS
     while (status := _status(gateway)) != 200:
         if time.monotonic() > end:
@@ -184,7 +184,7 @@ def _wait_until_known(gateway: Gateway) -> None:
 
 
 def _status(gateway: Gateway) -> int:
-    """HTTP status of a request for the models; 0 without an answer."""
+    """Returns the HTTP status of a request for the models; 0 without an answer."""
     try:
         with contextlib.closing(connection(gateway)) as line:
             line.request("GET", "/v1/models", headers=_bearer(gateway))

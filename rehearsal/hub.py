@@ -1,12 +1,12 @@
-"""A model hub for HF_ENDPOINT: what huggingface_hub and curl ask of huggingface.co, over a folder of checkpoints.
+"""A model hub for HF_ENDPOINT: the part of huggingface.co that huggingface_hub and curl use, over checkpoints.
 
-Kept from the real one: revisions by commit, checksums (git's blob sha1 for small files, sha256 for large ones), large
+It implements revisions by commit, checksums (git's blob sha1 for small files, sha256 for large ones), large
 files behind a redirect to a signed address on another host that must not be sent the token, ranges, and the error codes
-a client tells apart. It is not huggingface.co.
+a client tells apart.
 
     python -m rehearsal.hub --address 10.213.0.1 --port 8481 --state FOLDER CHECKPOINTS
 
-It answers over TLS too, at ports of its own, with the certificate of the rehearsal's services.
+It also answers over TLS, on separate ports, with the certificate of the rehearsal's services.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
 
 
 class Refused(Exception):
-    """An answer that is an error, with the code huggingface_hub tells errors apart by."""
+    """An error answer with the code by which huggingface_hub distinguishes errors."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class Refused(Exception):
 
 @dataclass
 class Hub:
-    """The server's state; faults are read from files so that they can be switched while it runs."""
+    """The server's state; it reads faults from files at each request, so that tests can switch them."""
 
     repositories: dict[str, Repository]
     token: str
@@ -58,7 +58,7 @@ class Hub:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, name: str, revision: str, authorization: str) -> Repository:
-        """The repository, or the refusal the real hub gives."""
+        """Returns the repository, or raises the real hub's refusal."""
         token = authorization.removeprefix("Bearer ")
         if token and token not in (self.token, self.token_without_access):
             raise Refused(401, "", "Invalid username or password.")
@@ -73,16 +73,16 @@ class Hub:
         return repository
 
     def signature(self, sha256: str) -> str:
-        """The signature that makes an address of the other host valid."""
+        """Returns the signature that makes an address of the other host valid."""
         return hmac.new(self.key, sha256.encode(), "sha256").hexdigest()
 
     def bytes_per_second(self) -> int:
-        """Speed of large files, 0 for as fast as they can: the file `large-bytes-per-second`, for many gigabytes."""
+        """Returns the speed limit of large files from the file `large-bytes-per-second`; 0 for none."""
         wanted = self.state / "large-bytes-per-second"
         return int(wanted.read_text()) if wanted.exists() else LARGE_BYTES_PER_SECOND
 
     def cut_after(self) -> int:
-        """Bytes after which this large answer breaks off, 0 for never (`fault-cut-large`: "TIMES BYTES")."""
+        """Returns the bytes after which this large answer ends, 0 for never (`fault-cut-large`: "TIMES BYTES")."""
         fault = self.state / "fault-cut-large"
         with self.lock:
             times, size = map(int, fault.read_text().split()) if fault.exists() else (0, 0)
@@ -105,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
     )
 
     def do_GET(self) -> None:
-        """Answer, or refuse in the hub's own words."""
+        """Answers, or refuses in the real hub's words."""
         path = unquote(urlsplit(self.path).path)
         try:
             for pattern, answer in self.routes:
@@ -153,7 +153,7 @@ class Handler(BaseHTTPRequestHandler):
         self._send(302, f"Found. Redirecting to {address}".encode(), headers | linked)
 
     def _cdn(self, sha256: str) -> None:
-        """The other host: it knows signatures, no tokens, and refuses a request that carries both."""
+        """Answers as the other host, which checks signatures and refuses a request that also carries a token."""
         if self.headers.get("Authorization"):
             raise Refused(400, "InvalidArgument", "Only one auth mechanism allowed")
         signature = parse_qs(urlsplit(self.path).query).get("signature", [""])[0]
@@ -215,18 +215,18 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Logs a line per request, without the signature: an address with one is as good as a token."""
+        """Logs a line per request without the signature, since an address with one is as good as a token."""
         self.log_message('"%s %s" %s', self.command, self.path.split("?")[0], str(code))
 
 
 def serve(hub: Hub, address: str, port: int) -> Server:
-    """A server that answers for the hub once somebody lets it run."""
+    """Returns a server for the hub; the caller starts it."""
     handler = type("HubHandler", (Handler,), {"hub": hub})
     return Server((address, port), handler)
 
 
 def main() -> None:
-    """Serve until stopped."""
+    """Serves until stopped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, default=PORT)

@@ -1,4 +1,4 @@
-"""Checkpoint folders as a model hub knows them: files with checksums, under a commit.
+"""Checkpoint folders in a model hub's form: files with checksums, under a commit.
 
 The commit is derived from names and contents, so the same checkpoint has the same revision on every machine.
 """
@@ -23,7 +23,7 @@ CHECKSUMS = "checksums.json"
 
 @dataclass(frozen=True)
 class File:
-    """A file of a repository, with the checksums a hub gives for it."""
+    """A file of a repository, with a hub's checksums."""
 
     path: Path
     name: str
@@ -37,11 +37,11 @@ class File:
 
     @property
     def etag(self) -> str:
-        """The checksum that clients compare: sha256 of large files, git's sha1 of small ones."""
+        """Returns the checksum that clients compare: sha256 of large files, git's sha1 of small ones."""
         return self.sha256 if self.large else self.git_sha1
 
     def to_json(self) -> dict[str, object]:
-        """A row of `siblings` as the API lists it."""
+        """Returns a row of `siblings` in the API's form."""
         row: dict[str, object] = {"rfilename": self.name, "size": self.size, "blobId": self.git_sha1}
         return row | {"lfs": {"sha256": self.sha256, "size": self.size, "pointerSize": 134}} if self.large else row
 
@@ -56,12 +56,12 @@ class Repository:
     gated: bool
 
     def has(self, revision: str) -> bool:
-        """True if the revision names the commit; `main` does, as a branch would."""
+        """Returns True if the revision names the commit, or `main`."""
         return revision in ("main", self.commit)
 
 
 def read_repository(folder: Path) -> Repository:
-    """The repository of a checkpoint folder; its commit is derived from names and contents."""
+    """Returns the repository of a checkpoint folder; its commit is derived from names and contents."""
     known = Checksums(folder.parent / CHECKSUMS)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     with ThreadPoolExecutor(os.cpu_count()) as threads:  # hashing gives up the interpreter's lock
@@ -77,7 +77,7 @@ def read_repository(folder: Path) -> Repository:
 
 
 class Checksums:
-    """git's sha1 and the sha256 of files, remembered beside the checkpoints: one of 16 GB is read once.
+    """git's sha1 and the sha256 of files, kept beside the checkpoints so that a 16 GB file is read once.
 
     A file of another size or time of change is read again.
     """
@@ -88,7 +88,7 @@ class Checksums:
         self._is_new = False
 
     def of(self, path: Path) -> tuple[str, str]:
-        """(git's sha1, sha256)."""
+        """Returns (git's sha1, sha256)."""
         status = path.stat()
         name, state = str(path.relative_to(self._path.parent)), [status.st_size, status.st_mtime_ns]
         known = self._known.get(name)
@@ -115,6 +115,6 @@ def _read(path: Path, size: int) -> tuple[str, str]:
 
 
 def repositories(checkpoints: Path) -> dict[str, Repository]:
-    """Every checkpoint as a repository, by name."""
+    """Returns every checkpoint as a repository, by name."""
     published = [read_repository(folder) for folder in sorted(checkpoints.iterdir()) if folder.is_dir()]
     return {repository.name: repository for repository in published}

@@ -1,6 +1,6 @@
-"""The few settings of the outer kernel that machines need, raised while any rehearsal is up and then put back.
+"""The few kernel settings of the outer machine that machines need, raised while a rehearsal is up and then restored.
 
-They belong to the outer machine and not to one rehearsal, so what was found is kept outside every state directory.
+They belong to the outer machine, not to one rehearsal, so the original values are kept outside every state directory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WANTED = {
 
 
 def raise_all() -> None:
-    """Every setting is at least what machines need; what was found before the first rehearsal is remembered."""
+    """Raises every setting to at least the machines' need; saves the original values before the first rehearsal."""
     present = {str(path): int(path.read_text()) for path in WANTED}
     if not FOUND.exists():
         FOUND.write_text(json.dumps(present))
@@ -28,7 +28,7 @@ def raise_all() -> None:
 
 
 def put_back() -> None:
-    """The settings are as they were found; nothing remembered is fine, and so is another rehearsal that is quicker."""
+    """Restores the original settings; tolerates absent saved values and another rehearsal that restores them first."""
     try:
         remembered = json.loads(FOUND.read_text())
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""A rehearsal machine that shares the outer kernel: started, stopped, cut off, spoken to, thrown away.
+"""A rehearsal machine that shares the outer kernel: starts, stops, cuts, commands and deletes it.
 
-Which machines there are, and how one is made, is `machines.py`'s; one with a kernel of its own is `qemu_machine.py`'s.
+`machines.py` lists and makes machines; `qemu_machine.py` has those with their own kernel.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ class Machine:
 
     @property
     def directory(self) -> Path:
-        """Everything about the machine on the outer disk."""
+        """Returns the directory of everything about the machine on the outer disk."""
         return self.places.machines / self.name
 
     @property
     def record(self) -> dict[str, Any]:
-        """The decisions of the time when the machine was made."""
+        """Returns the settings with which the machine was made."""
         return forks.read_record(self.directory)
 
     @property
     def address(self) -> str:
-        """Static IPv4 address on the rehearsal's bridge."""
+        """Returns the static IPv4 address on the rehearsal's bridge."""
         return str(self.record["address"])
 
     @property
@@ -51,38 +51,38 @@ class Machine:
 
     @property
     def kind(self) -> str:
-        """`nspawn`, which shares the outer kernel, or `qemu`, which has its own."""
+        """Returns `nspawn`, which shares the outer kernel, or `qemu`, which has its own."""
         return str(self.record.get("kind", "nspawn"))
 
     @property
     def user(self) -> str:
-        """Login user, with passwordless sudo."""
+        """Returns the login user, who has passwordless sudo."""
         return LOGIN_USER
 
     @property
     def identity_file(self) -> Path:
-        """Private key of the login user."""
+        """Returns the private key of the login user."""
         return self.places.identity_file
 
     @property
     def ssh_config(self) -> Path:
-        """ssh_config in which the machine's name is a host."""
+        """Returns the ssh_config in which the machine's name is a host."""
         return self.places.ssh_config
 
     @property
     def state(self) -> str:
-        """`running`, `starting` (between power-on, or a reboot, and PID 1), or `off`."""
+        """Returns `running`, `starting` (between power-on, or a reboot, and PID 1), or `off`."""
         if nspawn.supervisor_pid(self.directory) is None:
             return "off"
         return "running" if nspawn.leader_pid(self.directory) else "starting"
 
     def start(self) -> None:
-        """The machine answers over SSH; one that is running already is left alone."""
+        """Starts the machine and waits for SSH; does nothing if it runs."""
         self.power_on()
         self.wait()
 
     def power_on(self) -> None:
-        """The machine is booting or running; to start several, power all on before waiting for the first."""
+        """Boots the machine without waiting; to start several, power all on before waiting for the first."""
         if nspawn.supervisor_pid(self.directory) is None:
             forks.require_layers(self.directory)
             # A machine can outlive a killed supervisor; two on one layer would destroy it.
@@ -90,7 +90,7 @@ class Machine:
             nspawn.start(self.directory)
 
     def stop(self) -> None:
-        """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
+        """Shuts the machine down, or cuts its power if it does not end."""
         pid = nspawn.supervisor_pid(self.directory)
         if pid is not None:
             ssh.close_connection(self.places, self.name)
@@ -101,7 +101,7 @@ class Machine:
         self._end()
 
     def power_cycle(self) -> None:
-        """The plug was pulled without warning and the machine has booted again (the page cache survives)."""
+        """Cuts the power without warning and boots again (the page cache survives)."""
         pid, before = nspawn.supervisor_pid(self.directory), nspawn.leader_pid(self.directory)
         if pid is None:
             return self.start()
@@ -110,22 +110,22 @@ class Machine:
         self._wait_for_another(before)
 
     def cut_power(self) -> None:
-        """The plug was pulled without warning, and the machine stays off until it is started."""
+        """Cuts the power without warning; the machine stays off."""
         ssh.close_connection(self.places, self.name)
         self._end()
 
     def reboot(self) -> None:
-        """The machine was told from inside to reboot, and has: its boot id is another one."""
+        """Reboots the machine from inside and waits for another boot id."""
         before = nspawn.leader_pid(self.directory)
         self.run("systemctl reboot", check=False)
         self._wait_for_another(before)
 
     def wait(self, seconds: float = BOOT_SECONDS) -> None:
-        """Its users may log in; refuses with the end of the console log when they may not in time."""
+        """Waits until its users may log in; refuses with the end of the console log after `seconds`."""
         wait_for(self._lets_in, seconds, self)
 
     def destroy(self) -> None:
-        """The machine and all it wrote are gone; nothing is saved, so it is not asked to shut down."""
+        """Deletes the machine and its files without a shutdown, since no data is kept."""
         ssh.close_connection(self.places, self.name)
         self._end()
         remove_tree(self.directory)
@@ -153,7 +153,7 @@ class Machine:
         return subprocess.CompletedProcess(command, finished.returncode, *texts)
 
     def put(self, path: str, content: str | bytes, mode: int = 0o644) -> None:
-        """The file inside holds `content`, owned by root; its directories are made."""
+        """Writes `content` to the file inside, owned by root; makes its directories."""
         self.run(f"install -D -m {mode:o} /dev/stdin '{path}'", input=content)
 
     def ssh(self, *command: str) -> subprocess.CompletedProcess[bytes]:
@@ -161,12 +161,12 @@ class Machine:
         return subprocess.run(["ssh", "-F", str(self.ssh_config), self.name, *command], check=False)
 
     def limit_rate(self, rate: str | None) -> None:
-        """The machine's download rate is limited (`100mbit`), also after reboots; None lifts the limit."""
+        """Limits the machine's download rate (`100mbit`), also after reboots; None lifts the limit."""
         forks.write_record(self.directory, self.record | {"rate": rate})
         network.limit_rate(network.Network(self.places.number).link(self.name), rate)
 
     def _lets_in(self) -> bool:
-        """True if a login would succeed: sshd greets before systemd-user-sessions admits anybody but root."""
+        """Returns True if a login would succeed: sshd answers before systemd-user-sessions admits users."""
         with contextlib.suppress(RehearsalRefused):  # it went down again in between
             return greets(self.address) and self.run(f"test ! -e {NO_LOGIN}", check=False).returncode == 0
         return False
@@ -176,7 +176,7 @@ class Machine:
         self.wait()
 
     def _end(self) -> None:
-        """Ends supervisor and machine, whatever state they are in."""
+        """Ends supervisor and machine in every state."""
         pid = nspawn.supervisor_pid(self.directory)
         if pid is not None:
             os.kill(pid, signal.SIGKILL)

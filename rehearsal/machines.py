@@ -1,8 +1,8 @@
-"""Rehearsal machines: which there are, and how they are made, forked from a snapshot, kept as one, and thrown away.
+"""Rehearsal machines: lists them, makes them from a base or snapshot, takes snapshots and deletes them.
 
 A machine is a stack of read-only layers (a root file system from the cache, then snapshots) under a layer of its own,
-plus the few directories that must be plain ones. What makes it *this* machine (machine id, host keys, name, address)
-is written into its own layer when it is forked, so forks of one snapshot never share it.
+plus the few directories that must be plain ones. Its identity (machine id, host keys, name, address) goes into its own
+layer at the fork, so forks of one snapshot never share it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ PREFIXES = {"d12": "12", "d13": "13", "u24": "24.04"}
 
 
 def known(places: Places | None = None) -> list[Machine]:
-    """Every machine of the rehearsal, by name."""
+    """Returns every machine of the rehearsal, by name."""
     places = places or Places.here()
     return [_machine(path.parent.name, places) for path in sorted(places.machines.glob("*/machine.json"))]
 
 
 def _machine(name: str, places: Places) -> Machine:
-    """The machine of a record: sharing the outer kernel, or with its own."""
+    """Returns the machine of a record: sharing the outer kernel, or with its own."""
     nspawn_machine = Machine(name, places)
     return QemuMachine(name, places) if nspawn_machine.kind == "qemu" else nspawn_machine
 
 
 def named(name: str, places: Places | None = None) -> Machine:
-    """The machine of that name; refuses when there is none, naming those there are."""
+    """Returns the machine of that name; refuses an unknown name with a list of the machines."""
     candidates = {candidate.name: candidate for candidate in known(places)}
     if name in candidates:
         return candidates[name]
@@ -54,9 +54,9 @@ def up(
     snapshot: str | None = None,
     kind: str = "nspawn",
 ) -> list[Machine]:
-    """The named machines run and answer over SSH; those that did already are left as they are.
+    """Starts the named machines until they answer over SSH; leaves running ones unchanged.
 
-    Refuses: what `requirements` finds missing on the outer machine; a bridge that belongs to another rehearsal.
+    Refuses: missing `requirements` on the outer machine; a bridge that belongs to another rehearsal.
     """
     places = places or Places.here()
     requirements.require(places, kind, has_root=snapshot is not None)
@@ -73,7 +73,7 @@ def up(
 
 
 def down(places: Places | None = None) -> None:
-    """No machine, mount, rule or process of this rehearsal is left; snapshots and the cache are kept."""
+    """Removes every machine, mount, rule and process of this rehearsal; keeps snapshots and the cache."""
     places = places or Places.here()
     with places.locked():
         gateway.shut(places)
@@ -87,7 +87,7 @@ def down(places: Places | None = None) -> None:
 
 
 def snapshot(source: Machine, name: str) -> Path:
-    """The stopped machine's present state is kept under `name` for forks; the machine itself goes on from it."""
+    """Keeps the stopped machine's state under `name` for forks; the machine continues from it."""
     if source.state != "off":
         raise RehearsalRefused(
             f"{source.name} is {source.state}; a snapshot is taken of a machine that is off\n"
@@ -98,7 +98,7 @@ def snapshot(source: Machine, name: str) -> Path:
 
 
 def write_ssh_config(places: Places) -> None:
-    """ssh_config and known_hosts name the machines there are now."""
+    """Writes ssh_config and known_hosts for the current machines."""
     records = [machine.record for machine in known(places)]
     ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
 

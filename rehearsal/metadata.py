@@ -1,7 +1,7 @@
-"""Rehearsal stand-ins of three clouds' metadata services, as far as notices of interruption go.
+"""Rehearsal stand-ins of three clouds' metadata services, reduced to notices of interruption.
 
-They keep the paths, headers, status codes and bodies of the clouds' own pages (read 2026-11-25): EC2 wants a token that
-was asked for by PUT, Google and Azure want their header, and EC2 answers 404 until there is a notice.
+They keep the paths, headers, status codes and bodies of the clouds' own pages (read 2026-11-25): EC2 requires a token
+from a PUT request, Google and Azure require their header, and EC2 answers 404 without a notice.
 
     with metadata("aws") as cloud:
         cloud.notice(seconds=120)       a notice that takes the host so many seconds from now, if its cloud says when
@@ -41,7 +41,7 @@ class Cloud:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def notice(self, event: str = "", seconds: float = 120.0) -> None:
-        """The cloud announces `event`, its usual one if none is named."""
+        """Announces `event`, or the cloud's usual event if none is named."""
         usual = {"aws": "terminate", "gcp": "preempted", "azure": "Preempt"}
         self.noticed = time.time()
         self.ends = self.noticed + seconds
@@ -52,11 +52,11 @@ class Cloud:
         self.event = ""
 
     def answer(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:
-        """Status and body; a request without the cloud's header is refused as the cloud refuses it."""
+        """Returns status and body; refuses a request without the cloud's header, like the cloud."""
         return {"aws": self.aws, "gcp": self.gcp, "azure": self.azure}[self.kind](path, headers, method)
 
     def aws(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:
-        """EC2, IMDSv2."""
+        """Answers like EC2, IMDSv2."""
         if path == "/latest/api/token":
             has_ttl = headers.get("x-aws-ec2-metadata-token-ttl-seconds", "").isdigit()
             return (200, "rehearsal-token") if method == "PUT" and has_ttl else (400, "")
@@ -69,7 +69,7 @@ class Cloud:
         return 404, "<html>404 - Not Found</html>"
 
     def gcp(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:
-        """Compute Engine."""
+        """Answers like Compute Engine."""
         if headers.get("metadata-flavor") != "Google":
             return 403, "Missing Metadata-Flavor:Google header."
         if path == "/computeMetadata/v1/instance/preempted":
@@ -79,7 +79,7 @@ class Cloud:
         return 404, ""
 
     def azure(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:
-        """Azure: an event of another VM is always in the answer."""
+        """Answers like Azure: an event of another VM is always in the answer."""
         if headers.get("metadata") != "true":
             return 400, '{"error": "Bad request. Required metadata header not specified"}'
         if path.startswith("/metadata/instance/compute/name?"):
@@ -93,7 +93,7 @@ class Cloud:
 
 
 def scheduled(identity: str, event: str, vm: str, ends: float) -> dict[str, Any]:
-    """An entry of Azure's scheduled events."""
+    """Returns an entry of Azure's scheduled events."""
     return {
         "EventId": identity,
         "EventType": event,
@@ -108,21 +108,21 @@ def scheduled(identity: str, event: str, vm: str, ends: float) -> dict[str, Any]
 
 
 def iso(seconds: float) -> str:
-    """A moment as EC2 writes it."""
+    """Returns a time in EC2's form."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the cloud does, or as its mood is."""
+    """Answers like the cloud, or according to `mood`."""
 
     cloud: Cloud
 
     def do_GET(self) -> None:
-        """A question."""
+        """Answers a query."""
         self.respond("GET")
 
     def do_PUT(self) -> None:
-        """A question for a token."""
+        """Answers a request for a token."""
         self.respond("PUT")
 
     def respond(self, method: str) -> None:
@@ -150,21 +150,21 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
-        """Silent."""
+        """Logs nothing."""
 
 
 class Quiet(ThreadingHTTPServer):
-    """A client that goes in the middle of an answer is not an error."""
+    """A server that ignores clients which disconnect during an answer."""
 
     daemon_threads = True
 
     def handle_error(self, *_: Any) -> None:
-        """Silent."""
+        """Ignores the error."""
 
 
 @contextlib.contextmanager
 def metadata(kind: str, address: str = "127.0.0.1", port: int = 0) -> Iterator[Cloud]:
-    """A stand-in of the cloud `kind` (aws, gcp, azure) that answers until the block ends."""
+    """Runs a stand-in of the cloud `kind` (aws, gcp, azure) until the block ends."""
     cloud = Cloud(kind)
     with Quiet((address, port), type("Answers", (Handler,), {"cloud": cloud})) as server:
         cloud.url = f"http://{address}:{server.server_address[1]}"

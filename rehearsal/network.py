@@ -1,7 +1,7 @@
-"""The private bridge the machines and the stand-in services share, and their way out through the outer machine.
+"""The private bridge of the machines and the stand-in services, and its route through the outer machine.
 
-Addresses are static, so that an inventory can name them. Everything made here is found again by its name and removed
-by `take_down`; the filter rules sit in chains of their own, so nothing else of the outer machine's firewall is touched.
+Addresses are static, so that an inventory can name them. `take_down` finds everything made here by name and removes it;
+the filter rules are in separate chains, so the rest of the outer machine's firewall stays unchanged.
 """
 
 from __future__ import annotations
@@ -23,50 +23,50 @@ FIRST_MACHINE = 10
 
 @dataclass(frozen=True)
 class Network:
-    """The bridge and addresses of one rehearsal; the number keeps several on one outer machine apart."""
+    """The bridge and addresses of one rehearsal; the number separates several on one outer machine."""
 
     number: int = 0
 
     @property
     def bridge(self) -> str:
-        """Interface name on the outer machine."""
+        """Returns the interface name on the outer machine."""
         return f"rehearsal{self.number}"
 
     @property
     def subnet(self) -> ipaddress.IPv4Network:
-        """All addresses of the rehearsal."""
+        """Returns all addresses of the rehearsal."""
         return ipaddress.IPv4Network(f"10.213.{self.number}.0/24")
 
     @property
     def bridge_address(self) -> str:
-        """The address of the outer machine and its services, seen from inside."""
+        """Returns the address of the outer machine and its services, seen from inside."""
         return str(self.subnet[1])
 
     def machine_address(self, index: int) -> str:
-        """Address of the machine with that index, counted from 0."""
+        """Returns the address of the machine with that index, counted from 0."""
         return str(self.subnet[FIRST_MACHINE + index])
 
     def link(self, name: str) -> str:
-        """The outer end of that machine's cable; nspawn makes it of the machine's name, at most 15 characters."""
+        """Returns the outer end of the machine's cable; nspawn derives it from its name, at most 15 characters."""
         return f"vb-{self.nspawn_name(name)}"
 
     def nspawn_name(self, name: str) -> str:
-        """The machine's name among all rehearsals of the outer machine."""
+        """Returns the machine's name among all rehearsals of the outer machine."""
         return f"r{self.number}-{name}"
 
     @property
     def chain(self) -> str:
-        """Name of the iptables chains this rehearsal owns."""
+        """Returns the name of the iptables chains this rehearsal owns."""
         return f"REHEARSAL{self.number}"
 
     @property
     def cut(self) -> str:
-        """Name of the chain that allows only answers out, while machines are cut off."""
+        """Returns the name of the chain that allows only answers out while machines are cut off."""
         return f"{self.chain}CUT"
 
 
 def bring_up(places: Places) -> Network:
-    """The bridge is up, owned by this rehearsal, and machines on it reach whatever the outer machine reaches."""
+    """Creates the bridge of this rehearsal and routes the machines' traffic through the outer machine."""
     network = Network(places.number)
     running.end_orphans(network.bridge_address)
     _refuse_a_foreign_bridge(network, places)
@@ -80,7 +80,7 @@ def bring_up(places: Places) -> Network:
 
 
 def take_down(places: Places) -> None:
-    """Bridge and rules of this rehearsal are gone; with the last one, the kernel's settings are as they were found."""
+    """Removes the bridge and rules of this rehearsal; the last rehearsal also restores the kernel's settings."""
     network = Network(places.number)
     is_there = _exists(network.bridge)
     if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone's stay, with its rules
@@ -94,9 +94,9 @@ def take_down(places: Places) -> None:
 
 
 def cut_off(network: Network, port: int = 0) -> None:
-    """Machines reach nothing any more but `port` of this computer, if one is named. Its services are cut off too.
+    """Cuts machines off from everything but `port` of this computer, if one is named, including its services.
 
-    Machines are reached as before. Tries count.
+    Connections to the machines still work. The rule counts attempts.
     """
     reconnect(network)
     _command("iptables", "-w", "-N", network.cut)
@@ -110,7 +110,7 @@ def cut_off(network: Network, port: int = 0) -> None:
 
 
 def packets_tried(network: Network) -> int:
-    """Packets by which machines began something since they were cut off."""
+    """Returns the number of packets by which machines tried to start connections since `cut_off`."""
     shown = subprocess.run(
         ["iptables", "-w", "-nvxL", network.cut], check=True, capture_output=True, text=True
     ).stdout.splitlines()
@@ -118,7 +118,7 @@ def packets_tried(network: Network) -> int:
 
 
 def reconnect(network: Network) -> None:
-    """Machines reach again whatever this computer reaches; nothing to do if they were not cut off."""
+    """Restores the machines' network; does nothing if they were not cut off."""
     for parent in ("INPUT", "FORWARD"):
         jump = ["iptables", "-w", "-D", parent, "-i", network.bridge, "-j", network.cut]
         while subprocess.run(jump, capture_output=True, check=False).returncode == 0:
@@ -137,13 +137,13 @@ def limit_rate(interface: str, rate: str | None) -> None:
 
 
 def remove_link(interface: str) -> None:
-    """The interface is gone; none there is fine."""
+    """Removes the interface, if it exists."""
     if _exists(interface):
         subprocess.run(["ip", "link", "delete", interface], capture_output=True, check=False)
 
 
 def resolvers() -> list[str]:
-    """Name servers a machine can reach; a loopback resolver of the outer machine is replaced by the ones behind it."""
+    """Returns name servers that a machine can reach: a loopback resolver is replaced by its upstream servers."""
     for path in (Path("/etc/resolv.conf"), Path("/run/systemd/resolve/resolv.conf")):
         words = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
         addresses = [word[1] for word in words if len(word) > 1 and word[0] == "nameserver"]
@@ -176,14 +176,14 @@ def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
 
 
 def _ports(bridge: str) -> list[Path]:
-    """The interfaces of the bridge, as directories of /sys."""
+    """Returns the interfaces of the bridge, as directories of /sys."""
     return sorted(Path(f"/sys/class/net/{bridge}/brif").glob("*"))
 
 
 def _cables(bridge: str) -> list[str]:
-    """Interfaces of running machines.
+    """Returns the interfaces of running machines.
 
-    The kernel removes a container's with the machine. QEMU's are taps, which outlive it and have no carrier then.
+    The kernel removes a container's interface with the machine. QEMU's are taps, which remain without a carrier.
     """
     return [port.name for port in _ports(bridge) if not _is_a_tap(port.name) or _has_carrier(port.name)]
 
@@ -200,13 +200,13 @@ def _has_carrier(interface: str) -> bool:
 
 
 def _listens(address: str) -> bool:
-    """True if a service of a rehearsal waits there."""
+    """Returns True if a service of a rehearsal listens there."""
     shown = subprocess.run(["ss", "-Htuln", "src", address], capture_output=True, text=True, check=True)
     return bool(shown.stdout.strip())
 
 
 def _rules(network: Network) -> list[tuple[str, str, list[str]]]:
-    """(table, built-in chain that jumps to ours, rule in ours)."""
+    """Returns (table, built-in chain that jumps to ours, rule in ours)."""
     subnet, bridge = str(network.subnet), network.bridge
     return [
         ("nat", "POSTROUTING", ["-s", subnet, "!", "-d", subnet, "-j", "MASQUERADE"]),

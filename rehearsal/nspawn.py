@@ -1,8 +1,8 @@
-"""A machine as systemd-nspawn starts it, and the process that stands behind it as the cloud would.
+"""A machine under systemd-nspawn, and the supervising process, which acts like a cloud's host.
 
-The supervising process lives in a mount namespace of its own, so that overlay and runtime directories vanish with it
-however it ends. It starts the machine again when the machine reboots, which is a true reboot with a new boot id.
-Deciding which machines there are is `machine.py`'s.
+The supervising process has its own mount namespace, so that overlay and runtime directories always vanish with it. It
+starts the machine again after a reboot, which is a true reboot with a new boot id. `machines.py` decides which machines
+exist.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DROPPED_CAPABILITIES = ("CAP_SYS_MODULE", "CAP_SYS_TIME")
 
 
 def arguments(directory: Path, name: str, net: network.Network, more: Sequence[str] = ()) -> list[str]:
-    """nspawn's command line for the machine whose state is in `directory`, with `more` words for its hardware."""
+    """Returns nspawn's command line for the machine in `directory`, with `more` words for its hardware."""
     binds = [f"--bind={directory / 'volumes' / volume}:{path}" for volume, path in VOLUMES.items()]
     return [
         *("systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--console=read-only"),
@@ -55,14 +55,14 @@ def arguments(directory: Path, name: str, net: network.Network, more: Sequence[s
 
 
 def overlay_options(directory: Path, lowers: list[str]) -> str:
-    """Mount options that lay the machine's own changes over its read-only layers, uppermost first."""
+    """Returns mount options that lay the machine's own changes over its read-only layers, uppermost first."""
     # Without the optional features a layer can later become the lower layer of a fork.
     plain = "redirect_dir=off,index=off,metacopy=off"
     return f"lowerdir={':'.join(lowers)},upperdir={directory / 'upper'},workdir={directory / 'work'},{plain}"
 
 
 def start(directory: Path) -> None:
-    """The supervising process is running, detached from this one; it has written who it is to `supervisor.json`."""
+    """Starts the detached supervising process, which writes its identity to `supervisor.json`."""
     record = directory / "supervisor.json"
     record.unlink(missing_ok=True)
     detached = ["setsid", "--fork", "unshare", "--mount", "--propagation", "private"]
@@ -76,7 +76,7 @@ def start(directory: Path) -> None:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process began, None if it has ended: with the pid it names one process."""
+    """Returns clock ticks from boot to the process's start, None if it has ended; with the pid it names one process."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -94,7 +94,7 @@ def clear_away(record: dict[str, Any]) -> None:
 
 
 def supervisor_pid(directory: Path) -> int | None:
-    """Pid of the running supervisor, None if it has ended; a recycled pid is not mistaken for it."""
+    """Returns the pid of the running supervisor, None if it has ended; detects a recycled pid."""
     try:
         recorded = json.loads((directory / "supervisor.json").read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -103,7 +103,7 @@ def supervisor_pid(directory: Path) -> int | None:
 
 
 def leader_pid(directory: Path) -> int | None:
-    """Outer pid of the machine's PID 1, None while it is not running."""
+    """Returns the outer pid of the machine's PID 1, None while it is not running."""
     supervisor = supervisor_pid(directory)
     for nspawn in _children(supervisor) if supervisor else []:
         for child in _children(nspawn):
@@ -131,7 +131,7 @@ def _is_init(pid: int) -> bool:
 
 
 class Supervisor:
-    """Runs nspawn for one machine until the machine is powered off. SIGTERM powers off, SIGUSR1 pulls the plug."""
+    """Runs nspawn for one machine until the machine is powered off. SIGTERM powers off, SIGUSR1 cuts the power."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -141,7 +141,7 @@ class Supervisor:
         self.plug_pulled = False
 
     def run(self) -> None:
-        """Returns when the machine is off for good."""
+        """Returns when the machine is powered off."""
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGUSR1, self._on_power_cycle)
         self._record_itself()
@@ -187,7 +187,7 @@ class Supervisor:
         return self.nspawn.wait()
 
     def _limit_rate(self) -> None:
-        """The link made anew at each start gets the limit that was asked for."""
+        """Applies the configured limit to the link, which each start creates again."""
         rate = json.loads((self.directory / "machine.json").read_text()).get("rate")
         interface = network.Network(self.record["number"]).link(self.record["name"])
         for _ in range(100 if rate else 0):

@@ -17,19 +17,19 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 class RehearsalRefused(Exception):
-    """A person's mistake or a missing need, as one message to read; never a stack trace."""
+    """A person's mistake or a missing need, as one readable message without a stack trace."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """A rehearsal: its state directory and its number, which also picks the bridge and the addresses."""
+    """A rehearsal: its state directory and its number, which also selects the bridge and the addresses."""
 
     root: Path
     number: int = 0
 
     @classmethod
     def here(cls) -> Places:
-        """The rehearsal of this checkout; two at once on one machine take different ENGINEHOUSE_REHEARSAL_NUMBERs."""
+        """Returns this checkout's rehearsal; two on one machine need different ENGINEHOUSE_REHEARSAL_NUMBERs."""
         wanted = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
         if wanted not in map(str, NUMBERS):
             raise RehearsalRefused(
@@ -40,27 +40,27 @@ class Places:
 
     @property
     def machines(self) -> Path:
-        """Parent of one directory per machine."""
+        """Returns the parent of one directory per machine."""
         return self.root / "machines"
 
     @property
     def snapshots(self) -> Path:
-        """Parent of one directory per snapshot; they outlive `down`."""
+        """Returns the parent of one directory per snapshot; they outlive `down`."""
         return self.root / "snapshots"
 
     @property
     def identity_file(self) -> Path:
-        """Private key of the login user on every machine of this rehearsal."""
+        """Returns the private key of the login user on every machine of this rehearsal."""
         return self.root / "id_ed25519"
 
     @property
     def ssh_config(self) -> Path:
-        """The one file ssh, rsync, pyinfra and testinfra read to reach the machines by name."""
+        """Returns the file from which ssh, rsync, pyinfra and testinfra know the machines by name."""
         return self.root / "ssh_config"
 
     @property
     def known_hosts(self) -> Path:
-        """Host keys, known before first contact because they are made on this side."""
+        """Returns host keys, known before first contact because they are made on this side."""
         return self.root / "known_hosts"
 
     @contextlib.contextmanager
@@ -72,7 +72,7 @@ class Places:
 
 
 def cache() -> Path:
-    """Directory of root file systems and other things that are costly to make and never change once made."""
+    """Returns the directory of root file systems and other costly, unchanging files."""
     chosen = os.environ.get("ENGINEHOUSE_CACHE")
     shared = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "enginehouse"
     return (Path(chosen) if chosen else shared) / "rehearsal"
@@ -80,7 +80,7 @@ def cache() -> Path:
 
 @contextlib.contextmanager
 def cache_locked(name: str) -> Iterator[None]:
-    """Lets a single maker of the named thing into the cache; others wait and then find it made."""
+    """Locks the named cache entry; other processes wait and then find it finished."""
     cache().mkdir(parents=True, exist_ok=True)
     with _lock(cache() / f"{name}.lock"):
         yield

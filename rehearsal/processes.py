@@ -1,7 +1,7 @@
-"""Servers that outlive the command that started them, found again by pid file.
+"""Servers that outlive their starting command, found by pid file.
 
-A number alone is not enough to stop something: it may have been given to another process since. So the start time is
-kept with it, and both must agree.
+A pid alone is not enough to stop a process, because the system may have reused it. So the pid file also has the start
+time, and both must agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS_TO_START = 20
 
 @dataclass(frozen=True)
 class Process:
-    """A detached server: its command, and the address that shows it is there."""
+    """A detached server: its command, and the address at which it answers."""
 
     name: str
     folder: Path
@@ -31,7 +31,7 @@ class Process:
     """Digest of the program, so that a changed one is started anew."""
 
     def start(self) -> bool:
-        """Starts the service. True if it was not running, or was another program."""
+        """Starts the service; returns True if it was not running, or was another program."""
         wanted = [self.code, *self.command]
         if self.runs() and self._remembered() == wanted:
             return False
@@ -46,14 +46,14 @@ class Process:
         return True
 
     def stop(self) -> None:
-        """Stops the service. Only a process that was started here is touched: number and start time must agree."""
+        """Stops the service if pid and start time show that it was started here."""
         pid_file = self.folder / f"{self.name}.pid"
         if self.runs():
             running.end(int(pid_file.read_text().split()[0]))
         pid_file.unlink(missing_ok=True)
 
     def runs(self) -> bool:
-        """True if the process of the pid file is alive and is that process."""
+        """Returns True if the process of the pid file still runs."""
         pid_file = self.folder / f"{self.name}.pid"
         if not pid_file.exists():
             return False
@@ -92,7 +92,7 @@ class Process:
 
 
 def _detached(command: list[str], log: Path) -> int:
-    """Number of a detached process: a shell starts it, prints its number and ends."""
+    """Starts a detached process through a shell; returns its pid."""
     shell = ["sh", "-c", '"$@" </dev/null >>"$0" 2>&1 & echo $!', str(log), *command]
     started = subprocess.run(
         shell, cwd=REPOSITORY, start_new_session=True, check=True, stdout=subprocess.PIPE, text=True
@@ -106,7 +106,7 @@ def _last_line(log: Path) -> str:
 
 
 def _holders(running_processes: list[running.Running], port: int) -> str:
-    """The processes that listen there, and the command to type."""
+    """Returns the processes that listen there, and the command that ends them."""
     if not running_processes:
         return f"  try     `ss -ltnp 'sport = :{port}'` as root names it; stop it, then run again"
     pids = " ".join(str(process.pid) for process in running_processes)

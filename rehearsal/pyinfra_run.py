@@ -1,4 +1,4 @@
-"""A run of pyinfra as a person would type it, listened to: what it said, what changed, how long each stage took."""
+"""A pyinfra run like an operator's, with its output, its changes and the duration of each stage."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Run:
 
     @property
     def totals(self) -> dict[str, int]:
-        """The line "Grand total": operations that ran, changed, failed, changed nothing."""
+        """Returns the line "Grand total": operations that ran, changed, failed, changed nothing."""
         total = TOTAL.search(self.output)
         counts = [int(word) if word.isdigit() else 0 for word in total.groups()] if total else [0] * 4
         return dict(zip(("hosts", "success", "error", "no_change"), counts, strict=True))
 
     @property
     def is_silent(self) -> bool:
-        """True if the run succeeded and no operation changed anything."""
+        """Returns True if the run succeeded and no operation changed anything."""
         return self.code == 0 and self.totals["hosts"] == self.totals["no_change"] > 0
 
 
@@ -45,7 +45,7 @@ def pyinfra(
 ) -> Run:  # fmt: skip
     """Runs pyinfra with these words in the repository, or in another checkout of it.
 
-    Its output goes to `log` and, told or when it fails, to us.
+    Writes its output to `log`, and on a failure or with `tell` to stdout.
 
     `strike` is called once, when the first operation begins whose label starts with `at`, and the run goes on.
     `heard` is called with every line as it comes.
@@ -83,7 +83,7 @@ def pyinfra(
 
 
 def control_pid(places: Places) -> int | None:
-    """Pid of the pyinfra that was started here last, while it runs."""
+    """Returns the pid of the running pyinfra that was started here last."""
     file = places.root / "control.pid"
     number = file.read_text().strip() if file.exists() else ""
     command = Path(f"/proc/{number}/cmdline")

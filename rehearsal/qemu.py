@@ -1,8 +1,8 @@
-"""A machine as QEMU starts it: its own kernel, a disk that loses what was not synced, and a plug that can be pulled.
+"""A machine under QEMU: its own kernel, a disk that loses unsynced data, and a power switch.
 
-Hardware acceleration is used if a trial boot gets as far as the kernel's first words with it (on some machines
-/dev/kvm exists and hangs), software emulation else; which one it is is written beside the machine and shown.
-Deciding which machines there are is `machine.py`'s.
+It uses hardware acceleration if a trial boot reaches the kernel's first output (on some machines /dev/kvm exists and
+hangs), else software emulation; the choice is recorded beside the machine and shown. `machines.py` decides which
+machines exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACCELERATORS = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg
 
 
 def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list[str]:
-    """QEMU's command line for the machine whose state is in `directory`."""
+    """Returns QEMU's command line for the machine whose state is in `directory`."""
     base, net = disk.BaseDisk(Path(record["base"])), network.Network(record["number"])
     # Ends in a number nobody else on this bridge has.
     mac = "52:54:00:ee:{:02x}:{:02x}".format(record["number"], int(record["address"].rsplit(".", 1)[1]))
@@ -53,7 +53,7 @@ def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list
 
 
 def start(directory: Path) -> None:
-    """The machine is booting, detached from this process."""
+    """Boots the machine, detached from this process."""
     record = json.loads((directory / "machine.json").read_text())
     plug_in(record)
     accelerator = best_accelerator(disk.BaseDisk(Path(record["base"])))
@@ -64,7 +64,7 @@ def start(directory: Path) -> None:
 
 
 def plug_in(record: dict[str, Any]) -> None:
-    """The machine's cable is on the bridge."""
+    """Attaches the machine's cable to the bridge."""
     net = network.Network(record["number"])
     link = net.link(record["name"])
     network.remove_link(link)
@@ -78,7 +78,7 @@ def plug_in(record: dict[str, Any]) -> None:
 
 
 def pid(directory: Path) -> int | None:
-    """Pid of the running machine, None while it is off."""
+    """Returns the pid of the running machine, None while it is off."""
     try:
         number = int((directory / "qemu.pid").read_text())
         command = Path(f"/proc/{number}/cmdline").read_bytes()
@@ -89,7 +89,7 @@ def pid(directory: Path) -> int | None:
 
 
 def ask(directory: Path, command: str, **arguments: Any) -> Any:
-    """QEMU's answer to a command of its machine protocol; refuses with QEMU's words if the command fails."""
+    """Returns QEMU's answer to a command of its machine protocol; refuses with QEMU's message if the command fails."""
     opened = os.open(directory, os.O_RDONLY)
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -111,7 +111,7 @@ def ask(directory: Path, command: str, **arguments: Any) -> Any:
 
 
 def pull_the_plug(directory: Path) -> None:
-    """The machine is off, without a word of warning to it."""
+    """Turns the machine off without warning."""
     number = pid(directory)
     if number is None:
         return
@@ -122,7 +122,7 @@ def pull_the_plug(directory: Path) -> None:
 
 
 def _is_over(number: int) -> bool:
-    """True if nothing of the process is left: while it ends it still holds its files, and its pid file's lock."""
+    """Returns True once the process has fully ended, because an ending process still holds its files and pid lock."""
     try:
         state = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
         threads = len(list(Path(f"/proc/{number}/task").iterdir()))
@@ -132,7 +132,7 @@ def _is_over(number: int) -> bool:
 
 
 def best_accelerator(base: disk.BaseDisk) -> str:
-    """`kvm` if a kernel starts with it here, else `tcg`; tried once per boot of the outer machine and remembered."""
+    """Returns `kvm` if a kernel starts with it here, else `tcg`; tried once per boot of the outer machine."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     verdict = cache() / f"accelerator-{boot}"
     with cache_locked("accelerator"):
@@ -142,7 +142,7 @@ def best_accelerator(base: disk.BaseDisk) -> str:
 
 
 def _boots(accelerator: str, base: disk.BaseDisk) -> bool:
-    """True if the kernel says its first words; it then panics for want of a disk, which is the end of the trial."""
+    """Returns True if the kernel prints its first output; it then panics without a disk, which ends the trial."""
     with tempfile.TemporaryDirectory() as scratch:
         console = Path(scratch) / "console"
         trial = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""A rehearsal machine with a kernel of its own: the same small interface as `machine.Machine`, over QEMU and SSH."""
+"""A rehearsal machine with its own kernel: the interface of `machine.Machine`, over QEMU and SSH."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ POWER_OFF_SECONDS = 90
 
 
 class QemuMachine(Machine):
-    """Slower by ten to twenty times, and real where nspawn cannot be: kernel, modules, disk cache, power."""
+    """Ten to twenty times slower than nspawn, and real where nspawn is not: kernel, modules, disk cache, power."""
 
     @property
     def accelerator(self) -> str:
-        """`kvm` or `tcg`, of its last start."""
+        """Returns `kvm` or `tcg`, of its last start."""
         return (self.directory / "accelerator").read_text().strip()
 
     @property
     def state(self) -> str:
-        """`running`, `starting` (SSH does not greet yet) or `off`."""
+        """Returns `running`, `starting` (SSH does not answer yet) or `off`."""
         if qemu.pid(self.directory) is None:
             return "off"
         return "running" if greets(self.address) else "starting"
 
     def power_on(self) -> None:
-        """The machine is booting or running."""
+        """Boots the machine without waiting."""
         if qemu.pid(self.directory) is None:
             qemu.start(self.directory)
 
@@ -40,7 +40,7 @@ class QemuMachine(Machine):
         super().wait(seconds)
 
     def stop(self) -> None:
-        """The machine is off after an orderly shutdown, or after the plug was pulled on one that would not end."""
+        """Shuts the machine down, or cuts its power if it does not end."""
         if self.state == "running":
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.run("systemctl poweroff", check=False, timeout=20)
@@ -49,12 +49,12 @@ class QemuMachine(Machine):
         self._end()
 
     def power_cycle(self) -> None:
-        """The plug was pulled without warning and the machine has booted again; what was not synced is lost."""
+        """Cuts the power without warning and boots again; unsynced data is lost."""
         self._end()
         self.start()
 
     def reboot(self) -> None:
-        """The machine was told from inside to reboot, and has: its boot id is another one."""
+        """Reboots the machine from inside and waits for another boot id."""
         before = self._boot_id()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.run("systemctl reboot", check=False, timeout=6)

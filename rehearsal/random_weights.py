@@ -13,33 +13,33 @@ Weights = dict[str, np.ndarray]
 
 
 class Random:
-    """Seeded weights under the names they are asked for; wide enough that a wrong detail shows above float noise."""
+    """Seeded weights under the requested names, large enough that a wrong detail exceeds float noise."""
 
     def __init__(self, seed: int) -> None:
         self.weights: Weights = {}
         self._generator = np.random.default_rng(seed)
 
     def matrix(self, name: str, rows: int, columns: int) -> None:
-        """A matrix of small numbers."""
+        """Returns a matrix of small numbers."""
         self.weights[name] = self._generator.normal(0, 0.15, (rows, columns)).astype(np.float32)
 
     def vector(self, name: str, size: int) -> None:
-        """A vector of small numbers."""
+        """Returns a vector of small numbers."""
         self.weights[name] = self._generator.normal(0, 0.15, size).astype(np.float32)
 
     def linear(self, name: str, rows: int, columns: int) -> None:
-        """Weight and bias."""
+        """Adds weight and bias."""
         self.matrix(f"{name}.weight", rows, columns)
         self.vector(f"{name}.bias", rows)
 
     def norm(self, name: str, size: int) -> None:
-        """A layer norm: weights around one."""
+        """Adds a layer norm with weights around one."""
         self.vector(f"{name}.weight", size)
         self.weights[f"{name}.weight"] += 1
         self.vector(f"{name}.bias", size)
 
     def mxfp4(self, name: str, experts: int, rows: int, columns: int) -> None:
-        """Blocks of 32 four-bit numbers with a scale each, as `_blocks` and `_scales`, and a bias."""
+        """Adds blocks of 32 four-bit numbers with a scale each, as `_blocks` and `_scales`, and a bias."""
         groups = columns // 32
         blocks = self._generator.integers(0, 256, (experts, rows, groups, 16), dtype=np.uint8)
         self.weights[f"{name}_blocks"] = blocks
@@ -48,7 +48,7 @@ class Random:
 
 
 def write_shard(path: Path, weights: Weights) -> int:
-    """Bytes of tensors in the shard. Written by hand: numpy, which safetensors would want here, knows no bfloat16."""
+    """Writes a shard and returns its tensor bytes, without safetensors, whose numpy has no bfloat16."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     body = b""
     for name, values in weights.items():

@@ -1,8 +1,8 @@
 """A container registry with login and TLS: Debian's docker-registry behind a small front.
 
-The registry itself listens on loopback only, stores what it is given in the cache and checks the login (`$oauthtoken`
-and a key, as NGC does). The front speaks TLS to the machines and can produce what NGC is known for: now and then a 401
-for a good key, and a 403 for a good key without access. It is not nvcr.io.
+The registry listens on loopback only, stores images in the cache and checks the login (`$oauthtoken` and a key, like
+NGC). The front uses TLS and can produce two known answers of NGC: an occasional 401 for a good key, and a 403 for a
+good key without access.
 
     python -m rehearsal.registry front --address 10.213.0.1 --port 8443 --backend 127.0.0.1:5000 FOLDER
 """
@@ -31,7 +31,7 @@ HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "host"}
 
 
 def write_configuration(folder: Path, storage: Path, backend_port: int, key: str) -> Path:
-    """The registry's configuration file, with a password file (bcrypt, as it demands) beside it."""
+    """Writes the registry's configuration file, with a password file (bcrypt, as it requires) beside it."""
     passwords = folder / "htpasswd"
     if not passwords.exists() or not bcrypt.checkpw(key.encode(), passwords.read_bytes().strip().split(b":")[1]):
         # The registry checks every request; at the usual cost of 12 a pull would spend its time there.
@@ -50,7 +50,7 @@ def write_configuration(folder: Path, storage: Path, backend_port: int, key: str
 
 
 class Faults:
-    """Deliberate faults of the front, read from files so that it can be switched while it runs.
+    """Deliberate faults of the front, read from files so that tests can switch them while it runs.
 
     `fault-sporadic-401` holds how many more manifest requests answer 401; `key-without-access` a key that logs in but
     may pull nothing; `fault-slow` how many bytes a second layers get; `fault-cut-blobs` after how many bytes they end.
@@ -63,7 +63,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def rejects(self, path: str) -> bool:
-        """True for a manifest request that should be answered 401 although its key is good."""
+        """Returns True for a manifest request that should be answered 401 although its key is good."""
         if "/manifests/" not in path or not self.sporadic.exists():
             return False
         with self._lock:
@@ -72,7 +72,7 @@ class Faults:
         return left > 0
 
     def bounds(self, path: str) -> tuple[int, int]:
-        """Bytes a second and bytes in all that the answer to this request gets; 0 is no bound."""
+        """Returns bytes a second and total bytes for the answer to this request; 0 is no limit."""
         if "/blobs/" not in path:
             return 0, 0
         texts = (file.read_text() if file.exists() else "" for file in (self.slow, self.cut))
@@ -80,13 +80,13 @@ class Faults:
         return per_second, in_all
 
     def has_no_access(self, authorization: str) -> bool:
-        """True when the request carries the key without access."""
+        """Returns True when the request carries the key without access."""
         key = self.without_access.read_text().strip() if self.without_access.exists() else ""
         return bool(key) and authorization == "Basic " + base64.b64encode(f"{USER}:{key}".encode()).decode()
 
 
 class Front(BaseHTTPRequestHandler):
-    """Hands every request to the registry, but for the faults."""
+    """Forwards every request to the registry, subject to the faults."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = 1024 * 1024
@@ -143,7 +143,7 @@ class Front(BaseHTTPRequestHandler):
         connection.close()
 
     def _copy(self, source: io.BufferedIOBase) -> None:
-        """The answer's body, at the pace and up to the byte the faults allow."""
+        """Copies the answer's body at the speed and up to the byte that the faults allow."""
         per_second, in_all = self.faults.bounds(self.path)
         sent, piece = 0, max(per_second // 10, 1) if per_second else 1024 * 1024
         while chunk := source.read(piece):
@@ -157,12 +157,12 @@ class Front(BaseHTTPRequestHandler):
                 time.sleep(len(chunk) / per_second)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Logs a line per request; the header with the key is never part of it."""
+        """Logs a line per request without the header that has the key."""
         super().log_request(code, size)
 
 
 def main() -> None:
-    """Run the front until stopped."""
+    """Runs the front until stopped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["front"])
     parser.add_argument("--address", required=True)

@@ -5,7 +5,7 @@
     python -m rehearsal.rehearse --kind qemu      the same on machines with a kernel of their own, with --inventory FILE
     python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
 
-What is deployed and how is the inventory's and deploy.py's business; this only calls them as a person would.
+The inventory and deploy.py decide what is deployed; this only calls them like a person would.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def main() -> int:
-    """The rehearsal named on the command line has run; 0 when every part of it worked."""
+    """Runs the rehearsal named on the command line; returns 0 if every part worked."""
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
     parser.add_argument(
         "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u24… Ubuntu 24.04"
@@ -60,14 +60,14 @@ def main() -> int:
 
 
 def take_down() -> int:
-    """No machine, service, mount, rule or process of this rehearsal is left."""
+    """Removes every machine, service, mount, rule and process of this rehearsal."""
     machines.down()
     services.services_down()
     return 0
 
 
 def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY) -> int:
-    """Deploys to the named machines, twice, and asks what serves. Stops at the first part that does not work."""
+    """Deploys to the named machines, twice, and asks the models. Stops at the first part that fails."""
     places, seconds = Places.here(), dict[str, float]()
     console.print("[bold]rehearsal stand-ins[/]: GPU, driver, container toolkit packages, TensorRT-LLM, registry, hub.")
     console.print("[bold]real[/]: sshd, systemd, apt, Docker, Triton, the deploy itself.")
@@ -87,7 +87,7 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
 
 
 def rehearse_fault(names: list[str], fault: Fault) -> int:
-    """Deploys while the fault strikes the first machine, shows what the operator sees, then mends it and runs again."""
+    """Deploys while the fault strikes the first machine, shows the operator's output, repairs it and runs again."""
     _prepare(names)
     machine = machines.named(names[0])
     if fault.moment == SERVING and (first := pyinfra(INVENTORY, "deploy.py", "-y")).code:
@@ -111,14 +111,14 @@ def rehearse_fault(names: list[str], fault: Fault) -> int:
 
 
 def last_words(output: str) -> str:
-    """The lines of a run's last operation; of a run that went well, the results."""
+    """Returns the lines of a run's last operation; the results of a successful run."""
     before, _, results = output.partition("--> Results:")
     start = before.rfind("--> Starting operation")
     return results.strip() if "Error" not in before else before[start if start >= 0 else 0 :].strip()
 
 
 def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
-    """The result of `do`; its seconds are noted under `what`."""
+    """Returns the result of `do`; records its seconds under `what`."""
     console.rule(what, align="left")
     began = time.monotonic()
     result = do()
@@ -127,7 +127,7 @@ def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
 
 
 def _prepare(names: list[str], kind: str = "nspawn") -> None:
-    """Root file systems are made beside what the services serve; the bridge must exist before services listen on it."""
+    """Builds root file systems beside the served files, and the bridge before services listen on it."""
     with ThreadPoolExecutor() as pool:
         made = pool.submit(services.prepare)
         by_release: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def _stage_table(first: Run, again: Run, seconds: dict[str, float]) -> Table:
 
 
 def _downloads(machine: Machine) -> Table:
-    """Times at which image and weights were fetched, by the units' clocks: both overlap the installation."""
+    """Returns the download times of image and weights, by the units' clocks; both overlap the installation."""
     table = Table(title=f"{machine.name}: fetched on the host", title_justify="left")
     for column in ("unit", "from s", "to s"):
         table.add_column(column, justify="left" if column == "unit" else "right")
@@ -201,7 +201,7 @@ def _endpoints(inventory: str) -> Table:
 
 
 def _ask(inventory: str) -> int:
-    """The last lines of a rehearsal: for each model a line to paste, and the answer to it. 1 if a model gave none."""
+    """Prints a line to paste for each model and the answer to it; returns 1 if a model gave none."""
     from deploy.io.ask_models import asked_in_turn
     from deploy.io.inventory import host_data, load_plan
     from deploy.refusals.errors import Refusal
@@ -217,7 +217,7 @@ def _ask(inventory: str) -> int:
 
 
 def _stream_through_gateways() -> int:
-    """Prints a chat through each machine's gateway as OpenAI's clients ask for it: its first events and its last."""
+    """Prints a chat through each machine's gateway as OpenAI's clients request it: its first events and its last."""
     for machine in machines.known():
         if machine.state != "running" or not gateway.has_one(machine) or not (llms := gateway.models(machine, "llm")):
             continue

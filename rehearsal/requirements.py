@@ -1,7 +1,7 @@
-"""Needs of a rehearsal on the outer machine, and the exact list of missing ones.
+"""Requirements of a rehearsal on the outer machine, and the exact list of missing ones.
 
-Each need is tried rather than guessed (a real overlay is mounted, a real bridge made), because a container can have
-the programs and still be forbidden the calls. Nothing is installed unless asked for.
+Each requirement is tried rather than guessed (by mounting a real overlay, making a real bridge), because a container
+can have the programs and lack the permissions. It installs packages only on request.
 """
 
 from __future__ import annotations
@@ -73,21 +73,21 @@ DISK_MIB = 6_000
 
 @dataclass(frozen=True)
 class Missing:
-    """A need the outer machine lacks; `package` is the package that brings it, if there is any."""
+    """A requirement that the outer machine lacks; `package` is the package that contains it, if there is any."""
 
     what: str
     package: str = ""
 
 
 def packages() -> list[str]:
-    """Debian packages a rehearsal uses on the outer machine, for whoever installs them."""
+    """Returns the Debian packages a rehearsal uses on the outer machine."""
     return sorted({*PROGRAMS.values(), *SERVICE_PROGRAMS.values()})
 
 
 def missing(places: Places, kind: str = "nspawn", has_root: bool = False) -> list[Missing]:
-    """Everything that keeps machines from running here, all at once; empty when they can.
+    """Returns every missing requirement; empty if machines can run here.
 
-    With `has_root` their root file system is here already.
+    With `has_root` the root file system exists already.
     """
     if platform.system() != "Linux":
         return [Missing(f"Linux: machines share the kernel of the outer machine, and this is {platform.system()}")]
@@ -100,13 +100,13 @@ def missing(places: Places, kind: str = "nspawn", has_root: bool = False) -> lis
 
 
 def require(places: Places, kind: str = "nspawn", has_root: bool = False) -> None:
-    """Refuses with the whole list when anything is missing for machines of that kind."""
+    """Refuses with the whole list if a requirement is missing for machines of that kind."""
     if lacking := missing(places, kind, has_root):
         raise RehearsalRefused(explain(lacking))
 
 
 def missing_packages(for_tests: bool = False, for_faults: bool = False, for_pictures: bool = False) -> list[Missing]:
-    """Programs and files that packages bring: of machines, of services and, if wanted, of tests, faults, pictures."""
+    """Returns missing programs and files: for machines, services and, if wanted, tests, faults, pictures."""
     wanted = PROGRAMS | SERVICE_PROGRAMS | (TEST_FILES if for_tests else {}) | (VIRTUAL_PROGRAMS if for_faults else {})
     wanted |= PICTURE_PROGRAMS if for_pictures and not browser() else {}
     return [
@@ -117,12 +117,12 @@ def missing_packages(for_tests: bool = False, for_faults: bool = False, for_pict
 
 
 def browser() -> str | None:
-    """The program of a browser that is here; None without one."""
+    """Returns the program of an installed browser; None without one."""
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def promtool_package() -> str:
-    """The package that brings promtool here."""
+    """Returns the package that contains promtool here."""
     try:
         system = platform.freedesktop_os_release()
     except OSError:
@@ -131,7 +131,7 @@ def promtool_package() -> str:
 
 
 def explain(lacking: list[Missing]) -> str:
-    """The list as a message: what is missing, and the one command that brings what packages bring."""
+    """Returns the list as a message: the missing requirements, and the one command that installs the packages."""
     lines = [
         "this machine cannot host rehearsal machines yet",
         *(f"  missing {requirement.what}" for requirement in lacking),
@@ -145,7 +145,7 @@ def explain(lacking: list[Missing]) -> str:
 
 
 def install(lacking: list[Missing]) -> None:
-    """The packages among what is missing are installed, if the outer machine is of Debian's family."""
+    """Installs the missing packages, if the outer machine is of Debian's family."""
     wanted = sorted({requirement.package for requirement in lacking if requirement.package})
     if wanted and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
@@ -157,7 +157,7 @@ def install(lacking: list[Missing]) -> None:
 
 @contextlib.contextmanager
 def _kept_off(unit: str) -> Iterator[None]:
-    """A unit that a package brings meanwhile is neither started nor enabled: only a program of it is wanted."""
+    """Keeps a unit of a package installed meanwhile from starting, since only the package's program is wanted."""
     mask = UNITS / unit
     is_ours = not os.path.lexists(mask)
     if is_ours:

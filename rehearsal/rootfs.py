@@ -1,7 +1,7 @@
 """Root file systems of bare Debian and Ubuntu VMs: what a minimal cloud image holds, and nothing a role should install.
 
-A root file system is made once per recipe, kept in the cache under the recipe's digest and never written to again:
-machines lay their own changes over it. Identity (host keys, machine id, name, address, login key) is a machine's.
+A root file system is made once per recipe, kept in the cache under the recipe's digest and then read-only: machines lay
+their own changes over it. It has no identity (host keys, machine id, name, address, login key).
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _hardware_files() -> list[Path]:
 
 
 def _certificates() -> list[Path]:
-    """Certificate authorities the outer machine trusts beyond Debian's: a proxy here may sign what machines fetch."""
+    """Returns certificate authorities the outer machine trusts beyond Debian's, for example a proxy's."""
     known = sorted(OUTER_CERTIFICATES.rglob("*.crt")) if OUTER_CERTIFICATES.is_dir() else []
     return [path for path in known if os.access(path, os.R_OK)]
 
@@ -178,7 +178,7 @@ def _explain(release: str, log: Path) -> str:
 
 
 def remove_tree(path: Path) -> None:
-    """The directory is gone; one that is not there is fine."""
+    """Deletes the directory, if it exists."""
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
     assert not any(mount.startswith(f"{path}/") for mount in mounts), f"something is mounted below {path}"
     if path.exists():

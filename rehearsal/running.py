@@ -1,7 +1,7 @@
-"""Processes of this computer by number: since when they run, who listens on an address, and how they end.
+"""Processes of this computer by pid: their start times, listeners on an address, and their end.
 
-A service of a rehearsal outlives the command that started it, and its pid file lies in its checkout. If a checkout
-was removed before `down`, nobody can stop its services there any more, and they keep the addresses of their number.
+A service of a rehearsal outlives the command that started it, and its pid file is in its checkout. If a checkout was
+removed before `down`, no command there can stop its services, and they keep the addresses of their number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DELETED = " (deleted)"
 
 @dataclass(frozen=True)
 class Running:
-    """A process: its command, and the directory it was started in, which may be gone."""
+    """A process: its command, and the directory it was started in, which may no longer exist."""
 
     pid: int
     command: tuple[str, ...]
@@ -35,7 +35,7 @@ class Running:
 
     @property
     def is_service(self) -> bool:
-        """True for a service of some rehearsal; the registry itself included, which listens on loopback."""
+        """Returns True for a service of some rehearsal, including the registry, which listens on loopback."""
         module = self.command[2] if self.command[1:2] == ("-m",) and len(self.command) > 2 else ""
         return module in SERVICES or Path(self.command[0]).name == DAEMON
 
@@ -46,7 +46,7 @@ class Running:
 
 
 def started_at(pid: int) -> str:
-    """Clock ticks since boot at which the process began, "" if there is none (or only its corpse)."""
+    """Returns clock ticks from boot to the process's start, "" if it has ended or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -55,7 +55,7 @@ def started_at(pid: int) -> str:
 
 
 def end(pid: int) -> None:
-    """The process has ended, at once if it does not in order."""
+    """Terminates the process, or kills it if it does not end."""
     began = started_at(pid)
     if not began:
         return
@@ -68,7 +68,7 @@ def end(pid: int) -> None:
 
 
 def listening(address: str, port: int | None = None) -> list[Running]:
-    """The processes that listen on an address, by number; those of other users need root to be seen."""
+    """Returns the processes that listen on an address, by pid; root also sees those of other users."""
     where = ["src", address if port is None else f"{address}:{port}"]
     shown = subprocess.run(["ss", "-Htulnp", *where], capture_output=True, text=True, check=True).stdout
     holders = (_running(pid) for pid in sorted({int(pid) for pid in re.findall(r"pid=(\d+)", shown)}))
@@ -76,7 +76,7 @@ def listening(address: str, port: int | None = None) -> list[Running]:
 
 
 def naming(text: str) -> list[Running]:
-    """The programs of rehearsals, machines' included, with this text in a word of their command."""
+    """Returns programs of rehearsals, machines' included, with this text in a word of their command."""
     return [
         process
         for process in _all()
@@ -86,7 +86,7 @@ def naming(text: str) -> list[Running]:
 
 
 def end_orphans(address: str) -> None:
-    """No service listens on the address whose checkout was removed; what else those checkouts left has ended too."""
+    """Ends services on the address whose checkout was removed, and other processes of those checkouts."""
     gone = {process.directory for process in listening(address) if process.is_service and process.is_orphan}
     for process in _all() if gone else ():
         if process.is_service and process.is_orphan and process.directory in gone:
@@ -100,7 +100,7 @@ def _all() -> Iterator[Running]:
 
 
 def _running(pid: int) -> Running | None:
-    """The process; None if it has ended, belongs to another user, or is part of the kernel."""
+    """Returns the process; None if it has ended, belongs to another user, or is part of the kernel."""
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
         directory = str(Path(f"/proc/{pid}/cwd").readlink())

@@ -1,8 +1,8 @@
-"""The options of `vllm serve` and `trtllm-serve`, read out of their source by another way than the catalog's rows.
+"""The options of `vllm serve` and `trtllm-serve`, read from their source independently of the catalog's rows.
 
-The stand-ins of the rehearsal parse their command lines by what is read here (llm_stand_in/options.json), so that an
-error in the catalog is found where the product starts the program. Names and kinds are read from the syntax tree;
-nothing of the source is run, and none of it is kept.
+The rehearsal's stand-ins parse their command lines by these options (llm_stand_in/options.json), so that an error in
+the catalog shows when the product starts the program. Names and kinds come from the syntax tree; the source is neither
+run nor kept.
 
     python -m rehearsal.runtime_options vllm=/path/to/site-packages/vllm trtllm-serve=/path/to/serve.py
 """
@@ -22,7 +22,7 @@ VALUE, FLAG, SWITCH, LIST = "value", "flag", "switch", "list"
 
 
 def options_of_vllm(root: Path) -> dict[str, str]:
-    """(option, kind) of `vllm serve`: what its parser gets by name, and the fields of its frontend's arguments."""
+    """Returns (option, kind) of `vllm serve`: its parser's named arguments and its frontend's fields."""
     kinds = {name: kind for file in sorted((root / "config").glob("*.py")) for name, kind in fields(tree_of(file))}
     options: dict[str, str] = {}
     for file in SERVE:
@@ -37,7 +37,7 @@ def options_of_vllm(root: Path) -> dict[str, str]:
 
 
 def options_of_serve(file: Path) -> dict[str, str]:
-    """(option, kind) of `trtllm-serve serve`: the click options before its function."""
+    """Returns (option, kind) of `trtllm-serve serve`: the click options before its function."""
     decorators = [
         decorator
         for node in ast.walk(tree_of(file))
@@ -54,7 +54,7 @@ def options_of_serve(file: Path) -> dict[str, str]:
 
 
 def kind_of(call: ast.Call, kinds: dict[str, str]) -> str:
-    """The form of an argument of argparse: by its action, else by the type of the setting that it comes from."""
+    """Returns the form of an argument of argparse: by its action, else by the type of its setting."""
     action = next((ast.unparse(word.value) for word in call.keywords if word.arg == "action"), "")
     if "store_true" in action:
         return FLAG
@@ -66,7 +66,7 @@ def kind_of(call: ast.Call, kinds: dict[str, str]) -> str:
 
 
 def fields(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """(field, kind) of the classes in a tree: a boolean becomes a switch, and a list takes several words."""
+    """Yields (field, kind) of the classes in a tree: a boolean becomes a switch, and a list takes several words."""
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             words = {name.id for name in ast.walk(node.annotation) if isinstance(name, ast.Name)}
@@ -74,24 +74,24 @@ def fields(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
-    """The calls of a function or method of this name."""
+    """Yields the calls of a function or method of this name."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func).rsplit(".", 1)[-1] == name:
             yield node
 
 
 def texts(call: ast.Call) -> list[str]:
-    """The arguments of a call that are texts."""
+    """Returns the arguments of a call that are texts."""
     return [word.value for word in call.args if isinstance(word, ast.Constant) and isinstance(word.value, str)]
 
 
 def tree_of(file: Path) -> ast.Module:
-    """The file, parsed."""
+    """Returns the parsed file."""
     return ast.parse(file.read_text("utf-8"))
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the options of the programs that are named, as JSON."""
+    """Prints the options of the named programs as JSON."""
     readers = {"vllm": options_of_vllm, "trtllm-serve": options_of_serve}
     pairs = (word.partition("=") for word in arguments)
     print(json.dumps({name: readers[name](Path(path)) for name, _, path in pairs}, indent=1))

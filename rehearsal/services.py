@@ -1,10 +1,10 @@
-"""The servers a rehearsal machine meets instead of NVIDIA's, Docker's and Hugging Face's: started, found, stopped.
+"""The servers that replace NVIDIA's, Docker's and Hugging Face's for a rehearsal: started, found, stopped.
 
     python -m rehearsal.services up | down | status | fault KIND [ARGUMENTS]
 
 Four processes, detached, each with a pid file and a log under `.rehearsal/services`: the apt repository, the registry
-and its front, the hub. They listen on the machines' bridge, or on loopback while there is none. What they serve is made
-first and kept in the cache. Secrets are made on the spot, 0600, and belong to this clone.
+and its front, the hub. They listen on the machines' bridge, or on loopback while there is none. Their files are made
+first and kept in the cache. Secrets are generated at the start with mode 0600 and belong to this clone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DAEMON = "docker-registry"
 
 @dataclass(frozen=True)
 class Services:
-    """Everything an inventory needs to use the services; names are those machines resolve, and only they."""
+    """Everything that an inventory needs to use the services; only the machines resolve the names."""
 
     address: str
     """Address on which the services listen, for programs on the outer machine."""
@@ -57,19 +57,19 @@ class Services:
     """The same hub over TLS, by the certificate of `registry_ca_file`: inventories send it a token."""
 
     def to_json(self) -> str:
-        """The fields of services.json."""
+        """Returns the fields of services.json."""
         return json.dumps(dataclasses.asdict(self), indent=2, default=str) + "\n"
 
     @classmethod
     def of_json(cls, text: str) -> Services:
-        """Back from services.json."""
+        """Parses services.json."""
         values = json.loads(text)
         paths = {name: Path(values[name]) for name in ("apt_key_file", "registry_ca_file", "checkpoints")}
         return cls(**values | paths)
 
 
 def services_up(address: str | None = None, served: Artefacts | None = None) -> Services:
-    """Every service answers; what runs already is left alone. They serve `served` if that was made elsewhere."""
+    """Starts the services that do not run, and waits for them. They serve `served` if that was made elsewhere."""
     if served is None:
         _refuse_missing_programs()
     places = Places.here()
@@ -86,13 +86,13 @@ def services_up(address: str | None = None, served: Artefacts | None = None) -> 
 
 
 def prepare() -> None:
-    """All artefacts are in the cache, so that `services_up` takes no time; needs no network of machines yet."""
+    """Builds all artefacts in the cache, so that `services_up` is quick; needs no network of machines yet."""
     _refuse_missing_programs()
     Artefacts(apt_repository.repository(), triton_image.image(), checkpoints())
 
 
 def packages() -> list[str]:
-    """Debian packages the services use on the outer machine, for whoever installs them."""
+    """Returns the Debian packages the services use on the outer machine."""
     return sorted(set(SERVICE_PROGRAMS.values()))
 
 
@@ -117,7 +117,7 @@ def services_down() -> None:
 
 
 def read_services() -> Services:
-    """The last result of `services_up`, without starting anything."""
+    """Returns the last result of `services_up`, without starting a service."""
     path = _folder(Places.here()) / "services.json"
     if not path.exists():
         raise RehearsalRefused("the rehearsal's services are not running\n  try     python -m rehearsal.services up")
@@ -154,7 +154,7 @@ def _processes(places: Places, address: str, served: Artefacts) -> list[Process]
 
 
 def _fill_registry(places: Places, image: Path, renewed: bool) -> None:
-    """The registry has the image. Asked only when it was started anew or the image is another."""
+    """Pushes the image to the registry, needed only after a fresh start or for another image."""
     remembered = _folder(places) / "pushed"
     digest = triton_image.image_digest(image)
     if not renewed and remembered.exists() and remembered.read_text() == digest:
@@ -215,7 +215,7 @@ def _folder(places: Places) -> Path:
 
 
 def _address(places: Places) -> str:
-    """The bridge's address if this machine has it, else loopback."""
+    """Returns the bridge's address if this machine has it, else loopback."""
     bridge = Network(places.number).bridge_address
     with socket.socket() as trial:
         try:
@@ -226,7 +226,7 @@ def _address(places: Places) -> str:
 
 
 def _backend_port(folder: Path) -> int:
-    """A free loopback port for the registry behind the front, the same one each time."""
+    """Returns a free loopback port for the registry behind the front, the same one each time."""
     remembered = folder / "backend-port"
     if not remembered.exists():
         with socket.socket() as trial:
@@ -245,7 +245,7 @@ def _status() -> str:
 
 
 def _fault(words: list[str]) -> None:
-    """Switch a fault on, or all of them off."""
+    """Switches a fault on, or all of them off."""
     folder = _folder(Places.here())
     match words:
         case ["none"]:
@@ -262,7 +262,7 @@ def _fault(words: list[str]) -> None:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal.services", description=__doc__.splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     verbs.add_parser("up").add_argument("--address")

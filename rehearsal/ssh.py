@@ -1,4 +1,4 @@
-"""SSH from the outer machine to the machines: keys made here, host keys known before first contact, one ssh_config."""
+"""SSH from the outer machine to the machines: keys made here, known host keys, one ssh_config."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_config(places: Places, hosts: Iterable[tuple[str, str, str]]) -> None:
 
 
 def control_directory(places: Places) -> Path:
-    """The directory of shared connections' sockets; somewhere short when the repository's own path is long."""
+    """Returns the directory of shared connections' sockets, a short path if the repository's own is long."""
     inside = places.root / "control"
     if len(str(inside)) <= SOCKET_PATH_BYTES:
         return inside
@@ -39,7 +39,7 @@ def control_directory(places: Places) -> Path:
 
 
 def close_connection(places: Places, name: str) -> None:
-    """No shared connection to that machine is open; its next one starts from the beginning."""
+    """Closes shared connections to that machine, so that the next one connects anew."""
     command = ["ssh", "-F", str(places.ssh_config), "-O", "exit", name]
     if (control_directory(places) / name).exists():
         subprocess.run(command, capture_output=True, check=False, timeout=10)

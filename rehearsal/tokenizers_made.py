@@ -13,7 +13,7 @@ HARMONY = ["<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>"
 
 
 def xlm_roberta(vocabulary: list[str]) -> Tokenizer:
-    """bos 0, pad 1, eos 2; a pair reads `<s> A </s> </s> B </s>` with all segments 0; `<mask>` is the last entry."""
+    """Returns a tokenizer: bos 0, pad 1, eos 2; a pair reads `<s> A </s> </s> B </s>`; `<mask>` is the last entry."""
     pieces = [(word, 0.0) for word in SPECIALS]
     pieces += [(word, -3.0 - 0.001 * rank) for rank, word in enumerate(_pieces(vocabulary))]
     tokenizer = Tokenizer(models.Unigram([*pieces, ("<mask>", 0.0)], unk_id=3, byte_fallback=False))
@@ -35,7 +35,7 @@ def xlm_roberta(vocabulary: list[str]) -> Tokenizer:
 
 
 def _pieces(vocabulary: list[str]) -> list[str]:
-    """Pieces in Unigram's spelling, likeliest first: whole words, then their continuations, then single characters."""
+    """Returns pieces in Unigram's spelling, likeliest first: whole words, their continuations, single characters."""
     known = [word for word in vocabulary if not word.startswith("[") and len(word) > 1]
     whole = [f"▁{word}" for word in known if word.isalnum() and not word.startswith("##")][:WORDS]
     inner = [word[2:] for word in known if word.startswith("##")][: WORDS // 3]
@@ -44,7 +44,7 @@ def _pieces(vocabulary: list[str]) -> list[str]:
 
 
 def harmony(vocabulary: list[str]) -> Tokenizer:
-    """A byte-level BPE without merges and gpt-oss's control tokens: every text has a spelling, one byte per token."""
+    """Returns a byte-level BPE without merges and with gpt-oss's control tokens: one token per byte."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE({letter: number for number, letter in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -35,7 +35,7 @@ SMALL = "about 200 MB"
 
 
 def main() -> int:
-    """torch is installed in this environment; 0 when it is."""
+    """Installs torch into this environment; returns 0 on success."""
     parser = argparse.ArgumentParser(prog="python -m rehearsal.torch_wheel", description=__doc__.splitlines()[0])
     parser.parse_args()
     try:
@@ -55,7 +55,7 @@ def install() -> None:
 
 
 def wheels(python: str) -> list[Path]:
-    """torch's wheel for that Python version ("3.11"), then the wheels of what the default build needs beside it.
+    """Returns torch's wheel for that Python version ("3.11"), then the wheels that the default build needs.
 
     Raises RehearsalRefused when none of the three places has torch.
     """
@@ -67,12 +67,12 @@ def wheels(python: str) -> list[Path]:
 
 
 def folder() -> Path:
-    """The directory of the wheels, for all checkouts of this user."""
+    """Returns the directory of the wheels, for all checkouts of this user."""
     return cache() / f"torch-{VERSION}"
 
 
 def _kept(kept: Path, python: str, label: str) -> Path | None:
-    """The wheel of an earlier run."""
+    """Returns the wheel of an earlier run."""
     tag = "cp" + python.replace(".", "")
     return next(iter(sorted(kept.glob(f"torch-{VERSION}{label}-{tag}-{tag}-*.whl"))), None)
 
@@ -112,7 +112,7 @@ def _default_build(kept: Path, python: str) -> list[Path]:
 
 
 def index_options(index: str) -> list[str]:
-    """pip's options for TORCH_INDEX: the address of a package index, or a plain directory of wheels (path or file://)."""
+    """Returns pip's options for TORCH_INDEX: a package index, or a plain directory of wheels (path or file://)."""
     once = ["--retries", "0", "--timeout", str(SOCKET_SECONDS)]
     parts = urlsplit(index)
     if parts.scheme in ("http", "https"):
@@ -124,7 +124,7 @@ def index_options(index: str) -> list[str]:
 
 
 def _downloaded(kept: Path, python: str, words: list[str], seconds: float = 0) -> str:
-    """The reason why pip did not download these wheels; "" if they are in `kept`. torch's wheel comes last."""
+    """Downloads wheels with pip to `kept`, torch's last; returns the reason of a failure or ""."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     options = ["--only-binary=:all:", "--no-cache-dir", "--progress-bar=off", "--python-version", python, *platforms]
     with tempfile.TemporaryDirectory(dir=kept, prefix=".download-") as scratch:
@@ -137,7 +137,7 @@ def _downloaded(kept: Path, python: str, words: list[str], seconds: float = 0) -
 
 
 def _run(command: list[str], seconds: float) -> str:
-    """The reason why pip failed, or "". pip is stopped when it has named no wheel after `seconds` (0: never)."""
+    """Returns the reason for pip's failure, or "". Stops pip if it has named no wheel after `seconds` (0: never)."""
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     too_late, last = threading.Event(), ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as pip:

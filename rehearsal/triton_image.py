@@ -1,7 +1,7 @@
-"""The rehearsal image: two layers, a configuration and a manifest, put into the registry without a Docker daemon.
+"""Builds the rehearsal image (two layers, a configuration, a manifest) and pushes it without a Docker daemon.
 
-The lower layer is the real Triton (rehearsal/triton_root.py), large and kept; the upper one is what is stood in for
-(rehearsal/llmapi/), small and remade when that changes. Both are gzip layers of a Docker schema 2 manifest.
+The lower layer is the real Triton (rehearsal/triton_root.py), large and kept; the upper one has the stand-ins
+(rehearsal/llmapi/), small and rebuilt on changes. Both are gzip layers of a Docker schema 2 manifest.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def image() -> Path:
-    """A folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
+    """Returns a folder with `manifest.json` and every blob it names (`sha256-<hex>`), made unless the cache has it."""
     key = digest_of(STAND_INS, ENGINE_STAND_INS, RUNTIME_STAND_INS, Path(__file__), base_layer().name)
     return made_once("image", key, _make_image)
 
 
 def base_layer() -> Path:
-    """A folder with `layer.tar.gz` and `diff_id`, made unless the cache has it."""
+    """Returns a folder with `layer.tar.gz` and `diff_id`, made unless the cache has it."""
     return made_once("image-base", digest_of(Path(triton_root.__file__)), _make_base)
 
 
 def image_digest(folder: Path) -> str:
-    """The digest the registry knows the image by."""
+    """Returns the digest by which the registry knows the image."""
     return "sha256:" + hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
 
 
@@ -84,7 +84,7 @@ def _make_base(into: Path) -> None:
 
 
 def pack_layer(words: list[str], into: Path) -> None:
-    """`into` has `layer.tar.gz`, what tar makes of these words, and `diff_id`, the digest of it unpacked."""
+    """Writes tar's output for these words to `into`/layer.tar.gz, and the unpacked digest to `diff_id`."""
     total = hashlib.sha256()
     command = ["tar", "--numeric-owner", "--sort=name", *words]
     with (into / "layer.tar.gz").open("wb") as layer, subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
@@ -104,7 +104,7 @@ def _make_image(into: Path) -> None:
 
 
 def write_image(into: Path, bases: list[Path], upper: bytes) -> None:
-    """`into` has the blobs and the manifest of an image: the packed layers, lowest first, and `upper`, a tar."""
+    """Writes the blobs and the manifest of an image: the packed layers, lowest first, and `upper`, a tar."""
     layers = [_linked_blob(into, base / "layer.tar.gz") for base in bases]
     layers.append(_blob(into, gzip.compress(upper, mtime=0)))
     diff_ids = [(base / "diff_id").read_text() for base in bases] + ["sha256:" + hashlib.sha256(upper).hexdigest()]
@@ -136,7 +136,7 @@ def _configuration(diff_ids: list[str]) -> dict[str, object]:
 
 
 def stand_in_tar(site: str, more: Mapping[Path, str] | None = None) -> bytes:
-    """The uppermost layer, a tar: everything where NVIDIA's image keeps it, the packages in `site`; `more` over it."""
+    """Returns the uppermost layer, a tar with the paths of NVIDIA's image: the packages in `site`, then `more`."""
     places = {
         STAND_INS / "all_models": "app/all_models/llmapi",
         STAND_INS / "packages": site,
@@ -182,7 +182,7 @@ def _linked_blob(folder: Path, file: Path) -> dict[str, object]:
 
 
 def push(folder: Path, port: int, authorization: str) -> None:
-    """The registry on loopback port `port` serves the image under its tags; what it has already is not sent again."""
+    """Pushes the image's missing blobs and its tags to the registry on loopback port `port`."""
     manifest = json.loads((folder / "manifest.json").read_text())
     headers = {"Authorization": authorization, "Content-Type": MANIFEST_TYPE}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=120)) as connection:

@@ -1,7 +1,7 @@
 """The root file system of the rehearsal image: Debian 12, the real Triton of `nvidia-pytriton`, torch.
 
-Paths are those of NVIDIA's image (/opt/tritonserver/bin, /opt/tritonserver/backends, user `triton-server` 1000). What
-is stood in for on top of it is rehearsal/llmapi/; how it becomes an image is rehearsal/triton_image.py.
+Paths are those of NVIDIA's image (/opt/tritonserver/bin, /opt/tritonserver/backends, user `triton-server` 1000).
+rehearsal/llmapi/ has the stand-ins on top of it; rehearsal/triton_image.py makes the image.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ DPKG = (
 
 
 def make_root(root: Path, work: Path) -> None:
-    """`root` is the finished tree; `work` is scratch space."""
+    """Builds the tree in `root`; `work` is scratch space."""
     _debian(root, work)
     _triton(root, work)
     _python(root, work)
@@ -105,7 +105,7 @@ def _python(root: Path, work: Path) -> None:
 def _without_unloaded_libraries(root: Path, site: Path) -> None:
     """Removes CUDA's libraries that importing torch does not load: 1.8 of 2.8 GB stay. A CPU build brings none.
 
-    They cannot go altogether: the default build is linked with them, so `import torch` ends without them.
+    Some must stay: the default build is linked with them, so `import torch` fails without them.
     """
     libraries = site / "nvidia"
     if not libraries.is_dir():
@@ -133,7 +133,7 @@ def _try_torch(root: Path) -> None:
 
 
 def _downloaded(requirements: list[str], into: Path) -> list[Path]:
-    """Wheels of exactly these packages, from wherever pip on this machine gets them."""
+    """Downloads wheels of exactly these packages from the package index of this machine's pip."""
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", *platforms]
     answer = subprocess.run(

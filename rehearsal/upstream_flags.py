@@ -1,8 +1,8 @@
-"""The flags of TensorRT-LLM's programs, read out of their source a second time, by another way than the catalog's rows.
+"""The flags of TensorRT-LLM's programs, read from their source independently of the catalog's rows.
 
-The stand-ins of the rehearsal print their `--help` from what is read here (`llmapi/upstream-flags.json`), so that an
-error in the catalog is found where the product asks the image. Names, types, defaults and choices are read from the
-syntax tree; nothing of the source is run, and none of it is kept.
+The rehearsal's stand-ins print their `--help` from these flags (`llmapi/upstream-flags.json`), so that an error in the
+catalog shows when the product asks the image. Names, types, defaults and choices come from the syntax tree; the source
+is neither run nor kept.
 
     python -m rehearsal.upstream_flags 1.2=/path/to/TensorRT-LLM@commit … > rehearsal/llmapi/upstream-flags.json
 """
@@ -57,7 +57,7 @@ class Names:
                     self.values[prefix + ast.unparse(target)] = self.value(_default(statement.value))
 
     def value(self, node: ast.expr) -> Any:
-        """The constant that an expression names; of a dictionary its keys count. Raises Unread if it is computed."""
+        """Returns the constant that an expression names, a dictionary's keys for one. Raises Unread if computed."""
         match node:
             case ast.Constant():
                 return node.value
@@ -84,14 +84,14 @@ class Names:
 
 
 def _default(node: ast.expr) -> ast.expr:
-    """The default of a dataclass's or pydantic's field, and any other expression as it is."""
+    """Returns the default of a dataclass's or pydantic's field, and any other expression unchanged."""
     if isinstance(node, ast.Call) and ast.unparse(node.func) in ("field", "Field"):
         return next((word.value for word in node.keywords if word.arg == "default"), node)
     return node
 
 
 def arguments(tree: ast.Module, names: Names) -> dict[str, Flag]:
-    """Every `add_argument` of a program whose flag is written out, in its order."""
+    """Returns every `add_argument` of a program with a literal flag, in its order."""
     titles = dict(_groups(tree))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_argument(node)]
     flags = {}
@@ -122,7 +122,7 @@ def _groups(tree: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _flag(words: dict[str, ast.expr], names: Names) -> Flag:
-    """The facts of a flag; values that only a running program knows are named under `unread`."""
+    """Returns the facts of a flag; `unread` names values that only a running program knows."""
     action = ast.literal_eval(words["action"]) if "action" in words else ""
     kind = ast.unparse(words["type"]) if "type" in words else "str"
     flag: Flag = {"type": "flag" if action == "store_true" else kind if kind in ("int", "float") else "str"}
@@ -141,7 +141,7 @@ def _flag(words: dict[str, ast.expr], names: Names) -> Flag:
 
 
 def plugins(tree: ast.Module, names: Names) -> dict[str, Flag]:
-    """Flags of `add_plugin_argument`: a flag for each field of PluginConfig that `cli_plugin_args` names."""
+    """Returns flags of `add_plugin_argument`: one for each field of PluginConfig that `cli_plugin_args` names."""
     (config,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "PluginConfig")
     is_pydantic = "BaseModel" in map(ast.unparse, config.bases)
     flags = {}
@@ -171,7 +171,7 @@ def _plugin(name: str, annotation: ast.expr, default: Any, is_pydantic: bool, na
 
 
 def release(source: Path) -> dict[str, Any]:
-    """The flags of every program of that source tree; a program that the tree lacks is left out."""
+    """Returns the flags of every program of that source tree; omits programs that the tree lacks."""
     trees = {
         name: ast.parse((source / name).read_text("utf-8"))
         for name in (BUILD, PLUGIN, QUANTIZE, *VALUES, *(CONVERT.format(family=family) for family in FAMILIES))
@@ -188,7 +188,7 @@ def release(source: Path) -> dict[str, Any]:
 
 
 def text(releases: dict[str, dict[str, Any]]) -> str:
-    """JSON with a line for each flag, so that a diff of two readings names the flags that differ."""
+    """Returns JSON with a line for each flag, so that a diff of two readings names the changed flags."""
     lines = []
     for name, programs in releases.items():
         parts = []
@@ -203,7 +203,7 @@ def text(releases: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Prints what the named trees (`release=directory@commit`) hold."""
+    """Prints the flags of the named trees (`release=directory@commit`)."""
     releases = {}
     for word in sys.argv[1:]:
         name, _, place = word.partition("=")

@@ -1,6 +1,6 @@
-"""Waiting for a machine, and what is known of one that does not come: its console, its own words, its cable.
+"""Waiting for a machine, and diagnostics of one that does not start: its console, its state inside, its cable.
 
-A machine that boots without a network looks from outside like one that hangs; only from inside can they be told apart.
+From outside, a machine that boots without a network looks like one that hangs; only an inside look distinguishes them.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ ANSWER_SECONDS = 10
 
 
 class Awaited(Protocol):
-    """The interface of a machine that does not come up; it hides the kind of the machine."""
+    """The interface of a machine that does not start, for machines of all kinds."""
 
     @property
     def name(self) -> str:
-        """The machine's name."""
+        """Returns the machine's name."""
 
     @property
     def places(self) -> Places:
-        """The rehearsal it is part of."""
+        """Returns the rehearsal of the machine."""
 
     @property
     def directory(self) -> Path:
-        """The directory of its logs."""
+        """Returns the directory of its logs."""
 
     @property
     def state(self) -> str:
-        """`running`, `starting` or `off`."""
+        """Returns `running`, `starting` or `off`."""
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip
@@ -51,14 +51,14 @@ class Awaited(Protocol):
 
 
 def greets(address: str) -> bool:
-    """True if an SSH server says its first word there."""
+    """Returns True if an SSH server sends its banner there."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
         return connection.recv(4) == b"SSH-"
     return False
 
 
 def wait_for(is_so: Callable[[], bool], seconds: float, machine: Awaited) -> None:
-    """It is so, before that many seconds; refuses with all that can be seen of the machine otherwise."""
+    """Waits for the condition; after `seconds` refuses with the diagnostics of the machine."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():
@@ -77,7 +77,7 @@ def _last_lines(log: Path) -> list[str]:
 
 
 def _inside(machine: Awaited) -> list[str]:
-    """The machine's answers without a network."""
+    """Returns the machine's diagnostics from inside, without a network."""
     if machine.state != "running":
         return [f"not asked: it is {machine.state}"]
     try:
@@ -87,7 +87,7 @@ def _inside(machine: Awaited) -> list[str]:
 
 
 def _cable(machine: Awaited) -> str:
-    """The outer end of its cable and the bridge, as the kernel has them."""
+    """Returns the outer end of its cable and the bridge, from the kernel."""
     network = Network(machine.places.number)
     shown = [
         subprocess.run(["ip", "-br", "link", "show", link], capture_output=True, text=True, check=False)

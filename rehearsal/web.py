@@ -1,4 +1,4 @@
-"""A folder served over plain HTTP, as a package mirror does it.
+"""A folder served over plain HTTP, like a package mirror.
 
 python -m rehearsal.web --address 127.0.0.1 --port 8480 FOLDER
 """
@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 
 class FolderHandler(SimpleHTTPRequestHandler):
-    """Files as they lie, over connections that stay open (apt asks for many)."""
+    """Serves files unchanged, over connections that stay open (apt asks for many)."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = 256 * 1024
@@ -25,7 +25,7 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until stopped."""
+    """Serves until stopped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--address", required=True)
     parser.add_argument("--port", type=int, required=True)

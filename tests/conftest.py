@@ -1,4 +1,4 @@
-"""Options every suite shares. `tests/smoke` asks a running service: collected only when an inventory is named.
+"""Options that every suite shares. pytest collects `tests/smoke` only with a named inventory.
 
 Modules of one rehearsal number (`xdist_group`) stay in one lane, in order. xdist 3.8 writes a test's group where pytest
 9.2 no longer reads it, and says nothing: without what is here every test would go to whichever lane is free.
@@ -33,7 +33,7 @@ with contextlib.suppress(ImportError):  # tests/smoke and those on a GPU do with
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--inventory FILE` names the hosts `tests/smoke` asks; `--limit` and `--data` mean what they mean to pyinfra."""
+    """Adds `--inventory FILE`, the hosts that `tests/smoke` asks; `--limit` and `--data` have pyinfra's meaning."""
     group = parser.getgroup("enginehouse")
     group.addoption("--inventory", default="", help="inventory file whose running service tests/smoke asks")
     group.addoption("--limit", action="append", default=[], help="ask these hosts or groups of the inventory only")
@@ -49,12 +49,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_report_header() -> str | None:
-    """The share of the faults that is tried, if ENGINEHOUSE_FAULTS_DRAW draws one."""
+    """Returns the share of the faults that ENGINEHOUSE_FAULTS_DRAW selects, if it is set."""
     return draw.words(commit) if (commit := _drawn()) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With ENGINEHOUSE_FAULTS_DRAW: of the tests marked `faults`, only those of the commit's share."""
+    """Keeps only the commit's share of the tests marked `faults` if ENGINEHOUSE_FAULTS_DRAW is set."""
     if not (commit := _drawn()):
         return
     share = draw.share_of(commit)
@@ -82,7 +82,7 @@ WITHOUT_SERVER = pytest.StashKey[bool]()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A real Triton that died fails one test, with its last words; tests that would have asked it are skipped."""
+    """Skips tests that need a real Triton which has died; the first test fails with its last output."""
     for life in _servers():
         if life.reported:
             item.stash[WITHOUT_SERVER] = True
@@ -93,14 +93,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _servers() -> list[Any]:
-    """Servers that run for tests of this process."""
+    """Returns the servers that run for tests of this process."""
     module = sys.modules.get("tests.encoders.real_triton")
     return list(module.RUNNING) if module else []
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[Any]:
-    """In CI a skipped test has failed, unless it wants a GPU or asks a service: what cannot run there must be seen."""
+    """Turns skipped tests into failures in CI, except tests that want a GPU or ask a service."""
     report = yield
     for life in _servers() if report.failed and report.when == "call" else []:
         if not life.reported and (death := life.death()):
@@ -115,7 +115,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup`: the lane of a test is that of the group its module names, else that of its module."""
+    """Assigns tests to lanes with `--dist loadgroup`: by the group that the module names, else by module."""
     if config.getvalue("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -130,7 +130,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @functools.cache
 def group_of(module: Path) -> str:
-    """The xdist_group of a test module; empty if it names none. Refuses one that has to be computed."""
+    """Returns the xdist_group of a test module; empty if it names none. Refuses a computed group."""
     match = re.search(r'xdist_group\((?:"([^"]+)"\))?', module.read_text("utf-8"))
     if match and not match[1]:
         raise pytest.UsageError(f"{module}: write xdist_group's name as plain text; lanes are chosen by reading it")

@@ -1,7 +1,7 @@
 """The share of the faults that a CI run tries: the commit's hash draws it, so that many commits try all of them.
 
-All faults take longer than a CI run may. They are dealt into SHARES hands of nearly equal length, each with a part of
-every long lane, so that what is dear to set up (a host deployed, a machine with a kernel of its own) is set up once.
+All faults take longer than a CI run may. They are divided into SHARES shares of nearly equal length, each with a part
+of every long lane, so that an expensive setup (a deployed host, a machine with its own kernel) runs once.
 
     make test-faults-share                                  the share of the commit that is checked out
     ENGINEHOUSE_FAULTS_DRAW=abc1234 make test-faults-share  the share that a run of that commit tried
@@ -30,7 +30,7 @@ NO_COMMIT = "0" * DIGITS
 
 @dataclass(frozen=True)
 class Whole:
-    """A module whose tests share what they look at: all of it is in one share."""
+    """A module whose tests share a setup, so that one share contains all of them."""
 
     lane: str
     share: int
@@ -39,7 +39,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Dealt:
-    """A module of alike pieces, one for each value of a parameter: the n-th is in share n modulo SHARES."""
+    """A module with one test per value of a parameter: the n-th test is in share n modulo SHARES."""
 
     lane: str
     parameter: str
@@ -88,9 +88,9 @@ MODULES: dict[str, Whole | Dealt] = {
 
 
 def commit() -> str:
-    """The hash that ENGINEHOUSE_FAULTS_DRAW names, or that of the revision it names; empty if it is not set.
+    """Returns the hash that ENGINEHOUSE_FAULTS_DRAW names, or that of the named revision; empty if unset.
 
-    NO_COMMIT if HEAD is named and there is none, as in an unpacked archive. Raises ValueError if it is neither.
+    Returns NO_COMMIT for a HEAD that does not exist, as in an unpacked archive. Raises ValueError for other names.
     """
     named = os.environ.get(VARIABLE, "")
     if not named or re.fullmatch(f"[0-9a-f]{{{DIGITS},40}}", named):
@@ -108,12 +108,12 @@ def commit() -> str:
 
 
 def share_of(commit: str) -> int:
-    """The number of the share that this commit's CI run tries."""
+    """Returns the number of the share that this commit's CI run tries."""
     return int(commit[:DIGITS], 16) % SHARES
 
 
 def is_in(share: int, module: str, indices: dict[str, int]) -> bool:
-    """True if the test of that module with those indices of its parameters is in the share.
+    """Returns True if the share contains the test of that module with those parameter indices.
 
     Raises KeyError for a module that the table lacks.
     """
@@ -124,7 +124,7 @@ def is_in(share: int, module: str, indices: dict[str, int]) -> bool:
 
 
 def minutes_of(share: int) -> float:
-    """Minutes that a share takes by the table, with its lanes begun in the table's order as pytest begins them."""
+    """Returns the minutes that a share takes by the table, with its lanes started in the table's order, like pytest."""
     lanes: dict[str, float] = defaultdict(float)
     for row in MODULES.values():
         if isinstance(row, Whole):
@@ -138,7 +138,7 @@ def minutes_of(share: int) -> float:
 
 
 def words(commit: str) -> str:
-    """A run's message about its draw, with the command that repeats the draw."""
+    """Returns a run's message about its draw, with the command that repeats the draw."""
     share = share_of(commit)
     names = []
     for module, row in MODULES.items():
@@ -154,7 +154,7 @@ def words(commit: str) -> str:
 
 
 def recorded(report: Path) -> dict[str, float]:
-    """Minutes of each module in a junit report."""
+    """Returns the minutes of each module in a junit report."""
     seconds: dict[str, float] = defaultdict(float)
     for case in ElementTree.parse(report).iter("testcase"):
         seconds[case.attrib["classname"].replace(".", "/") + ".py"] += float(case.attrib["time"])
@@ -162,7 +162,7 @@ def recorded(report: Path) -> dict[str, float]:
 
 
 def main(arguments: Iterable[str]) -> None:
-    """Prints the minutes of each module in the reports named."""
+    """Prints the minutes of each module in the named reports."""
     for name in arguments:
         for module, minutes in recorded(Path(name)).items():
             print(f"{minutes:6.1f}  {module}")

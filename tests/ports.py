@@ -1,8 +1,8 @@
-"""Ports for servers that a test starts: nobody listens on them, and nobody takes them until the test's process ends.
+"""Ports for servers that a test starts, reserved until the test's process ends.
 
-The kernel hands out ports of its own range (32768 and up) to every connection: one that was bound, let go and passed to
-a server may be a client's by then. These lie below that range. Tests that run side by side share them by the name of an
-abstract socket, which the kernel takes back however its process ends.
+The kernel assigns ports of its own range (32768 and up) to connections: a port that was bound, released and passed to a
+server may belong to a client by then. These ports are below that range. Parallel tests reserve them by the name of an
+abstract socket, which the kernel frees at any end of its process.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_ports(count: int) -> list[int]:
-    """A number of free ports, for all addresses of this machine."""
+    """Returns a number of free ports, for all addresses of this machine."""
     least_of_clients = int(EPHEMERAL.read_text().split()[0])
     if least_of_clients <= LEAST:  # a machine of somebody who chose so: any port may be a client's
         least_of_clients = 32768
@@ -29,7 +29,7 @@ def free_port() -> int:
 
 
 def _is_ours(port: int) -> bool:
-    """True if no other test has it; from now on no other one gets it."""
+    """Reserves the port; returns False if another test has it."""
     name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         name.bind(f"\0enginehouse-tests-port-{port}")

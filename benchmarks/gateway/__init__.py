@@ -1,1 +1,1 @@
-"""Load on gateways before small servers, each process on cores of its own, beside LiteLLM."""
+"""Load on gateways before small servers, each process on separate cores, beside LiteLLM."""

@@ -1,13 +1,13 @@
-"""Cost of the gateway: time to the first token, token events a core second, memory; and whose streams a kill ends.
+"""Measures the gateway: time to the first token, token events a core second, memory, and streams that a kill ends.
 
     python -m benchmarks.gateway                                  everything, with a hold of ten minutes
     python -m benchmarks.gateway --parts loads --peer DIR:DIR     where `pip install --target` put litellm[proxy]
     python -m benchmarks.gateway --parts hold --hold-seconds 60
 
-If there are cores enough, each process has one of its own. Servers that send a token every `--gap-ms` show the time
-that the gateway adds to gRPC itself, from the same clients. Servers that send all at once show how much one process of
-the gateway carries. LiteLLM, the peer, cannot speak these tensors; it gets the gateway as its OpenAI server, and only
-its own process is counted. Prints one JSON line last.
+With enough cores, each process has its own. Servers that send a token every `--gap-ms` show the time that the gateway
+adds to gRPC itself, from the same clients. Servers that send all at once show the capacity of one gateway process.
+LiteLLM, the peer, does not support these tensors; it gets the gateway as its OpenAI server, and only its own process
+counts. Prints one JSON line last.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Cores = dict[str, list[int]]
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     cores = shares(usable())
     result = {"benchmark": "gateway", "at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(cores)}
@@ -69,7 +69,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=(__doc__ or "").split("\n")[0])
     made.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     made.add_argument("--streams", type=int, nargs="+", default=[1, 64, 256])
@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def machine(cores: Cores) -> dict[str, Any]:
-    """The machine it ran on, and the cores of each process."""
+    """Returns facts of the machine, and the cores of each process."""
     models = {line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
               if line.startswith("model name")}  # fmt: skip
     settings = {name: os.environ[name] for name in ("GRPC_EXPERIMENTS",) if name in os.environ}
@@ -102,7 +102,7 @@ def machine(cores: Cores) -> dict[str, Any]:
 
 
 def loads(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
-    """Every load at the pace of a model and as fast as it goes, then embeddings."""
+    """Measures every load at a model's pace and at full speed, then embeddings."""
     paced = at_a_pace(options, work, cores)
     fast, embedding = at_once(options, work, cores)
     rows = [{"streams": n, "paced": paced[n], "at_once": fast[n]} for n in options.streams]
@@ -110,7 +110,7 @@ def loads(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, An
 
 
 def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int, dict[str, Any]]:
-    """Milliseconds to the first token by number of streams: over gRPC, and added by two processes of the gateway."""
+    """Returns milliseconds to the first token by number of streams: over gRPC, and added by two gateway processes."""
     figures: dict[int, dict[str, Any]] = {}
     ports = free_ports(2)
     with contextlib.ExitStack() as stack:
@@ -142,7 +142,7 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
 
 
 def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict[int, dict[str, Any]], dict[str, Any]]:
-    """Requests and events a core second by number of streams, of a gateway and LiteLLM; and an embedding's cost."""
+    """Returns requests and events a core second by streams, of a gateway and LiteLLM; and an embedding's cost."""
     figures: dict[int, dict[str, Any]] = {}
     port, peer_port = free_ports(2)
     clients = cores.get("client", [])
@@ -181,7 +181,7 @@ def at_once(options: argparse.Namespace, work: Path, cores: Cores) -> tuple[dict
 
 
 def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any]:
-    """Cost of streams that wait for a token, and the effect of silent connections on other requests."""
+    """Returns the cost of streams that wait for a token, and the effect of silent connections on other requests."""
     (port,) = free_ports(1)
     clients = cores.get("client", [])
     with contextlib.ExitStack() as stack:
@@ -200,7 +200,7 @@ def idle(options: argparse.Namespace, work: Path, cores: Cores) -> dict[str, Any
 
 
 async def silent(port: int, pid: int, count: int, seconds: float) -> dict[str, Any]:
-    """Memory and open files that `count` silent connections cost a gateway, which closes the oldest."""
+    """Returns memory and open files that `count` silent connections cost a gateway, which closes the oldest."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     before = resident_kib(pid)
@@ -214,12 +214,12 @@ async def silent(port: int, pid: int, count: int, seconds: float) -> dict[str, A
 
 
 def added(ours: dict[str, float], limit: dict[str, float]) -> dict[str, float]:
-    """Milliseconds beyond the limit's, of each percentile."""
+    """Returns milliseconds beyond the limit's, of each percentile."""
     return {name: round(value - limit[name], 3) for name, value in ours.items()}
 
 
 def say(text: str) -> None:
-    """A line on standard error: the last line of standard output is the result's."""
+    """Prints a line on standard error, since the last line of standard output is the result."""
     print(text, file=sys.stderr, flush=True)
 
 

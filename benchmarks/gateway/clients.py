@@ -31,19 +31,19 @@ TOKEN = b'"content":" w'
 
 @dataclass
 class Seen:
-    """Observations of a load's clients: seconds to each first token or answer, and how many tokens came."""
+    """A load's results: seconds to each first token or answer, and the number of tokens."""
 
     seconds: list[float] = field(default_factory=list)
     events: int = 0
     requests: int = 0
 
     def milliseconds(self) -> dict[str, float]:
-        """Percentiles of the seconds, in milliseconds; -1 of too few."""
+        """Returns percentiles of the seconds, in milliseconds; -1 if there are too few."""
         centiles = statistics.quantiles(self.seconds, n=100) if len(self.seconds) > 1 else [-0.001] * 100
         return {"p50": round(1000 * centiles[49], 3), "p99": round(1000 * centiles[98], 3)}
 
     def add(self, record: dict[str, Any]) -> None:
-        """Adds the observations of another process's clients."""
+        """Adds the results of another process's clients."""
         self.seconds += record["seconds"]
         self.events += record["events"]
         self.requests += record["requests"]
@@ -60,11 +60,11 @@ async def closed_loop(
     spread: float = 0,
     pause: float = 0,
 ) -> Seen:
-    """Observations of clients that send the next request after each answer, for a number of seconds after `begins`
-    ended.
+    """Returns results of clients that each send the next request after an answer, for some seconds after `begins`
+    has ended.
 
-    It begins once they had `WARM` answers together, one each at least, which do not count. With `spread` each begins
-    within so many seconds; `pause` is the mean of the seconds, others each time, that it waits before it asks again.
+    It begins once they had `WARM` answers together, at least one each, which do not count. With `spread` they begin
+    at random within that many seconds; `pause` is the mean of a random wait before each request.
     """
     warm_each = -(-WARM // len(clients))
     seen, warm, ended = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()
@@ -94,7 +94,7 @@ async def closed_loop(
 
 @contextlib.asynccontextmanager
 async def grpc_stream(triton: Triton, tokens: int) -> AsyncIterator[Ask]:
-    """The limit: the same request as the gateway's, over the same channel for all."""
+    """Yields the limit: the gateway's request, sent directly over one channel for all clients."""
     flags = [boolean(name, True) for name in ("return_counts", "return_finish_reason", "streaming")]
     inputs: list[Input] = [int32s("prompt_token_ids", [1] * 40), int32s("sampling_param_max_tokens", [tokens]), *flags]
 
@@ -112,7 +112,7 @@ async def grpc_stream(triton: Triton, tokens: int) -> AsyncIterator[Ask]:
 
 @contextlib.asynccontextmanager
 async def grpc_embedding(triton: Triton) -> AsyncIterator[Ask]:
-    """The limit of an embedding."""
+    """Yields the limit of an embedding."""
     inputs = [strings("texts", [str(EMBED["input"])], (1, 1))]
 
     async def ask(seen: Seen) -> None:
@@ -124,14 +124,14 @@ async def grpc_embedding(triton: Triton) -> AsyncIterator[Ask]:
 
 
 class Connection:
-    """A kept connection that says the same request again and again; a server may have closed it meanwhile."""
+    """A kept connection that repeats one request and reconnects if the server has closed it."""
 
     def __init__(self, port: int, raw: bytes) -> None:
         self._port, self._raw = port, raw
         self._ends: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def send(self) -> asyncio.StreamReader:
-        """The request is on its way; the answer comes here."""
+        """Sends the request; returns the reader of its answer."""
         if self._ends is None or self._ends[0].at_eof():
             self.close()
             self._ends = await asyncio.open_connection("127.0.0.1", self._port, limit=2**20)
@@ -145,19 +145,19 @@ class Connection:
 
 
 def request(path: str, body: dict[str, Any]) -> bytes:
-    """A request's bytes."""
+    """Returns a request's bytes."""
     content = json.dumps(body).encode()
     return head(path, len(content)) + content
 
 
 def head(path: str, length: int, key: str = KEY, more: str = "") -> bytes:
-    """The line and headers of a request with a body of this many bytes; `more` are whole lines."""
+    """Returns the line and headers of a request with a body of this many bytes; `more` are whole lines."""
     line = f"POST {path} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nAuthorization: Bearer {key}\r\n"
     return f"{line}{more}Content-Length: {length}\r\n\r\n".encode()
 
 
 class Http:
-    """An OpenAI server on loopback, asked over kept connections."""
+    """An OpenAI server on loopback, used over kept connections."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -172,7 +172,7 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def stream(self, tokens: int) -> AsyncIterator[Ask]:
-        """A chat that streams; an event is a `data:` line with a token's text."""
+        """Yields a client of a streaming chat; an event is a `data:` line with a token's text."""
         async with self._connection("/v1/chat/completions", {**CHAT, "max_tokens": tokens}) as connection:
 
             async def ask(seen: Seen) -> None:
@@ -196,7 +196,7 @@ class Http:
 
     @contextlib.asynccontextmanager
     async def embedding(self) -> AsyncIterator[Ask]:
-        """A client that asks for the vector of one text."""
+        """Yields a client that requests the vector of one text."""
         async with self._connection("/v1/embeddings", EMBED) as connection:
 
             async def ask(seen: Seen) -> None:

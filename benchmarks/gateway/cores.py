@@ -12,7 +12,7 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str, list[int]]:
-    """The cores of each kind of process, one each; nothing if there are too few, and all processes share them."""
+    """Returns one core for each process by kind; empty if there are too few, so that all processes share them."""
     if len(cores) < sum(wanted.values()):
         return {}
     left = iter(cores)
@@ -20,13 +20,13 @@ def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str
 
 
 def usable(topology: Path = TOPOLOGY) -> list[int]:
-    """The cores that this process may run on, a thread of each physical core before the second threads."""
+    """Returns the cores that this process may run on, a thread of each physical core before the second threads."""
     cores = sorted(os.sched_getaffinity(0))
     return sorted(cores, key=lambda core: (_place_among_siblings(topology, core), core))
 
 
 def _place_among_siblings(topology: Path, core: int) -> int:
-    """0 for the first thread of a physical core."""
+    """Returns 0 for the first thread of a physical core."""
     try:
         siblings = (topology / f"cpu{core}" / "topology" / "thread_siblings_list").read_text()
     except OSError:

@@ -1,11 +1,11 @@
-"""Cost of the gateway before a real LLM engine: vLLM's own benchmark asks `vllm serve`, the gateway and LiteLLM.
+"""Measures the gateway before a real LLM engine: vLLM's own benchmark asks `vllm serve`, the gateway and LiteLLM.
 
     python -m benchmarks.gateway.engine --site DIR --peer DIR [--streams 1 16 64 256] [--rounds 2]
 
 `--site`: the folder that has vLLM (`pip install --target`), `--peer`: LiteLLM's. The model has the exact shape of
 Llama-3.1-8B, random weights, and a tokenizer with a word for each of its ids, so that every token is text of a stream.
-The prompts are vLLM's random ones, the answers as long as asked for. The three are asked in turn, `--rounds` times, by
-the same client process; the figures are medians of the rounds. Prints one JSON line last.
+The prompts are vLLM's random ones, the answers have the requested length. The same client process asks the three in
+turn, `--rounds` times; the figures are medians of the rounds. Prints one JSON line last.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ FIGURES = {
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     os.environ.update(ENVIRONMENT)
     with tempfile.TemporaryDirectory(prefix="engine-") as made, contextlib.ExitStack() as stack:
@@ -91,7 +91,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.gateway.engine")
     made.add_argument("--site", required=True, help="folder that has vLLM")
     made.add_argument("--peer", default="", help="folder that has litellm[proxy]; absent: LiteLLM is not asked")
@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 def load(
     client: Process, ports: dict[str, int], weights: Path, streams: int, options: argparse.Namespace
 ) -> dict[str, Any]:
-    """Figures of each server by its name, at a number of streams."""
+    """Returns figures of each server by its name, at a number of streams."""
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ports}
     for number in range(options.rounds):
         for name, port in ports.items():
@@ -124,7 +124,7 @@ def load(
 
 
 def words(port: int, weights: Path, streams: int, seed: int, options: argparse.Namespace) -> list[str]:
-    """The command line of `vllm bench serve`."""
+    """Returns the command line of `vllm bench serve`."""
     requests = 16 if streams == 1 else streams * options.requests
     numbers = {
         "--random-input-len": options.prompt_tokens,
@@ -147,7 +147,7 @@ def words(port: int, weights: Path, streams: int, seed: int, options: argparse.N
 
 
 def ask(client: Process, listed: list[str]) -> dict[str, Any]:
-    """The result of a run of vLLM's benchmark."""
+    """Returns the result of a run of vLLM's benchmark."""
     assert client.stdin
     print(json.dumps(listed), file=client.stdin, flush=True)
     while not (line := heard(client)).startswith('{"'):
@@ -158,14 +158,14 @@ def ask(client: Process, listed: list[str]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def bench(site: str) -> Iterator[Process]:
-    """A process that has imported vLLM's benchmark; it runs each list of words that it is sent."""
+    """Yields a process with vLLM's benchmark imported, which runs each received list of arguments."""
     with begun([sys.executable, "-m", "benchmarks.gateway.engine_client"], path=f"{site}:{ROOT}", says=True) as process:
         yield process
 
 
 @contextlib.contextmanager
 def engine(weights: Path, port: int, options: argparse.Namespace) -> Iterator[Process]:
-    """`vllm serve` of these weights, once it is ready."""
+    """Runs `vllm serve` with these weights; yields it once it is ready."""
     served = ["--served-model-name", "llama", "--load-format", "dummy", "--max-model-len", str(CONTEXT)]
     served += ["--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.85", *options.serve]
     run = "import sys; from vllm.entrypoints.cli.main import main; sys.exit(main())"
@@ -180,7 +180,7 @@ def engine(weights: Path, port: int, options: argparse.Namespace) -> Iterator[Pr
 
 
 def settings(work: Path, weights: Path, ports: dict[str, int]) -> Path:
-    """The gateway's settings: the engine behind it over HTTP; no key is asked for."""
+    """Writes the gateway's settings: the engine behind it over HTTP, without keys."""
     llama = {"kind": "llm", "servers": ["here/engine"], "created": 0, "context_tokens": CONTEXT, "files": str(weights)}
     values = {
         "listen": {"ports": [ports["gateway"]], "drain_seconds": 5, "notice_seconds": 1},
@@ -193,7 +193,7 @@ def settings(work: Path, weights: Path, ports: dict[str, int]) -> Path:
 
 
 def model(folder: Path) -> Path:
-    """The folder has the files of a published model, but for its weights."""
+    """Writes the files of a published model, except its weights."""
     folder.mkdir()
     vocabulary = {f"w{number}": number for number in range(VOCABULARY - 2)}
     special = {"<bos>": VOCABULARY - 2, "<eos>": VOCABULARY - 1}

@@ -1,4 +1,4 @@
-"""A client process of the engine's benchmark: vLLM's own, imported once. Each line of input is a list of its words.
+"""Runs vLLM's own benchmark, imported once, for the engine's benchmark. Each input line is a list of its arguments.
 
 PYTHONPATH=DIR python -m benchmarks.gateway.engine_client
 """

@@ -1,8 +1,8 @@
-"""A client process of the gateway's benchmark that holds streams until they end, and says how each ended, as JSON.
+"""Holds streams of the gateway's benchmark until they end, and prints each one's end as JSON.
 
     python -m benchmarks.gateway.held 8080 256 6000      port, streams, tokens of each
 
-One of the streams is read by OpenAI's own library, if it is installed. Says "ready" once each has had a token.
+OpenAI's own library reads one of the streams, if it is installed. Prints "ready" once each has had a token.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMIT = 2**20
 
 @dataclass
 class Held:
-    """A stream: how it ended, the error's code, tokens that came in their order, the longest time between two."""
+    """A stream: its end, the error's code, tokens that came in order, the longest time between two."""
 
     end: str = BROKEN
     code: str = ""
@@ -40,7 +40,7 @@ class Held:
     last: float = 0.0
 
     def token(self, text: str) -> None:
-        """A token came; the server numbers them."""
+        """Records a token by the server's number."""
         now = time.monotonic()
         self.in_order = self.in_order and text == f" w{self.tokens}"
         self.gap_seconds = max(self.gap_seconds, now - self.last) if self.tokens else 0.0
@@ -48,7 +48,7 @@ class Held:
 
 
 async def held(port: int, tokens: int, began: asyncio.Barrier) -> Held:
-    """A stream that was read until it ended, as it came over the connection."""
+    """Returns a stream that was read from the connection until it ended."""
     stream, is_counted = Held(), False
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LIMIT)
@@ -83,7 +83,7 @@ def _event(stream: Held, event: dict[str, Any]) -> None:
 
 
 async def by_openai(port: int, tokens: int, began: asyncio.Barrier) -> tuple[Held, dict[str, Any]]:
-    """The same as OpenAI's library tells it; and what it raised."""
+    """Returns the same stream as OpenAI's library reports it, and the library's exception."""
     import openai
 
     stream, report, is_counted = Held(), dict[str, Any](version=openai.__version__, raised=None), False
@@ -110,7 +110,7 @@ async def by_openai(port: int, tokens: int, began: asyncio.Barrier) -> tuple[Hel
 
 
 async def all_held(port: int, streams: int, tokens: int) -> dict[str, Any]:
-    """The ends of all streams."""
+    """Returns the ends of all streams."""
     has_openai = importlib.util.find_spec("openai") is not None
     began = asyncio.Barrier(streams + 1)
     tasks = [asyncio.ensure_future(held(port, tokens, began)) for _ in range(streams - has_openai)]

@@ -1,9 +1,9 @@
-"""Streams of two gateways for a long time, while one of the two is killed: which end, how, and that no other does.
+"""Holds streams of two gateways for long while one is killed: the right ones must end in the right way.
 
-After a third of the time the first gateway is killed (SIGKILL): it can say nothing, so its connections break. It is
-begun again, as systemd does, and takes as many streams. After two thirds it is told to stop (SIGTERM): it waits
-`DRAIN_SECONDS` for streams to end, and each that is left gets an event with an error. The second gateway's streams go
-on all along.
+After a third of the time the first gateway is killed (SIGKILL), so its connections break without a message. It is
+restarted, like by systemd, and takes as many streams. After two thirds it is stopped (SIGTERM): it waits
+`DRAIN_SECONDS` for streams to end, and each remaining one gets an event with an error. The second gateway's streams
+continue throughout.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
 
 
 def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:
-    """The ends of all streams, half of them on each gateway. `passes` is true if exactly the right ones ended."""
+    """Returns the ends of all streams, half on each gateway. `passes` is true if exactly the right ones ended."""
     half, gateways = streams // 2, cores.get("gateway", [])
     tokens = max(round(seconds * 1000 / gap_ms), 3)
     clients = cores.get("client", [])
@@ -64,7 +64,7 @@ def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[st
 
 
 def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
-    """The ends of the streams of the gateway that got this signal; `passes`: each in the one way, none before it."""
+    """Returns the ends of the streams on the signalled gateway; `passes`: each in the one way, none before it."""
     first, last = report.pop("first_end") - killed, report.pop("last_end") - killed
     passes = report["ends"] == {ENDS[sent]: report["streams"]} and first > 0 and not report["out_of_order"]
     seconds = {"first_end_after_s": round(first, 2), "last_end_after_s": round(last, 2)}
@@ -73,7 +73,7 @@ def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: 
 
 @contextlib.contextmanager
 def holding(port: int, streams: int, tokens: int, cores: Cores) -> Iterator[Process]:
-    """A process that holds a number of streams, each with a first token."""
+    """Yields a process that holds a number of streams, each with a first token."""
     command = [sys.executable, "-m", "benchmarks.gateway.held", str(port), str(streams), str(tokens)]
     with begun(command, cores, says=True) as process:
         assert heard(process) == "ready"

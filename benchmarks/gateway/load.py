@@ -1,8 +1,8 @@
-"""A client process of the gateway's benchmark: its streams of a load, begun when told, and what they saw, as JSON.
+"""Runs one client process of the gateway's benchmark: begins its streams at a signal, prints results as JSON.
 
     python -m benchmarks.gateway.load '{"way": "chat", "at": ["8080"], "streams": 32, "seconds": 5, "tokens": 64}'
 
-Says "ready" once each of its clients has had an answer, begins at a line on standard input, and prints what was seen.
+Prints "ready" once each of its clients has had an answer, begins at a line on standard input, and prints its results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Load:
     """Seconds that a client waits on average before it asks again."""
 
     def clients(self) -> list[Client]:
-        """A client for each stream."""
+        """Returns a client for each stream."""
         if self.way.startswith("grpc"):
             tritons = [Triton(address) for address in self.at]
             targets = itertools.islice(itertools.cycle(tritons), self.streams)
@@ -50,13 +50,13 @@ class Load:
         return [gateway.stream(self.tokens) if self.way == "chat" else gateway.embedding() for gateway in gateways]
 
     def split(self, processes: int) -> list[Load]:
-        """Loads of at most `processes` processes, which have the streams of this one between them."""
+        """Returns loads for at most `processes` processes that together have the streams of this one."""
         counts = [len(range(number, self.streams, processes)) for number in range(processes)]
         return [Load(**{**asdict(self), "streams": count}) for count in counts if count]
 
 
 def seen_of(load: Load, cores: Cores, pid: int = 0) -> tuple[Seen, float]:
-    """Observations of clients on these cores, a process on each; and CPU seconds of the process `pid` meanwhile."""
+    """Returns results of clients on these cores, a process on each, and CPU seconds of the process `pid` meanwhile."""
     total = Seen()
     with contextlib.ExitStack() as stack:
         processes: list[Process] = []
@@ -76,7 +76,7 @@ def seen_of(load: Load, cores: Cores, pid: int = 0) -> tuple[Seen, float]:
 
 
 async def run(load: Load) -> Seen:
-    """Observations of this process's clients."""
+    """Returns the results of this process's clients."""
 
     async def begins() -> None:
         print("ready", flush=True)
@@ -86,7 +86,7 @@ async def run(load: Load) -> Seen:
 
 
 def main(words: Sequence[str]) -> None:
-    """Prints the observations."""
+    """Prints the results."""
     settings = json.loads(words[0])
     gc.freeze()  # as the gateway does: a collection of all that is loaded would count as the server's time
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,9 +1,9 @@
-"""Gateways of two checkouts beside each other: one client asks them and gRPC itself in turn, in an order by chance.
+"""Compares gateways of two checkouts: one client asks both and gRPC itself in turn, in random order.
 
     git worktree add ../before main
     python -m benchmarks.gateway.pair ../before --seconds 15 --tokens 1
 
-What else the machine does then disturbs all three alike, so a difference of a few percent shows on a busy machine.
+Other load on the machine disturbs all three equally, so a difference of a few percent shows on a busy machine.
 `limit` is the same request over gRPC without a gateway; `added_ms` is the rest. Prints one JSON line last.
 """
 
@@ -34,7 +34,7 @@ WAYS = ("before", "after", "limit")
 
 
 def main(words: Sequence[str] | None = None) -> dict[str, Any]:
-    """The result that is also printed as the last line."""
+    """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     gc.freeze()
     with tempfile.TemporaryDirectory(prefix="gateways-") as made, contextlib.ExitStack() as stack:
@@ -53,7 +53,7 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.gateway.pair")
     made.add_argument("before", type=Path, help="another checkout of this repository")
     made.add_argument("--seconds", type=float, default=15.0)
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def of_checkout(root: Path) -> Iterator[None]:
-    """Processes that begin inside are those of that checkout."""
+    """Makes processes that begin during the block run that checkout."""
     here, processes.ROOT = processes.ROOT, root
     try:
         yield
@@ -73,7 +73,7 @@ def of_checkout(root: Path) -> Iterator[None]:
 
 
 async def in_turn(options: argparse.Namespace, ports: list[int], pids: list[int], server: str) -> dict[str, Any]:
-    """Milliseconds to the first token of each way, and CPU milliseconds of each gateway for an answer."""
+    """Returns milliseconds to the first token of each way, and CPU milliseconds of each gateway per answer."""
     async with contextlib.AsyncExitStack() as stack:
         clients = [Http(port).stream(options.tokens) for port in ports] + [grpc_stream(Triton(server), options.tokens)]
         asks = [await stack.enter_async_context(client) for client in clients]

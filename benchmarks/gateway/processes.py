@@ -32,10 +32,10 @@ Cores = Sequence[int]
 def begun(
     command: list[str], cores: Cores = (), path: str = "", says: bool = False, into: Path = LOG
 ) -> Iterator[Process]:
-    """The process runs, on those cores alone if there are any; at the end it is gone.
+    """Runs the process during the block, on those cores if there are any.
 
-    `path`: where it finds its packages before anywhere else. `says`: its output is read, and its input written; else
-    its output is added to the file `into`.
+    `path` is its first package path. With `says` its output is read and its input written; else its output goes to the
+    file `into`.
     """
     own = [str(ROOT), str(ROOT / "files")]
     paths = [path] if path else [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -64,7 +64,7 @@ def begun(
 
 
 def heard(process: Process) -> str:
-    """The process's next line.
+    """Returns the process's next line.
 
     Raises: RuntimeError if it has ended.
     """
@@ -76,7 +76,7 @@ def heard(process: Process) -> str:
 
 @contextlib.contextmanager
 def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[str]]:
-    """Servers with a token every `gap_ms`, or all at once; yields their gRPC addresses."""
+    """Runs servers with a token every `gap_ms`, or all at once; yields their gRPC addresses."""
     with contextlib.ExitStack() as stack:
         addresses = []
         for number in range(count):
@@ -88,7 +88,7 @@ def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[s
 
 @contextlib.contextmanager
 def start_gateway(settings: Path, number: int, cores: Cores = ()) -> Iterator[Process]:
-    """A process of the gateway that listens on the port of that number."""
+    """Runs a gateway process that listens on the port of that number."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings), str(number)]
     with begun(command, cores[number : number + 1], into=log_of(settings, number)) as process:
         listens(json.loads(settings.read_text())["listen"]["ports"][number], process)
@@ -96,14 +96,14 @@ def start_gateway(settings: Path, number: int, cores: Cores = ()) -> Iterator[Pr
 
 
 def log_of(settings: Path, number: int) -> Path:
-    """The file of the audit's lines of the gateway with that number."""
+    """Returns the audit file of the gateway with that number."""
     return settings.with_suffix(f".{number}.log")
 
 
 def inside(logs: Sequence[Path], requests: int) -> dict[str, float]:
-    """Milliseconds from a request's headers to its first token within the gateways, of the latest requests.
+    """Returns milliseconds from a request's headers to its first token within the gateways, of the latest requests.
 
-    What a client sees beyond them is the way between the two, and both ends' turns.
+    A client's further time is the transfer between the two, and both event loops' turns.
     """
     lines = [json.loads(line) for log in logs for line in log.read_text().splitlines() if line.startswith("{")]
     latest = sorted((line for line in lines if line.get("endpoint") == "chat"), key=lambda line: str(line["time"]))
@@ -115,7 +115,7 @@ def inside(logs: Sequence[Path], requests: int) -> dict[str, float]:
 
 
 def settings_file(work: Path, addresses: Sequence[str], ports: Sequence[int]) -> Path:
-    """The gateway's settings: a chat model and an embedder on these servers; no key is asked for."""
+    """Writes the gateway's settings: a chat model and an embedder on these servers, without keys."""
     names = [f"here/{number}" for number in range(len(addresses))]
     shared = {"servers": names, "created": 0}
     llm = {"kind": "llm", "context_tokens": 1_000_000, "files": str(written(work / "weights"))}
@@ -132,7 +132,7 @@ def settings_file(work: Path, addresses: Sequence[str], ports: Sequence[int]) ->
 
 
 def litellm(work: Path, behind: int, port: int) -> list[str]:
-    """The command of LiteLLM's proxy before the gateway; one process, nothing logged."""
+    """Returns the command of LiteLLM's proxy before the gateway; one process without logs."""
     config = work / "litellm.yaml"
     address = f"http://127.0.0.1:{behind}/v1"
     model = {"model_name": "llama", "litellm_params": {"model": "openai/llama", "api_base": address, "api_key": "sk-x"}}
@@ -143,7 +143,7 @@ def litellm(work: Path, behind: int, port: int) -> list[str]:
 
 
 def listens(port: int, process: Process) -> None:
-    """The process answers there.
+    """Waits until the process answers there.
 
     Raises: TimeoutError if it does not in time, or has ended.
     """
@@ -156,7 +156,7 @@ def listens(port: int, process: Process) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that no program listens on."""
+    """Returns ports that no program listens on."""
     with contextlib.ExitStack() as stack:
         held = [stack.enter_context(socket.socket()) for _ in range(count)]
         for listener in held:
@@ -165,7 +165,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds so far of a process and of its children: a gateway's templates run in processes of their own."""
+    """Returns CPU seconds of a process and its children, since a gateway renders templates in child processes."""
     children = [Path(task, "children").read_text().split() for task in Path(f"/proc/{pid}/task").iterdir()]
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own = (int(fields[11]) + int(fields[12])) / TICKS
@@ -173,5 +173,5 @@ def cpu_seconds(pid: int) -> float:
 
 
 def resident_kib(pid: int) -> int:
-    """Memory of a process."""
+    """Returns the memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") // 2**10

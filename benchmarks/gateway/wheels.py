@@ -1,9 +1,9 @@
-"""Folders of wheels for the gateway's benchmark on a machine that reaches no package index.
+"""Downloads folders of wheels for the gateway's benchmark on a machine without a package index.
 
     python -m benchmarks.gateway.wheels [--python 3.12] [--into build/gateway-wheels]
 
 `gateway-0` has the gateway's own locked packages and OpenAI's library, which reads some of the streams;
-`peer-0`, `peer-1` … have LiteLLM's. pip holds each wheel to the hash in its lock.
+`peer-0`, `peer-1` … have LiteLLM's. pip checks each wheel's hash in the lock.
 No folder is larger than a transfer may be, and SHA256SUMS in each lists its files. There:
 `python3 -m pip install --no-index --no-deps --target DIR gateway-0/*.whl`.
 """
@@ -33,7 +33,7 @@ LEFT_OUT |= {"pyroscope-io", "granian", "hf-xet"}
 
 
 def main(words: list[str] | None = None) -> list[Path]:
-    """The folders that are to be carried."""
+    """Returns the folders to send."""
     options = parser().parse_args(words)
     shutil.rmtree(options.into, ignore_errors=True)
     options.into.mkdir(parents=True)
@@ -51,7 +51,7 @@ def main(words: list[str] | None = None) -> list[Path]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.gateway.wheels", description=(__doc__ or "").split("\n")[0]
     )
@@ -61,13 +61,13 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(listed: str, wanted: Callable[[str], bool]) -> str:
-    """The entries of a list of requirements whose names are wanted, hashes included."""
+    """Returns the wanted entries of a list of requirements, hashes included."""
     entries = re.split(r"\n(?=\S)", listed.rstrip("\n"))
     return "".join(f"{entry}\n" for entry in entries if wanted(entry.partition("==")[0].partition("[")[0]))
 
 
 def fetched(listed: str, python: str, into: Path) -> list[Path]:
-    """The wheels of these requirements, each held to its hash by pip."""
+    """Downloads the wheels of these requirements; pip checks each hash."""
     into.mkdir()
     file = into / "requirements.txt"
     file.write_text(listed)
@@ -76,7 +76,7 @@ def fetched(listed: str, python: str, into: Path) -> list[Path]:
 
 
 def packed(wheels: list[Path], most: int = PART_BYTES) -> list[list[Path]]:
-    """The wheels in as few parts as the largest-first rule needs, none larger than a limit."""
+    """Returns the wheels in as few parts as the largest-first rule needs, none larger than a limit."""
     parts: list[list[Path]] = []
     for wheel in sorted(wheels, key=lambda wheel_file: -wheel_file.stat().st_size):
         size = wheel.stat().st_size
@@ -89,7 +89,7 @@ def packed(wheels: list[Path], most: int = PART_BYTES) -> list[list[Path]]:
 
 
 def written(folder: Path, wheels: list[Path]) -> Path:
-    """The folder has these wheels and their sums."""
+    """Writes these wheels and their sums to the folder."""
     folder.mkdir()
     for wheel in wheels:
         wheel.rename(folder / wheel.name)

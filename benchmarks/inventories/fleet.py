@@ -1,8 +1,8 @@
-"""The fleet that `benchmarks/rollout.py` rolls out to: serving machines in pools, and the balancers in front of them.
+"""The fleet that `benchmarks/rollout.py` changes: serving machines in pools, and the balancers before them.
 
-The rehearsal's own inventory, with the two smallest models of two kinds per host. The environment says what
-differs between runs: ROLLOUT_CHANGES (release, driver, daemon), ROLLOUT_POOLS, ROLLOUT_HELD, and ROLLOUT_OUT, the hosts
-of a pool that may be out at once. A machine without a GPU is a balancer.
+The rehearsal's own inventory, with the two smallest models of two kinds per host. The environment sets the differences
+between runs: ROLLOUT_CHANGES (release, driver, daemon), ROLLOUT_POOLS, ROLLOUT_HELD, and ROLLOUT_OUT, the hosts of a
+pool that may be out at once. A machine without a GPU is a balancer.
 """
 
 import json as _json
@@ -38,7 +38,7 @@ _rollout = _Rollout(canary_hosts=1, wave_percent=50, max_unavailable=int(_os.env
 
 
 def _models(data: dict[str, _Any]) -> tuple[_Any, ...]:
-    """The models of a host; a changed release runs smaller batches of the embedder, and answers the same."""
+    """Returns the models of a host; a changed release runs smaller batches of the embedder, with equal answers."""
     kept = (model for model in data["servers"][0].models if model.name in MODELS)
     smaller = {"max_batch_size": 16} if "release" in _changes else {}
     return tuple(_replace(model, **smaller) if model.name == "minilm" else model for model in kept)

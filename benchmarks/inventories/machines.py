@@ -1,4 +1,4 @@
-"""The machines that `benchmarks/converge.py` brings to 29 operations. CONVERGE_MACHINES names them."""
+"""The machines on which `benchmarks/converge.py` runs 29 operations. CONVERGE_MACHINES names them."""
 
 import os as _os
 from pathlib import Path as _Path

@@ -1,7 +1,7 @@
-"""Many names of the machines there are, in turn: what `benchmarks/converge.py` and `doctor.py` ask.
+"""Many names of the existing machines, in turn, for `benchmarks/converge.py` and `doctor.py`.
 
-The rehearsal's own inventory with its smallest encoder. Every name is a host to pyinfra, with a connection of its own.
-CONVERGE_NAMES says how many names there are.
+The rehearsal's own inventory with its smallest encoder. Every name is a separate host to pyinfra, with its own
+connection. CONVERGE_NAMES is the number of names.
 """
 
 import os as _os

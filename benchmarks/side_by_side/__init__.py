@@ -1,1 +1,1 @@
-"""The same 29 operations twice: as roles here do them (`ours.py`) and as an Ansible playbook (`site.yml`)."""
+"""The same 29 operations twice: in the form of the roles here (`ours.py`) and as an Ansible playbook (`site.yml`)."""

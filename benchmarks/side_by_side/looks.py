@@ -6,14 +6,14 @@ from pyinfra.api import FactBase
 
 
 class Looked(FactBase[str]):
-    """Output of a piece of shell, without the last line end; a shell that ends badly has printed all it knows."""
+    """The output of a shell command, without the last line end; a failed shell has printed all it knows."""
 
     default = str
 
     def command(self, shell: str) -> str:
-        """The shell, ending well."""
+        """Returns the shell with exit code 0."""
         return f"{{ {shell}; }} 2>/dev/null; true"
 
     def process(self, output: list[str]) -> str:
-        """The lines."""
+        """Returns the lines."""
         return "\n".join(output)

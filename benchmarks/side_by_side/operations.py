@@ -1,4 +1,4 @@
-"""The 29 operations as steps of this project: what is looked at, what it says if nothing is to do, what brings it.
+"""The 29 operations as steps of this project: the check, its output if the host is right, and the commands.
 
 `site.yml` has them under the same names, in the same order, with the same files.
 """
@@ -22,7 +22,7 @@ RELOAD = "systemctl daemon-reload"
 
 @dataclass(frozen=True)
 class Operation:
-    """A thing of the host: the shell that checks it, its output if it is right, and the commands that create it."""
+    """An item of the host: the shell that checks it, its output if it is right, and the commands that create it."""
 
     name: str
     look: str
@@ -30,13 +30,13 @@ class Operation:
     commands: tuple[Command, ...]
 
     def decide(self, seen: str) -> Iterator[Command]:
-        """The commands, if `seen`, the lines that `look` printed, is not as wanted."""
+        """Yields the commands, if the lines in `seen` differ from the wanted ones."""
         if seen != self.wanted:
             yield from self.commands
 
 
 def operations(host: str) -> list[Operation]:
-    """The operations of the host of this name, in order."""
+    """Returns the operations of the host of this name, in order."""
     return [
         packages("Install what a host needs", PACKAGES),
         held("Hold Python's apt bindings", "python3-apt"),
@@ -71,7 +71,7 @@ def operations(host: str) -> list[Operation]:
 
 
 def settings(host: str) -> str:
-    """The host's settings, of the template that Ansible fills too."""
+    """Returns the host's settings, from the template that Ansible also fills."""
     made = Environment(
         loader=FileSystemLoader(HERE / "templates"), undefined=StrictUndefined, keep_trailing_newline=True
     )
@@ -79,43 +79,43 @@ def settings(host: str) -> str:
 
 
 def packages(name: str, wanted: tuple[str, ...]) -> Operation:
-    """All of the packages are installed."""
+    """Returns commands that install all of the packages."""
     look = f"dpkg-query -W -f='${{db:Status-Status}} ${{Package}}\\n' {' '.join(wanted)} 2>/dev/null"
     install = f"DEBIAN_FRONTEND=noninteractive apt-get install -y {' '.join(wanted)}"
     return Operation(name, look, "\n".join(f"installed {package}" for package in wanted), (install,))
 
 
 def held(name: str, package: str) -> Operation:
-    """Commands that hold the package at its version."""
+    """Returns commands that hold the package at its version."""
     return Operation(name, f"apt-mark showhold {package}", package, (f"apt-mark hold {package}",))
 
 
 def group(name: str, wanted: str) -> Operation:
-    """Commands that create the group."""
+    """Returns commands that create the group."""
     return Operation(name, f"getent group {wanted} | cut -d: -f1", wanted, (f"groupadd --system {wanted}",))
 
 
 def user(name: str, wanted: str, home: str) -> Operation:
-    """Creates the user with its group and without a login."""
+    """Returns commands that create the user with its group and without a login."""
     words = f"--system --gid {wanted} --home-dir {home} --no-create-home --shell /usr/sbin/nologin {wanted}"
     look = f"getent passwd {wanted} | cut -d: -f6,7; id -gn {wanted} 2>/dev/null"
     return Operation(name, look, f"{home}:/usr/sbin/nologin\n{wanted}", (f"useradd {words}",))
 
 
 def directory(name: str, path: str, mode: str = "0755", owner: str = "root:root") -> Operation:
-    """The directory is there, with this mode and owner."""
+    """Returns commands that create the directory with this mode and owner."""
     made = f"install -d -m {mode} -o {owner.partition(':')[0]} -g {owner.partition(':')[2]} {quote(path)}"
     wanted = f"directory {int(mode, 8):o} {owner}"
     return Operation(name, f"stat -c '%F %a %U:%G' {quote(path)} 2>/dev/null", wanted, (made,))
 
 
 def copied(name: str, source: str, path: str, mode: str = "0644", then: str = "") -> Operation:
-    """The path holds what the file beside this module holds."""
+    """Returns commands that write the content of the file beside this module to the path."""
     return file(name, path, (HERE / "files" / source).read_text(), mode, then=then)
 
 
 def file(name: str, path: str, content: str, mode: str = "0644", owner: str = "root:root", then: str = "") -> Operation:
-    """The path holds the content, with this mode and owner."""
+    """Returns commands that write the content to the path, with this mode and owner."""
     at = quote(path)
     look = f"sha256sum <{at} 2>/dev/null | cut -d' ' -f1; stat -c '%a %U:%G' {at} 2>/dev/null"
     wanted = f"{hashlib.sha256(content.encode()).hexdigest()}\n{int(mode, 8):o} {owner}"
@@ -124,23 +124,23 @@ def file(name: str, path: str, content: str, mode: str = "0644", owner: str = "r
 
 
 def link(name: str, path: str, target: str) -> Operation:
-    """The path is a link to the target."""
+    """Returns commands that link the path to the target."""
     return Operation(name, f"readlink {quote(path)}", target, (f"ln -sfn {quote(target)} {quote(path)}",))
 
 
 def line(name: str, path: str, wanted: str) -> Operation:
-    """The file has the line; it comes last if it was not there."""
+    """Returns commands that append the line to the file, if it is missing."""
     at = quote(path)
     look = f"grep -xF {quote(wanted)} {at} 2>/dev/null | head -n 1"
     return Operation(name, look, wanted, (f"printf '%s\\n' {quote(wanted)} >>{at}",))
 
 
 def absent(name: str, path: str) -> Operation:
-    """The path is absent."""
+    """Returns commands that delete the path."""
     return Operation(name, f"[ -e {quote(path)} ] && echo there; true", "", (f"rm -rf {quote(path)}",))
 
 
 def running(name: str, unit: str) -> Operation:
-    """The unit runs, now and after a boot."""
+    """Returns commands that start the unit, now and at each boot."""
     look = f"systemctl is-active {unit}; systemctl is-enabled {unit}"
     return Operation(name, look, "active\nenabled", (f"systemctl enable --now {unit}",))

@@ -1,4 +1,4 @@
-"""The 29 operations on every host of the inventory, as a role of this project does them, and held as deploy.py does."""
+"""Runs the 29 operations on every host of the inventory like a role of this project, under deploy.py's lock."""
 
 from pyinfra import host
 

@@ -10,6 +10,8 @@ for EXAONE 4, PR 8256 (reviewed October 2025) and the notes of 1.2.0 (2026-03-12
 layers with a window; every layer is counted over all tokens here, and the planner counts on neither reuse nor chunked
 prefill.
 
+MiniMax M2 and MiMo: vLLM's registry, which has them since 0.11 and 0.9; every layer of both keeps keys and values.
+
 Only `files` are fetched: exact names, or fnmatch patterns matched against the names of the repository's
 root.
 """
@@ -138,6 +140,15 @@ _LLMS = (
         name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
     ),
     Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", experts=True, block_reuse=False),
+    *(
+        Architecture(
+            name=name,
+            kind="llm",
+            experts=name == "MiniMaxM2ForCausalLM",
+            note="it is in no release of TensorRT-LLM here",
+        )
+        for name in ("MiniMaxM2ForCausalLM", "MiMoForCausalLM")
+    ),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
@@ -224,13 +235,17 @@ _UNCOUNTED = {
     "BambaForCausalLM": _STATES,
     "DeepseekV2ForCausalLM": "a latent for each token, as the engine path keeps it",
     "DeepseekV32ForCausalLM": "keys of an indexer beside the latent",
+    "DeepseekV4ForCausalLM": "latents of several tokens together, keys of an indexer, and windows",
     "FalconH1ForCausalLM": _STATES,
     "FalconMambaForCausalLM": "states of a fixed size for each sequence",
+    "GlmMoeDsaForCausalLM": "keys of an indexer beside the latent",
     "GraniteMoeHybridForCausalLM": _STATES,
     "JambaForCausalLM": _STATES,
     "KimiLinearForCausalLM": "states of linear attention beside the latent of some layers",
     "MambaForCausalLM": "states of a fixed size for each sequence",
     "Mamba2ForCausalLM": "states of a fixed size for each sequence",
+    "MiMoV2FlashForCausalLM": "more heads in layers with a window, and values narrower than keys",
+    "MiniMaxM3ForCausalLM": "an index of sparse attention beside the keys and values of most layers",
     "MiniMaxM1ForCausalLM": "states of linear attention beside the keys and values of some layers",
     "NemotronHForCausalLM": _STATES,
     "Qwen3NextForCausalLM": "states of linear attention beside the keys and values of some layers",

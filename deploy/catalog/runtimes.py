@@ -145,7 +145,7 @@ VLLM_ARCHITECTURES = frozenset(
         *("GptOssForCausalLM", "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM"),
         *("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Phi3ForCausalLM", "NemotronForCausalLM", "GemmaForCausalLM"),
         *("DeepseekV3ForCausalLM", "Gemma2ForCausalLM", "GPT2LMHeadModel", "FalconForCausalLM"),
-        *("Gemma3ForCausalLM", "Exaone4ForCausalLM", "Glm4MoeForCausalLM"),
+        *("Gemma3ForCausalLM", "Exaone4ForCausalLM", "Glm4MoeForCausalLM", "MiniMaxM2ForCausalLM", "MiMoForCausalLM"),
     ]
 )
 """Decoders of catalog.ARCHITECTURES that vLLM 0.26.0's registry has under the same class string."""

@@ -26,6 +26,7 @@ from typing import Any
 from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
+from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
@@ -80,6 +81,8 @@ def resolve(source: str, access: Access) -> Resolved:
     answer = _json(access, f"/api/models/{repository}/revision/{quoted}?blobs=true", source)
     commit, sizes = _listing(answer, source)
     config = _json(access, f"/{repository}/resolve/{commit}/config.json", source) if "config.json" in sizes else {}
+    if MODELOPT_FILE in sizes and not config.get("quantization_config"):
+        config = dict(with_modelopt(config, _json(access, f"/{repository}/resolve/{commit}/{MODELOPT_FILE}", source)))
     if problem := kind_problem(source, sizes, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)

@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_directory, local_path
 from deploy.models.config_json import architecture_of, kept
+from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
@@ -101,7 +102,7 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
 
 def _config(directory: Path) -> dict[str, Any]:
     """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
-    config = _object(directory / "config.json")
+    config = with_modelopt(_object(directory / "config.json"), _object(directory / MODELOPT_FILE))
     return {**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.formats import FORMATS
-from deploy.models.formats import format_of
+from deploy.models.formats import MODELOPT_FILE, format_of
+from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint
 
@@ -34,6 +35,8 @@ BESIDE = (
     *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
 )
 """Further keys that a verdict depends on, or that a reader of a lock wants to see."""
+MODALITIES = ("vision", "audio", "speech", "image", "video")
+"""Beginnings of the parts of config.json about inputs that are no text."""
 SERVED = ("llm", "embedder", "reranker")
 
 
@@ -41,6 +44,8 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
     names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
+    if modalities := [name for name in MODALITIES if isinstance(config.get(f"{name}_config"), Mapping)]:
+        part["modalities"] = modalities
     if isinstance(stored := config.get("quantization_config"), Mapping):
         part["quantization_config"] = {
             key: value
@@ -76,6 +81,8 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
     if optional["experts"] and width:
         optional["intermediate"] = width
     quantization = config.get("quantization_config")
+    if not quantization and MODELOPT_FILE in names:
+        raise _unread_format(where)
     stored = format_of(quantization, names) if isinstance(quantization, Mapping) else ""
     return Checkpoint(
         architecture=architecture,
@@ -85,6 +92,18 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
         dense_intermediate=dense if dense != optional["intermediate"] else 0,
         **{name: max(number, 1) for name, number in required.items()},
         **optional,
+    )
+
+
+def _unread_format(where: str) -> Refusal:
+    """The refusal of a lock that was made before ModelOpt's own file was read, and of a directory whose is broken."""
+    return refuse(
+        "format-unread",
+        f"{where} names no format of its weights, and {MODELOPT_FILE} beside it was not read",
+        where=where,
+        seen="no quantization_config",
+        wanted=f"the format that {MODELOPT_FILE} names",
+        attempt=f"enginehouse pin --update INVENTORY, which reads it; in a directory, mend {MODELOPT_FILE}",
     )
 
 

@@ -34,6 +34,15 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
     return known.get(method, "unknown")
 
 
+def with_modelopt(config: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """config.json with the format that ModelOpt's own file names: older repositories have it there alone."""
+    stored = content.get("quantization")
+    algorithm = stored.get("quant_algo") if isinstance(stored, Mapping) else None
+    if config.get("quantization_config") or not algorithm:
+        return config
+    return {**config, "quantization_config": {"quant_method": "modelopt", "quant_algo": str(algorithm)}}
+
+
 def format_by_name(repository: str) -> str:
     """The row of catalog.FORMATS named at the end of a repository's name; empty without one."""
     name = repository.rpartition("/")[2].lower()

@@ -69,6 +69,8 @@ def _pytorch_path(wish: str, architecture: Architecture, trtllm: str) -> Choice:
             f'release="{newer}"',
             "release-too-old-for-model",
         )
+    if not architecture.engine and wish == "auto":
+        return Choice("", f"TensorRT-LLM serves no {architecture.name}: {architecture.note}", "", "no-pytorch")
     return _engine_path(architecture, trtllm)
 
 

@@ -43,10 +43,11 @@ def mpi_words(group: GroupSlice, program: tuple[str, ...], arguments: tuple[str,
 def _mpirun(group: GroupSlice) -> tuple[str, ...]:
     """Options of mpirun: hosts in the order of their ranks, and one network for its own traffic and for the ranks'.
 
-    mpirun starts every daemon itself, by its bare name, and daemons stay in the foreground of their containers. Ranks
-    are not bound to cores: rank 0 shares its cores with the program that answers. `vader` would read the memory of
-    other ranks directly, which a container without CAP_SYS_PTRACE may not. Over plain Ethernet UCX would look for
-    InfiniBand first.
+    mpirun starts every daemon itself, and daemons stay in the foreground of their containers. HPC-X's Open MPI would
+    put a shell's words before the daemon's name (enable_orterun_prefix_by_default of its platform file), hence
+    --noprefix. Ranks are not bound to cores: rank 0 shares its cores with the program that answers. `vader` would read
+    the memory of other ranks directly, which a container without CAP_SYS_PTRACE may not. Over plain Ethernet UCX would
+    look for InfiniBand first.
     """
     slots = len(group.ranks)
     hosts = ",".join(f"{member.address}:{slots}" for member in group.members)

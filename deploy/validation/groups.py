@@ -180,14 +180,24 @@ def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal
 
 
 def group_notices(host: Host) -> Iterator[str]:
+    """Notes on the network of a host's groups: a price that plain Ethernet has, and a test that an image lacks."""
+    for server in host.servers:
+        if model := grouped(server):
+            yield from _price_of_ethernet(host, server, model)
+            if model.runtime == VLLM:
+                yield (
+                    f"{model.name}: vLLM's image has no nccl-tests, so nothing measures the network between its hosts "
+                    "before they start; TensorRT-LLM's image does"
+                )
+
+
+def _price_of_ethernet(host: Host, server: Server, model: LLM) -> Iterator[str]:
     """A sentence if every layer waits for plain Ethernet; the plan of the group has the milliseconds."""
     fabric = host.machine.fabric
-    for server in host.servers:
-        model = grouped(server)
-        if not model or not fabric or fabric.kind != "ethernet" or layout_of(server, model).tensor <= len(server.gpus):
-            continue
-        yield (
-            f"{model.name} splits every layer over hosts that plain Ethernet of {fabric.gbit} Gbit/s joins: each layer "
-            "waits for it twice, for every token too; "
-            f"tensor={len(server.gpus)}, pipeline={len(model.parallel.hosts)} sends one state between hosts instead"
-        )
+    if not fabric or fabric.kind != "ethernet" or layout_of(server, model).tensor <= len(server.gpus):
+        return
+    yield (
+        f"{model.name} splits every layer over hosts that plain Ethernet of {fabric.gbit} Gbit/s joins: each layer "
+        "waits for it twice, for every token too; "
+        f"tensor={len(server.gpus)}, pipeline={len(model.parallel.hosts)} sends one state between hosts instead"
+    )

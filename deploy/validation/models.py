@@ -9,14 +9,14 @@ from deploy.catalog import ARCHITECTURES, CHECKPOINTS, kind_of
 from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
 from deploy.models.cards import declared_card
-from deploy.models.resolve import Served, serve, shape_of
+from deploy.models.resolve import Served, published_files, serve, shape_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
-from deploy.spec.surroundings import Surroundings
+from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.validation.generation import llm_problems
 from deploy.validation.names import unknown_checkpoint
-from deploy.validation.published import published_problems
+from deploy.validation.published import other_kind, published_problems
 from deploy.validation.runtimes import beside_problems, path_problems
 from deploy.validation.shapes import shape_problems
 
@@ -37,7 +37,10 @@ def model_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         for model in server.models:
             yield from _any_model(server, model)
             served = serve(model, surroundings)
-            yield from _unknown(server, model) if served is None else _servable(host, server, served)
+            if served is None:
+                yield from _unknown(server, model, published_files(model.weights, surroundings))
+                continue  # numbers of another network's config.json have other meanings
+            yield from _servable(host, server, served)
             yield from shape_problems(server, model)
 
 
@@ -94,11 +97,13 @@ def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
         )
 
 
-def _unknown(server: Server, model: Model) -> Iterator[Refusal]:
+def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterator[Refusal]:
     shape = shape_of(model)
     place = model_at(server.name, model.name, "checkpoint")
     if shape is None:
         yield unknown_checkpoint(model, place)
+    elif files and files.config.get("modalities"):
+        yield other_kind(model, shape.architecture, "multi-modal", place)
     else:
         kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
         served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
@@ -127,15 +132,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         )
         return
     if architecture.kind not in KINDS:
-        article = "a" if architecture.kind == "multi-modal" else "an"
-        yield refuse(
-            architecture.kind,
-            f"{model.name}: {architecture.name} is {article} {architecture.kind} model, which is not served here",
-            where=place,
-            seen=architecture.name,
-            wanted="a text-only decoder, or an encoder that embeds or reranks",
-            attempt="serve it with another project; this one will not",
-        )
+        yield other_kind(model, architecture.name, architecture.kind, place)
         return
     if files := list(published_problems(server, served)):
         yield from files

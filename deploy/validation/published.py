@@ -13,7 +13,7 @@ from deploy.catalog import architecture_as
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Server
+from deploy.spec import Model, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
@@ -30,6 +30,19 @@ def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
         yield from _encodes(server, served)
     elif served.local and served.local.config and served.is_encoder:
         yield from _encoder(server, served, served.local)
+
+
+def other_kind(model: Model, architecture: str, kind: str, place: str) -> Refusal:
+    """The refusal of an architecture of a kind that nothing here serves."""
+    article = "a" if kind == "multi-modal" else "an"
+    return refuse(
+        kind,
+        f"{model.name}: {architecture} is {article} {kind} model, which is not served here",
+        where=place,
+        seen=architecture,
+        wanted="a text-only decoder, or an encoder that embeds or reranks",
+        attempt="serve it with another project; this one will not",
+    )
 
 
 def _encodes(server: Server, served: Served) -> Iterator[Refusal]:

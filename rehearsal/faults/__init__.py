@@ -1,4 +1,4 @@
-"""Everything that is known to go wrong, by name; `python -m rehearsal faults` lists it, tests/faults shows it."""
+"""All known faults by name: `python -m rehearsal faults` lists them, tests/faults shows them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 def fault(name: str) -> Fault:
-    """A new fault of that name; refuses an unknown name, and offers the nearest one."""
+    """Returns a new fault of that name; refuses an unknown name and suggests the nearest one."""
     if name in FAULTS:
         return FAULTS[name]()
     near = difflib.get_close_matches(name, FAULTS, 1)
@@ -49,7 +49,7 @@ def fault(name: str) -> Fault:
 
 
 def table() -> str:
-    """The table of rehearsal/README.md."""
+    """Returns the table of rehearsal/README.md."""
     head = [
         "| fault | reaction of the run and the host | message; next step | doctor's findings |",
         "| --- | --- | --- | --- |",

@@ -1,6 +1,6 @@
-"""A fault: something that goes wrong on one machine, at one moment of a deploy, and can be put right again.
+"""A fault: something goes wrong on one machine at one moment of a deploy and can be repaired.
 
-The texts are the operator's: the table of rehearsal/README.md is made of them, and the tests hold every run to `says`.
+The operator reads these texts: they make the table of rehearsal/README.md, and the tests compare every run with `says`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Fault(ABC):
         """Lets the fault strike, or start."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
-        """Makes the repair that a person would make; does nothing after a mere event."""
+        """Repairs the fault like a person would; does nothing after a mere event."""
 
     def strike(self, machine: Machine) -> None:
-        """Applies it; refuses on a machine it cannot be shown on."""
+        """Applies the fault; refuses on a machine that cannot show it."""
         if machine.kind not in self.kinds:
             raise RehearsalRefused(
                 f"{self.name} cannot be shown on {machine.name}, which is of kind {machine.kind}\n"

@@ -101,7 +101,7 @@ class DnsGone(Fault):
 
 
 def sent_bytes(machine: Machine) -> int:
-    """Bytes the machine has received over its cable since it was plugged in."""
+    """Returns the bytes that the machine has received over its cable since its start."""
     link = Network(machine.places.number).link(machine.name)
     return int(Path(f"/sys/class/net/{link}/statistics/tx_bytes").read_text())
 
@@ -117,7 +117,7 @@ def _command(pid: str) -> bytes:
 
 
 def watch(name: str, at_bytes: int) -> None:
-    """Cuts the sessions of that machine once that many bytes were ever sent to it; gives up after minutes."""
+    """Cuts the sessions of that machine after that many bytes in total; gives up after minutes."""
     machine, end = machines.named(name), time.monotonic() + WATCH_SECONDS
     while time.monotonic() < end:
         if sent_bytes(machine) >= at_bytes:

@@ -13,7 +13,7 @@ OFTEN = 1_000_000
 
 
 class _Switched(Fault):
-    """A switch of the registry's front: a file that it reads at every request. `makes` is the file's content."""
+    """A switch of the registry's front: a file that the front reads at each request. `makes` is its content."""
 
     switch = ""
     makes = ""
@@ -84,5 +84,5 @@ class RegistryTruncated(_Switched):
 
 
 def folder(machine: Machine) -> Path:
-    """State directory of the services of the machine's rehearsal."""
+    """Returns the state directory of the services of the machine's rehearsal."""
     return machine.places.root / "services"

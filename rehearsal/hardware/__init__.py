@@ -1,7 +1,7 @@
-"""The hardware a rehearsal machine claims to have, and its description as the programs inside read it.
+"""The simulated hardware of a rehearsal machine, and its description for the programs inside.
 
-`kernel-modules` beside this file shows it through /sys and /proc before sshd starts. This module only describes; roles
-under test see nothing but the standard interfaces. A machine with the outer machine's own GPU shows what is there.
+`kernel-modules` beside this file puts it into /sys and /proc before sshd starts. This module only describes hardware;
+roles under test see only the standard interfaces. A machine with the outer machine's own GPU shows the real ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rehearsal.places import RehearsalRefused
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A row of the PCI list; ids as `lspci -n` writes them, memory only if the device is a GPU."""
+    """A row of the PCI list; ids in the form of `lspci -n`, memory only for a GPU."""
 
     address: str
     vendor: str
@@ -44,22 +44,23 @@ class Hardware:
 
     @property
     def is_real(self) -> bool:
-        """True if the machine has the outer machine's GPUs; then nothing is laid over /sys and /proc."""
+        """Returns True if the machine has the outer machine's GPUs, which /sys and /proc show unchanged."""
         return bool(self.driver)
 
     def binds(self) -> list[str]:
-        """Words of nspawn's command line that put the outer machine's GPUs and driver into the machine."""
+        """Returns nspawn's arguments that put the outer machine's GPUs and driver into the machine."""
         return [*(f"--bind={node}" for node in self.nodes), *([f"--bind-ro={self.driver}"] if self.driver else [])]
 
     def to_json(self) -> str:
-        """The hardware for people and for programs with a JSON parser."""
+        """Returns the hardware for people and for programs with a JSON parser."""
         label = "the outer machine's own GPU" if self.is_real else "rehearsal stand-in"
         return json.dumps(dataclasses.asdict(self) | {"label": label}, indent=2) + "\n"
 
     def to_table(self) -> str:
-        """For programs without one (a bare machine has neither python3 nor jq): key, then fields, tab-separated.
+        """Returns a table for a bare machine without python3 and jq: key, then fields, tab-separated.
 
-        Shape: `nouveau yes|no`, `secure_boot yes|no`, `pci ADDRESS VENDOR DEVICE CLASS MIB UUID NAME`, `-` for nothing.
+        Shape: `nouveau yes|no`, `secure_boot yes|no`, `pci ADDRESS VENDOR DEVICE CLASS MIB UUID NAME`, `-` for an empty
+        field.
         """
         yes = {True: "yes", False: "no"}
         rows: list[tuple[str, ...]] = [("nouveau", yes[self.nouveau]), ("secure_boot", yes[self.secure_boot])]
@@ -68,7 +69,7 @@ class Hardware:
 
 
 def h100(gpus: int = 1, nvswitches: int = 0, nouveau: bool = True, secure_boot: bool = False) -> Hardware:
-    """A VM with that many H100 SXM5 80GB, and NVSwitches if an 8-GPU board is passed through whole.
+    """Returns a VM with that many H100 SXM5 80GB, and NVSwitches if a whole 8-GPU board is passed through.
 
     Source: gpu-host facts, PCI ids from NVIDIA/open-gpu-kernel-modules README; 81,559 MiB read from a real card.
     """
@@ -81,7 +82,7 @@ def h100(gpus: int = 1, nvswitches: int = 0, nouveau: bool = True, secure_boot: 
 
 
 def l40s(gpus: int = 1, nouveau: bool = True, secure_boot: bool = False) -> Hardware:
-    """A VM with that many L40S: another SM (8.9), so engines of its own. Source: as above; MiB as nvidia-smi lists."""
+    """Returns a VM with that many L40S, whose SM 8.9 needs other engines. Source: as above; MiB as nvidia-smi lists."""
     return Hardware(tuple(_cards(gpus, "26b9", 46_068, "NVIDIA L40S")), nouveau, secure_boot, "l40s-48")
 
 
@@ -98,7 +99,7 @@ def _cards(gpus: int, device: str, memory_mib: int, name: str) -> list[PciDevice
 def real_gpus(
     gpu: str, driver: Path = Path("/usr/local/nvidia"), dev: Path = Path("/dev"), only: int | None = None
 ) -> Hardware:
-    """The GPUs of this computer, or `only` that of this number, and the driver that its provider put into one folder.
+    """Returns the GPUs of this computer, or `only` the one with that number, and the driver from its provider's folder.
 
     Refuses if there is no card with a loaded driver, or no such folder.
     """

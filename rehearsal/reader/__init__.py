@@ -1,7 +1,7 @@
-"""The small image of a Triton that only reads: made inside a machine of that machine's own Python, in seconds.
+"""The small image of a read-only Triton stand-in, built in seconds from a machine's own Python.
 
-For machines with a kernel of their own that are cut from power many times: see `tritonserver` beside this file for
-what stands in for what. Nobody can pull it; it is imported under a name of its own.
+It serves machines with their own kernel that lose power many times; `tritonserver` beside this file lists its
+stand-ins. The image cannot be pulled; it is imported under its own name.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ cd /; rm -rf "$made"
 
 
 def bring(machine: Machine) -> None:
-    """The machine's Docker has the image."""
+    """Imports the image into the machine's Docker."""
     machine.run(MAKE, input=PROGRAM.read_bytes())

@@ -1,4 +1,4 @@
-"""The whole path on a real GPU: what travels to a machine that can reach nothing, and the steps that run there.
+"""The whole path on a real GPU: the files sent to an isolated machine, and the steps that run there.
 
-`parts.py` packs what travels, `drive` unpacks it there and enters the control root, `steps.py` is what happens in it.
+`parts.py` packs the files, `drive` unpacks them there and enters the control root, `steps.py` has the steps.
 """

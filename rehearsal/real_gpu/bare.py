@@ -1,10 +1,10 @@
-"""A Triton with a release's encoders and no container, for the Python of the machine that has the GPU.
+"""Runs a Triton with a release's encoders without a container, in the Python of the machine with the GPU.
 
     python -m rehearsal.real_gpu.bare < release.json
 
-Reads one line: `files` of a model repository by path, and `flags`. Says one line once every model is ready: addresses,
-process id, seconds, the encoders' kernels. Serves until its standard input is closed, so that it never outlives who
-started it.
+Reads one line: `files` of a model repository by path, and `flags`. Prints one line once every model is ready:
+addresses, process id, seconds, the encoders' kernels. Serves until its standard input is closed, so that it never
+outlives its parent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LOG_SECONDS = 30.0
 
 
 def main() -> None:
-    """Serves what the first line of standard input says, until that is closed."""
+    """Serves the release in the first line of standard input until that is closed."""
     request = json.loads(sys.stdin.readline())
     with tempfile.TemporaryDirectory(prefix="bare-") as folder:
         repository, run, compiled = (Path(folder, name) for name in ("repository", "run", "compiled"))
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def logged(log: Path, models: set[str], seconds: float = LOG_SECONDS) -> dict[str, list[str]]:
-    """Kernels of each model in the log, which is read until it names all of them or the time is over."""
+    """Returns the kernels of each model in the log, read until it names all of them or the time is over."""
     end = time.monotonic() + seconds
     while not models <= (by_model := kernels(log.read_text("utf-8", "replace"))).keys():
         if time.monotonic() > end:

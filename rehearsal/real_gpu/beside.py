@@ -1,6 +1,6 @@
-"""The steps of the fourth sitting: vLLM is the LLM, in a container of its own beside Triton with both encoders.
+"""The steps of the fourth sitting: vLLM is the LLM, in a separate container beside Triton with both encoders.
 
-On a card `vllm serve` is the real program; in a dry pass it is stood in for, and what its answers say is not judged.
+On a card `vllm serve` is the real program; a dry pass uses a stand-in and does not judge its answers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TOOL: Body = {"type": "function", "function": {"name": "forecast", "description"
 
 
 def deploy(results: StepResults) -> None:
-    """Both encoders answer in Triton, and the LLM beside it."""
+    """Deploys both encoders in Triton with the LLM beside it, and waits for answers."""
     happenings.deploy_as("beside", results, "beside-deploy")
     results["llm_seconds"] = llm_seconds()
     results["containers"] = containers()
@@ -52,7 +52,7 @@ def deploy(results: StepResults) -> None:
 
 
 def deploy_again(results: StepResults) -> None:
-    """A second run changes nothing, and neither unit starts again."""
+    """Checks that a second run changes nothing and restarts neither unit."""
     before = starts()
     happenings.deploy_again(results, "beside-again")
     results["restarted"] = starts() != before
@@ -60,7 +60,7 @@ def deploy_again(results: StepResults) -> None:
 
 
 def doctor(results: StepResults) -> None:
-    """The doctor finds nothing but holes of the containerd that the rehearsal's archive has (doctor.json)."""
+    """Checks that the doctor finds only holes of the containerd in the rehearsal's archive (doctor.json)."""
     with contextlib.suppress(RehearsalRefused):
         happenings.doctor(results)
     report = json.loads((REPORT / "doctor.json").read_text())
@@ -69,12 +69,12 @@ def doctor(results: StepResults) -> None:
 
 
 def smoke(results: StepResults) -> None:
-    """The smoke tests pass."""
+    """Runs the smoke tests."""
     happenings.smoke(results, "beside-smoke")
 
 
 def chat(results: StepResults) -> None:
-    """Streamed chats through the gateway: plain ones, calls of a tool, and answers in a JSON schema."""
+    """Runs streamed chats through the gateway: plain ones, calls of a tool, and answers in a JSON schema."""
     kinds: dict[str, tuple[Body, Callable[[Answer], str]]] = {
         "plain": ({"max_tokens": 48, "ignore_eos": True}, lambda answer: "" if answer.tokens == 48 else "other length"),
         "tools": ({"tools": [TOOL], "tool_choice": "required", "max_tokens": 400}, _wrong_call),
@@ -117,7 +117,7 @@ def _asks(text: str) -> list[Body]:
 
 
 def _wrong_call(answer: Answer) -> str:
-    """The fault of an answer that has to be a call of the tool; empty if it is one."""
+    """Returns the fault of an answer that should be a call of the tool; empty if it is one."""
     calls = list(answer.calls.values())
     if answer.finish not in ("tool_calls", "stop") or not calls or {call["name"] for call in calls} != {"forecast"}:
         return f"finish {answer.finish}, calls {calls}, text {answer.text[:80]!r}"
@@ -125,7 +125,7 @@ def _wrong_call(answer: Answer) -> str:
 
 
 def _wrong_value(text: str) -> str:
-    """The fault of a text that has to be an object of SCHEMA."""
+    """Returns the fault of a text that should be an object of SCHEMA."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -141,7 +141,7 @@ def _wrong_value(text: str) -> str:
 
 
 def filled(results: StepResults) -> None:
-    """The LLM's cache is full while both encoders run full passes; memory of both containers beside the plan."""
+    """Fills the LLM's cache while both encoders run full passes; compares both containers' memory with the plan."""
     from rehearsal.real_gpu.passes import full_passes
     from rehearsal.real_gpu.served import Deployed
 
@@ -173,7 +173,7 @@ def filled(results: StepResults) -> None:
 
 
 def _filling(model: ModelSlice, runtime: RuntimeSlice) -> tuple[list[Body], int]:
-    """Completions that fill the cache together, each as long as a sequence may be; and their tokens."""
+    """Returns completions that fill the cache together, each as long as a sequence may be, and their tokens."""
     flags = dict(zip(runtime.arguments, runtime.arguments[1:], strict=False))
     longest = min(int(flags["--max-model-len"]), int(flags["--max-num-batched-tokens"]))
     count = model.kv_cache_tokens // longest if real() else 2
@@ -192,7 +192,7 @@ def _look(runtime: RuntimeSlice, model: ModelSlice) -> card.Sample:
 
 
 def containers() -> dict[str, dict[str, Any]]:
-    """MiB of the card that each container's processes hold, beside the plan; empty without a card."""
+    """Returns MiB of the card that each container's processes hold, beside the plan; empty without a card."""
     if not real():
         return {}
     planned_server, (model, _) = server(), llm()
@@ -210,40 +210,40 @@ def containers() -> dict[str, dict[str, Any]]:
 
 
 def server() -> ServerSlice:
-    """The planned server."""
+    """Returns the planned server."""
     return _planned(bool(settings()["changed"])).servers[0]
 
 
 @cache
 def _planned(changed: bool) -> Slice:
-    """The plan as the inventory is told now; working it out takes a second."""
+    """Returns the plan of the inventory's current settings; computing it takes a second."""
     return planned()
 
 
 def llm() -> tuple[ModelSlice, RuntimeSlice]:
-    """The planned LLM beside Triton, and its program."""
+    """Returns the planned LLM beside Triton, and its program."""
     beside = server().beside
     assert beside, "the plan has no LLM beside Triton"
     return beside
 
 
 def encoders() -> dict[str, str]:
-    """The directory of each encoder's files, by its kind."""
+    """Returns the directory of each encoder's files, by its kind."""
     return {model.kind: model.weights.repository.rsplit("/", 1)[-1] for model in server().in_triton}
 
 
 def opened() -> gateway.Gateway:
-    """The machine's gateway, with a key for it."""
+    """Returns the machine's gateway, with a key for it."""
     return gateway.opened(machine())
 
 
 def completion(tokens: int) -> Body:
-    """A completion of exactly this many tokens."""
+    """Returns a completion of exactly this many tokens."""
     return {"model": llm()[0].name, "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
 
 
 def wait_for_tokens() -> None:
-    """A completion has come through the gateway."""
+    """Waits until a completion has come through the gateway."""
     end = time.monotonic() + SERVES_SECONDS
     while not (answer := stream_of(opened(), COMPLETIONS, completion(4))).is_whole:
         if time.monotonic() > end:
@@ -252,14 +252,14 @@ def wait_for_tokens() -> None:
 
 
 def llm_seconds() -> float:
-    """Seconds from the start of the LLM's unit to its first token, which makes the unit active."""
+    """Returns seconds from the start of the LLM's unit to its first token, which makes the unit active."""
     names = "ExecMainStartTimestampMonotonic,ActiveEnterTimestampMonotonic"
     values = dict(line.split("=") for line in says(f"systemctl show -p {names} llm@main").splitlines())
     return round((int(values[names.split(",")[1]]) - int(values[names.split(",")[0]])) / 1e6, 1)
 
 
 def starts() -> tuple[str, str]:
-    """Invocations of both units: another one is another start."""
+    """Returns the invocations of both units, which change at every start."""
     return says(STARTED.format("triton@main")), says(STARTED.format("llm@main"))
 
 
@@ -268,11 +268,11 @@ def _now() -> str:
 
 
 def _complaints(since: str) -> list[str]:
-    """Lines of the LLM's journal since then that tell of memory or a CUDA error."""
+    """Returns lines of the LLM's journal since then about memory or a CUDA error."""
     query = f"journalctl --quiet --output cat --unit llm@main --since '{since}'"
     return says(f"{query} | grep -Ei 'out of memory|OutOfMemory|CUDA error'").splitlines()[:20]
 
 
 def says(command: str) -> str:
-    """Output of a command on the machine."""
+    """Returns the output of a command on the machine."""
     return machine().run(command, check=False).stdout.strip()

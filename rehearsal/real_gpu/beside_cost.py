@@ -1,4 +1,4 @@
-"""Cost of the gateway before the deployed vLLM.
+"""The cost of the gateway before the deployed vLLM.
 
 vLLM's own benchmark asks the engine, the gateway, and the gateway beside encoders under load, in turn and by the same
 client process on the machine's own loopback.
@@ -47,7 +47,7 @@ Process = subprocess.Popen[str]
 
 
 def cost(results: StepResults) -> None:
-    """Tokens per second and times to the first token, straight, through the gateway, and beside loaded encoders."""
+    """Measures tokens per second and times to the first token: direct, by the gateway, and beside loaded encoders."""
     if not any((TRAVELLED / "vllm").glob("vllm")):
         raise RehearsalRefused("vLLM did not travel\n  wanted  the parts of `--vllm`\n  state   nothing was measured")
     server = planned().servers[0]
@@ -88,12 +88,12 @@ def cost(results: StepResults) -> None:
 
 
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
-    """The median of each figure over the rounds."""
+    """Returns the median of each figure over the rounds."""
     return {name: round(statistics.median(figures[name] for figures in rounds), 3) for name in FIGURES}
 
 
 def words(port: int, model: str, weights: Path, streams: int, seed: int, requests: int = 0) -> list[str]:
-    """The command line of `vllm bench serve`; 0 requests: as many as that many streams want."""
+    """Returns the command line of `vllm bench serve`; 0 requests means a number that fits the streams."""
     requests = requests or (16 if streams == 1 else streams * REQUESTS_OF_A_STREAM)
     values = {
         "--backend": "openai-chat",
@@ -114,7 +114,7 @@ def words(port: int, model: str, weights: Path, streams: int, seed: int, request
 
 
 def ask(process: Process, listed: list[str]) -> dict[str, float]:
-    """The figures of a run of the benchmark."""
+    """Returns the figures of a run of the benchmark."""
     assert process.stdin and process.stdout
     print(json.dumps(listed), file=process.stdin, flush=True)
     for line in process.stdout:
@@ -126,7 +126,7 @@ def ask(process: Process, listed: list[str]) -> dict[str, float]:
 
 @contextlib.contextmanager
 def client(key: str, host: Machine | None = None) -> Iterator[Process]:
-    """A process that has imported vLLM's benchmark, on the machine's network: its loopback has engine and gateway."""
+    """Yields a process with vLLM's benchmark on the machine's network, whose loopback has engine and gateway."""
     place = os.environ["ENGINEHOUSE_PLACE"]
     leader = nspawn.leader_pid((host or machine()).directory)
     command = ["nsenter", f"--target={leader}", "--net", "chroot", str(OUTER), "env", f"--chdir={place}/control/repo"]
@@ -152,7 +152,7 @@ def client(key: str, host: Machine | None = None) -> Iterator[Process]:
 
 @contextlib.contextmanager
 def loaded(deployed: Deployed, passes: Passes) -> Iterator[dict[str, list[float]]]:
-    """Both encoders run full passes during the block; documents per second of each spell, by kind."""
+    """Runs full passes on both encoders during the block; yields documents per second of each interval, by kind."""
     rates: dict[str, list[float]] = {kind: [] for kind in passes.workloads}
     ended = threading.Event()
 

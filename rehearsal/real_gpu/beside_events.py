@@ -1,4 +1,4 @@
-"""The LLM beside Triton is killed, stopped under load, promoted to FP8 and taken back: steps of the fourth sitting."""
+"""Steps of the fourth sitting: the LLM beside Triton is killed, stopped under load, promoted to FP8, rolled back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SWAP_SECONDS = 700
 
 
 def kill(results: StepResults) -> None:
-    """The LLM's container is killed: it comes back by itself, and Triton goes on."""
+    """Kills the LLM's container: it restarts without help, and Triton continues."""
     triton, llm = starts()
     with under_way(opened(), COMPLETIONS, [completion(400)] * 2, 60) as answers:
         began = time.monotonic()
@@ -48,7 +48,7 @@ def kill(results: StepResults) -> None:
 
 
 def drain(results: StepResults) -> None:
-    """The LLM's unit is stopped under load: what has begun is answered to its end, what comes then waits for it."""
+    """Stops the LLM's unit under load: running requests are answered to the end, later ones wait for its return."""
     most = 600 if real() else 16
     with under_way(opened(), COMPLETIONS, [completion(most)] * 8, 60) as answers:
         began = time.monotonic()
@@ -68,7 +68,7 @@ def drain(results: StepResults) -> None:
 
 
 def refused(results: StepResults) -> None:
-    """FP8 weights do not answer as 16 bits do: at ALL_EQUAL percent the swap puts the earlier release back."""
+    """Tries FP8 weights, which differ from 16 bits: at ALL_EQUAL percent the swap restores the earlier release."""
     tell(changed=True, equal_percent=ALL_EQUAL)
     results["release"] = before = happenings.release()
     try:
@@ -85,7 +85,7 @@ def refused(results: StepResults) -> None:
 
 
 def swap(results: StepResults) -> None:
-    """The LLM's weights are held in FP8 instead of 16 bit, while clients ask: TASKS_ALONE percent is met."""
+    """Swaps the LLM's 16-bit weights for FP8 while clients ask: the answers meet TASKS_ALONE percent."""
     tell(changed=True, equal_percent=TASKS_ALONE)
     with clients(opened(), COMPLETIONS, completion(16), CLIENTS, SWAP_SECONDS) as answers:
         _swapped(results, "deploy.py", "beside-swap")
@@ -94,7 +94,7 @@ def swap(results: StepResults) -> None:
 
 
 def _tally(answers: list[Answer]) -> dict[str, Any]:
-    """Answers to clients: how many, how many whole, the longest, and the troubles of the others."""
+    """Returns the number of answers to clients, of complete ones, the longest, and the troubles of the others."""
     return {
         "asked": len(answers),
         "whole": sum(answer.is_whole for answer in answers),
@@ -104,7 +104,7 @@ def _tally(answers: list[Answer]) -> dict[str, Any]:
 
 
 def rollback(results: StepResults) -> None:
-    """The release that served before serves again."""
+    """Rolls back to the previously served release."""
     _swapped(results, "rollback.py", "beside-rollback")
     tell(changed=False)
     results["containers"] = containers()

@@ -1,4 +1,4 @@
-"""Memory of a GPU: nvidia-smi on its machine, read until it stands still, or all the while."""
+"""Memory of a GPU: nvidia-smi on its machine, read until it is stable, or continuously."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ class Here:
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """The ended command; raises on a non-zero exit unless told."""
+        """Returns the ended command; raises on a non-zero exit unless told."""
         return subprocess.run(["sh", "-c", command], check=check, timeout=timeout, capture_output=True, text=True)
 
 
 def used_mib(machine: Machine) -> int:
-    """MiB of GPU 0 that all processes together have taken."""
+    """Returns MiB of GPU 0 that all processes together use."""
     return int(machine.run(USED).stdout)
 
 
 def used_mib_by_gpu(machine: Machine) -> list[int]:
-    """MiB taken of each GPU, in their order."""
+    """Returns used MiB of each GPU, in their order."""
     return [int(line) for line in machine.run(USED_BY_GPU).stdout.splitlines()]
 
 
 def settled_mib(machine: Machine, pause: Callable[[float], None] = time.sleep) -> int:
-    """MiB of GPU 0 in use, once EQUAL readings in a row were the same; else the last of MOST_READINGS."""
+    """Returns used MiB of GPU 0 after EQUAL equal readings in a row; else the last of MOST_READINGS."""
     readings = [used_mib(machine)]
     while len(readings) < MOST_READINGS and (len(readings) < EQUAL or len(set(readings[-EQUAL:])) > 1):
         pause(READING_SECONDS)
@@ -53,7 +53,7 @@ def settled_mib(machine: Machine, pause: Callable[[float], None] = time.sleep) -
 
 
 def processes(machine: Machine) -> list[dict[str, Any]]:
-    """The processes that nvidia-smi shows on GPU 0, with their MiB; empty if it shows none, as in a container."""
+    """Returns the processes that nvidia-smi shows on GPU 0, with their MiB; it shows none in a container."""
     rows = [line.split(", ") for line in machine.run(PROCESSES, check=False).stdout.splitlines()]
     return [
         {"pid": int(row[0]), "program": row[1].rsplit("/", 1)[-1], "mib": int(row[2]) if row[2].isdigit() else None}
@@ -64,9 +64,9 @@ def processes(machine: Machine) -> list[dict[str, Any]]:
 
 @contextmanager
 def watched(look: Callable[[], Sample], every: float = READING_SECONDS) -> Iterator[list[Sample]]:
-    """The samples that `look` gave until the end of the block, the first before it begins.
+    """Yields samples of `look` taken until the end of the block, the first before it begins.
 
-    Raises: what a look raised.
+    Raises: any exception of `look`.
     """
     samples, troubles, ended = [look()], list[Exception](), threading.Event()
 

@@ -1,4 +1,4 @@
-"""The LLM's cache is filled to the planned tokens while both encoders run full passes, and nothing runs out."""
+"""Fills the LLM's cache to the planned tokens while both encoders run full passes, without running out of memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOW = (
 def filled(
     deployed: Deployed, passes: Passes, prompts: Prompts, seconds: float, usable_mib: int, within_seconds: float
 ) -> dict[str, Any]:
-    """Tokens held, memory used, and what the clients of all three models saw for `seconds` after the cache was full.
+    """Returns tokens held, memory used, and the clients' results for `seconds` after the cache was full.
 
     Raises: if an encoder's answer is missing or malformed, and if the cache is not full in `within_seconds`.
     """
@@ -63,7 +63,7 @@ def filled(
 
 
 def look(deployed: Deployed, seen: Generation) -> card.Sample:
-    """Memory in use, and tokens held: as the LLM says (0 if it says nothing), and as its clients count."""
+    """Samples used memory and held tokens: as the LLM reports (0 without a report), and as its clients count."""
     held_tokens = deployed.metrics().get(ENGINE % deployed.model("llm").name, 0.0)
     used = float(card.used_mib(deployed.machine))
     return {"used_mib": used, "held_tokens": held_tokens, "held_by_clients": float(seen.held_tokens)}
@@ -72,7 +72,7 @@ def look(deployed: Deployed, seen: Generation) -> card.Sample:
 def loaded(
     deployed: Deployed, kind: str, reading: Reading, before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, Any]:
-    """The load of an encoder: documents answered, and the mean share of its budget that a pass had."""
+    """Returns the load of an encoder: documents answered, and the mean share of its budget that a pass had."""
     model = deployed.model(kind)
     counts = {}
     for name in ("passes", "tokens"):
@@ -88,7 +88,7 @@ def loaded(
 
 
 def verdict(samples: list[card.Sample], fits: bool, least: int, results: Mapping[str, Any]) -> dict[str, Any]:
-    """Tokens held beside the encoders' passes, and whether all went well: filled, within the card, all answered."""
+    """Returns tokens held beside the encoders' passes; passed if the cache was full, within the card, all answered."""
     held, by_clients = ([int(sample[name]) for sample in samples] for name in ("held_tokens", "held_by_clients"))
     filled_share = sum(tokens >= least for tokens in held) / len(held)
     is_well = fits and not (results["llm"]["errors"] or results["complaints"] or results["restarted"])

@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def is_whole(self) -> bool:
-        """True if it has ended as a stream should: with a reason, a usage, and no error."""
+        """Returns True if it has ended with a reason, a usage, and no error."""
         return self.status == 200 and not self.trouble and bool(self.finish) and self.tokens >= 0
 
     def read(self, event: Body) -> None:
@@ -56,14 +56,14 @@ class Answer:
                     made[part] += words or ""
 
     def to_json(self) -> Body:
-        """The fields of a step's file; a long text is cut."""
+        """Returns the fields for a step's file; a long text is cut."""
         return asdict(self) | {"text": self.text[:200], "is_whole": self.is_whole}
 
 
 def stream_of(
     gateway: Gateway, path: str, body: Body, answer: Answer | None = None, within_seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """The streamed answer; `answer` is filled meanwhile, if it is given. A connection that breaks is its trouble."""
+    """Returns the streamed answer; fills `answer` meanwhile, if given. Records a broken connection as its trouble."""
     answer, began = answer or Answer(), time.monotonic()
     body = {"stream": True, "stream_options": {"include_usage": True}} | body
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
@@ -85,14 +85,14 @@ def stream_of(
 
 
 def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Answer]:
-    """The answers to all bodies, stream_of at once."""
+    """Returns the answers to all bodies, sent concurrently."""
     with ThreadPoolExecutor(len(bodies)) as pool:
         return list(pool.map(lambda body: stream_of(gateway, path, body), bodies))
 
 
 @contextlib.contextmanager
 def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_seconds: float) -> Iterator[list[Answer]]:
-    """Answers that have begun, and go on during the block; all have ended after it.
+    """Yields answers that have begun and continue during the block; all have ended after it.
 
     Raises: AssertionError if one has not begun in time.
     """
@@ -116,7 +116,7 @@ def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_second
 
 @contextlib.contextmanager
 def clients(gateway: Gateway, path: str, body: Body, count: int, within_seconds: float) -> Iterator[list[Answer]]:
-    """Answers to `count` clients that ask one question after the other during the block, each within a time limit."""
+    """Runs `count` clients that each ask repeatedly during the block with a time limit; yields their answers."""
     answers, ended = list[Answer](), threading.Event()
 
     def ask() -> None:

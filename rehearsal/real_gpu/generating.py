@@ -1,8 +1,8 @@
-"""Clients that keep an LLM busy with long prompts, and know at every moment how many tokens its cache has to hold.
+"""Clients that keep an LLM busy with long prompts, and know the tokens that its cache must hold.
 
-How they know: a sequence's next token needs the keys and values of every token before it. So a sequence that has got a
-token, and has not ended, holds its prompt and every token that it got. Together they fit the cache to their last
-tokens, so the LLM has no reason to put one of them aside.
+A sequence's next token needs the keys and values of every earlier token. So a sequence with a first token and without
+an end holds its prompt and all its tokens. All sequences together fit the cache up to their last tokens, so the LLM has
+no reason to preempt one of them.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ SYLLABLES = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
 
 @dataclass(frozen=True)
 class Shape:
-    """Sequences that run at once: tokens of each prompt, and tokens of every answer."""
+    """Concurrent sequences: the tokens of each prompt and of each answer."""
 
     prompts: tuple[int, ...]
     answer: int
 
     @property
     def tokens(self) -> int:
-        """Tokens of all sequences when each is at its end."""
+        """Returns tokens of all sequences at their ends."""
         return sum(self.prompts) + len(self.prompts) * self.answer
 
 
 def goal_tokens(model: ModelSlice) -> int:
-    """The most tokens that running sequences can hold: the planned cache, or every row of the batch at its length."""
+    """Returns the most tokens of running sequences: the planned cache, or every row of the batch at full length."""
     settings = model.settings
     return min(model.kv_cache_tokens, int(str(settings["max_batch_size"])) * int(str(settings["max_seq_len"])))
 
 
 def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
-    """The fewest sequences that fill the cache but for what is spare, each as long as the next.
+    """Returns the fewest sequences of equal length that fill the cache except the spare part.
 
     A prompt is never longer than one iteration takes (`max_num_tokens`).
     """
@@ -68,14 +68,14 @@ def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
 
 
 class Prompts:
-    """Texts of random words with an exact number of tokens, begin token included; no two begin alike."""
+    """Random texts with an exact number of tokens, begin token included; all begin differently."""
 
     def __init__(self, tokenizer_json: Path, seed: int = 2026) -> None:
         self._tokenizer = Tokenizer.from_file(str(tokenizer_json))
         self._random = random.Random(seed)
 
     def text(self, tokens: int) -> tuple[str, int]:
-        """A text, and its tokens as the tokenizer counts them: `tokens`, or a few less if it cannot be cut there."""
+        """Returns a text and its token count: `tokens`, or a few less if no cut fits."""
         words = ("".join(self._random.choices(SYLLABLES, k=3)) for _ in range(tokens))
         text = " ".join(words)
         encoding = self._tokenizer.encode(text)
@@ -88,7 +88,7 @@ class Prompts:
 
 @dataclass
 class Running:
-    """A client's request that is under way, or its last one."""
+    """A client's running request, or its last one."""
 
     prompt_tokens: int = 0
     got: int = 0
@@ -96,13 +96,13 @@ class Running:
 
     @property
     def held(self) -> int:
-        """Tokens that the cache holds for it; 0 before its first token and after its last."""
+        """Returns tokens that the cache holds for it; 0 before its first token and after its last."""
         return self.prompt_tokens + self.got if self.is_under_way and self.got else 0
 
 
 @dataclass
 class Generation:
-    """State of the clients of an LLM so far."""
+    """The state of an LLM's clients."""
 
     running: list[Running]
     answers: int = 0
@@ -116,11 +116,14 @@ class Generation:
 
     @property
     def held_tokens(self) -> int:
-        """Tokens that the cache holds for all sequences that have got a token and have not ended."""
+        """Returns tokens that the cache holds for all sequences between first token and end."""
         return sum(sequence.held for sequence in self.running)
 
     def wait_until_held(self, tokens: int, seconds: float) -> float:
-        """Seconds until this many tokens were held. Raises: AssertionError if that takes too long, or one failed."""
+        """Returns the seconds until this many tokens were held.
+
+        Raises: AssertionError if that takes too long, or a request failed.
+        """
         began, most = time.monotonic(), 0
         while time.monotonic() < began + seconds:
             most = max(most, held := self.held_tokens)
@@ -133,9 +136,9 @@ class Generation:
 
 @contextmanager
 def generating(http: str, model: ModelSlice, shape: Shape, prompts: Prompts) -> Iterator[Generation]:
-    """A client for each sequence of `shape`, each with its next prompt as soon as it has its answer; ended at the end.
+    """Runs a client for each sequence of `shape`, which sends its next prompt after each answer; ends them at the end.
 
-    Requests under way at the end are cancelled. Raises: AssertionError for a model that does not stream.
+    Running requests at the end are cancelled. Raises: AssertionError for a model that does not stream.
     """
     assert model.decoupled, f"{model.name} is not decoupled: without a stream nobody can say what its cache holds"
     seen, ended = Generation([Running() for _ in shape.prompts]), threading.Event()
@@ -184,7 +187,7 @@ def _client(
 def _answered(
     http: str, model: str, text: str, most: int, mine: Running, seen: Generation, ended: threading.Event
 ) -> str:
-    """The fault of the answer to `text`; empty if it came, or was no longer wanted."""
+    """Returns the fault of the answer to `text`; empty for a good or cancelled one."""
     question = {
         "text_input": text,
         "sampling_param_max_tokens": most,

@@ -1,4 +1,4 @@
-"""Steps on the machine with the GPU, from the first deploy to the removal; a step a function (steps.py)."""
+"""Steps on the machine with the GPU, from the first deploy to the removal, each a function (steps.py)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rehearsal.real_gpu.untouched import touches_card
 
 
 def deploy(results: StepResults) -> None:
-    """Three models answer where nothing was."""
+    """Deploys three models to an empty machine."""
     deploy_as("one", results, "deploy")
 
 
 def deploy_as(layout: str, results: StepResults, name: str) -> None:
-    """The servers of this layout (inventory.py) answer; the log is NAME.log."""
+    """Deploys the servers of this layout (inventory.py); the log is NAME.log."""
     tell(layout=layout)
     run = run_pyinfra("deploy.py", name)
     results["seconds"] = round(run.seconds, 1)
@@ -37,7 +37,7 @@ def deploy_as(layout: str, results: StepResults, name: str) -> None:
 
 
 def deploy_again(results: StepResults, name: str = "deploy-again") -> None:
-    """A second run changes nothing; the log is NAME.log."""
+    """Checks that a second run changes nothing; the log is NAME.log."""
     run = run_pyinfra("deploy.py", name)
     results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
     require_good(run)
@@ -46,7 +46,7 @@ def deploy_again(results: StepResults, name: str = "deploy-again") -> None:
 
 
 def doctor(results: StepResults) -> None:
-    """The doctor finds nothing on a healthy machine; its answer is doctor.json."""
+    """Checks that the doctor finds no trouble on a healthy machine; its answer is doctor.json."""
     command = [sys.executable, "-m", "deploy", "doctor", INVENTORY, "--json"]
     began = time.monotonic()
     ran = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
@@ -58,7 +58,7 @@ def doctor(results: StepResults) -> None:
 
 
 def smoke(results: StepResults, name: str = "smoke") -> None:
-    """The smoke tests of the repository pass; the log is NAME.log."""
+    """Runs the smoke tests of the repository; the log is NAME.log."""
     command = [sys.executable, "-m", "pytest", "tests/smoke", "--inventory", INVENTORY, "-q", "-p", "no:cacheprovider"]
     ran = subprocess.run(command, cwd=REPOSITORY, text=True, capture_output=True)
     output = ran.stdout + ran.stderr
@@ -69,18 +69,18 @@ def smoke(results: StepResults, name: str = "smoke") -> None:
 
 
 def change(results: StepResults) -> None:
-    """A changed release is swapped in."""
+    """Swaps in a changed release."""
     tell(changed=True)
     _swapped(results, "deploy.py", "change")
 
 
 def rollback(results: StepResults) -> None:
-    """The release that served before serves again."""
+    """Rolls back to the previously served release."""
     _swapped(results, "rollback.py", "rollback")
 
 
 def forward(results: StepResults) -> None:
-    """The changed release is forward again."""
+    """Swaps in the changed release again."""
     _swapped(results, "deploy.py", "forward")
 
 
@@ -120,7 +120,7 @@ def kills(results: StepResults) -> None:
 
 
 def daemon_reload(results: StepResults) -> None:
-    """The running container still has the GPU after systemd wrote its device rules anew."""
+    """Checks that the running container keeps the GPU after systemd has reloaded its device rules."""
     machine().run("systemctl daemon-reload")
     container = machine().run("docker ps --quiet --filter label=enginehouse.server=main").stdout.strip()
     ran = machine().run(f"docker exec {container} nvidia-smi -L", check=False)
@@ -130,7 +130,7 @@ def daemon_reload(results: StepResults) -> None:
 
 
 def watchdog(results: StepResults) -> None:
-    """The metrics of Triton and of the host say what nvidia-smi says."""
+    """Compares the metrics of Triton and of the host with nvidia-smi."""
     metrics = machine().run(f"curl -sS --max-time 10 http://{machine().address}:8002/metrics").stdout
     results["triton"] = [line for line in metrics.splitlines() if line.startswith("nv_gpu_")]
     results["watchdog"] = machine().run("systemctl list-timers --all --no-pager 'enginehouse-*'", check=False).stdout
@@ -144,7 +144,7 @@ def watchdog(results: StepResults) -> None:
 
 
 def wrong_metrics(lines: list[str], seen: dict[str, str]) -> list[str]:
-    """Metrics of Triton that differ from what nvidia-smi says: total memory exactly, used memory by 2 %."""
+    """Returns Triton's metrics that differ from nvidia-smi: total memory exactly, used memory by 2 %."""
     values = {line.split("{")[0]: float(line.rsplit(" ", 1)[1]) for line in lines}
     total, used = (float(seen[f"memory.{name}"]) * 2**20 for name in ("total", "used"))
     reserved = float(seen["memory.reserved"]) * 2**20
@@ -158,7 +158,7 @@ def wrong_metrics(lines: list[str], seen: dict[str, str]) -> list[str]:
 
 
 def remove(results: StepResults) -> None:
-    """Removes the deploy; the GPU is free afterwards."""
+    """Removes the deploy and checks that the GPU is free afterwards."""
     run = run_pyinfra("remove.py", "remove", "--data", "remove=yes")
     results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     ours = "/var/lib/enginehouse /etc/enginehouse /usr/local/lib/enginehouse /etc/systemd/system/triton@.service"
@@ -168,7 +168,7 @@ def remove(results: StepResults) -> None:
 
 
 def untouched(results: StepResults) -> None:
-    """No log of the run has a command that changes a card."""
+    """Checks that no log of the run has a command that changes a card."""
     logs = sorted(REPORT.glob("*.log"))
     results["logs"] = [path.name for path in logs]
     results["touching"] = [line for path in logs for line in touches_card(path.read_text(errors="replace"))]
@@ -176,19 +176,19 @@ def untouched(results: StepResults) -> None:
 
 
 def run_pyinfra(verb: str, name: str, *more: str) -> Run:
-    """Types the verb; the log is NAME.log."""
+    """Runs the verb like an operator; the log is NAME.log."""
     REPORT.mkdir(parents=True, exist_ok=True)
     return pyinfra(INVENTORY, verb, "-y", *more, log=REPORT / f"{name}.log", tell=False)
 
 
 def require_good(run: Run) -> None:
-    """Raises: RehearsalRefused with the end of what a run that failed said."""
+    """Checks that a run succeeded. Raises: RehearsalRefused with the end of the output of a failed run."""
     if run.code:
         raise RehearsalRefused("\n".join(run.output.splitlines()[-60:]))
 
 
 def release() -> str:
-    """The release that serves."""
+    """Returns the serving release."""
     return machine().run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 
@@ -206,7 +206,7 @@ def _wait(is_so: Callable[[], bool]) -> None:
 
 
 def _ask() -> list[str]:
-    """Answers of the models, asked as an operator would (`enginehouse ask`)."""
+    """Returns the models' answers to an operator's `enginehouse ask`."""
     ran = subprocess.run(
         [sys.executable, "-m", "deploy", "ask", INVENTORY], cwd=REPOSITORY, text=True, capture_output=True
     )
@@ -216,7 +216,7 @@ def _ask() -> list[str]:
 
 
 def _unit_seconds() -> dict[str, float]:
-    """Seconds of each unit that pulled or fetched, by the journal."""
+    """Returns seconds of each unit that pulled or downloaded, from the journal."""
     from rehearsal.rehearse import UNIT_LINE, UNITS
 
     times: dict[str, list[float]] = {}
@@ -226,7 +226,7 @@ def _unit_seconds() -> dict[str, float]:
 
 
 def _loads(server: str = "main") -> dict[str, float]:
-    """Seconds of each model's load at the last start, from the journal of the server's unit."""
+    """Returns seconds of each model's load at the last start, from the journal of the server's unit."""
     query = f"journalctl -u triton@{server} --no-pager -o cat | grep '^serving ' | tail -n 1"
     ran = machine().run(query, check=False)
     return {name: float(seconds) for name, seconds in re.findall(r"(\S+) \(([0-9.]+) s\)", ran.stdout)}

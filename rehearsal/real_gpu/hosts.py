@@ -1,7 +1,7 @@
-"""Two machines that serve one LLM together, a card each: vLLM, its layers in two stages.
+"""Two machines with a card each that serve one LLM together: vLLM, its layers in two stages.
 
-Model, card, services and times are those of inventory.py. No encoder is served; clients ask the first host, which
-leads.
+Model, card, services and times are those of inventory.py. They serve no encoder; clients ask the first host, the
+leader.
 """
 
 import ipaddress as _ipaddress

@@ -1,9 +1,9 @@
-"""The serving image, made of the root of the machine it will run on: its Python, its torch, its compiler.
+"""The serving image, built from the root of the machine it will run on: its Python, its torch, its compiler.
 
 Its layers: the machine's own packages with what they depend on, the Python packages that serving imports, the real
-Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. If
-vLLM has travelled, its packages lie in a folder of their own, and `vllm` is the real program. Nothing is installed or
-downloaded; what lies on that machine is copied.
+Triton with the numpy its stub was built for, and the stand-ins of TensorRT-LLM with a real network behind them. If vLLM
+was sent along, its packages are in a separate folder, and `vllm` is the real program. The build only copies files of
+that machine; it installs and downloads none.
 """
 
 from __future__ import annotations
@@ -101,10 +101,11 @@ def make_image(
     network: Mapping[Path, str],
     vllm: tuple[Path, str] | None = None,
 ) -> dict[str, Any]:
-    """`into` has the image (as triton_image.image()); returns what it is made of.
+    """Builds the image in `into` (as triton_image.image()); returns the versions of its contents.
 
-    `triton` holds what benchmarks.bring_triton packed; `network` are files of the LLM slot and their folders in the
-    image's Python packages; `vllm` is the folder of vLLM's packages, and its path as the machine's own Python sees it.
+    `triton` holds the files that benchmarks.bring_triton packed; `network` are files of the LLM slot and their folders
+    in the image's Python packages; `vllm` is the folder of vLLM's packages, and its path as the machine's own Python
+    sees it.
     """
     python_facts = ask_python(outer, torch_python)
     version = python_facts["python"]
@@ -129,7 +130,7 @@ def make_image(
 
 
 def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> dict[str, Any]:
-    """Version, folder, files and versions of the Python packages that serving imports, as that Python reports them."""
+    """Returns version, folder, files and versions of the serving imports, as that Python reports them."""
     command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
@@ -146,7 +147,7 @@ def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> d
 
 
 def system_layer(outer: Path, python: str, work: Path) -> list[str]:
-    """tar's arguments for the machine's own programs: those of SYSTEM, this Python, and all they depend on."""
+    """Returns tar's arguments for the machine's own programs: those of SYSTEM, this Python, and their dependencies."""
     known = _packages(outer)
     ours = [
         name for name in known if re.fullmatch(rf"(lib)?python{re.escape(python)}(t64|-dev|-minimal|-stdlib)?", name)
@@ -173,7 +174,7 @@ def _is_there(path: Path) -> bool:
 
 
 def _packages(outer: Path) -> dict[str, dict[str, str]]:
-    """Fields of every installed package by its name, and by the names it provides."""
+    """Returns fields of every installed package by its name, and by the names it provides."""
     known: dict[str, dict[str, str]] = {}
     provided: dict[str, dict[str, str]] = {}
     for paragraph in (outer / "var/lib/dpkg/status").read_text().split("\n\n"):
@@ -186,12 +187,12 @@ def _packages(outer: Path) -> dict[str, dict[str, str]]:
 
 
 def _names(field: str) -> list[str]:
-    """Package names of a dependency field, alternatives included."""
+    """Returns package names of a dependency field, alternatives included."""
     return [match[0] for word in re.split(r"[,|]", field) if (match := re.match(r"[a-z0-9][a-z0-9+.-]*", word.strip()))]
 
 
 def _closed(names: list[str], known: Mapping[str, dict[str, str]]) -> set[str]:
-    """Real names of these packages and of all that is installed and they depend on."""
+    """Returns real names of these packages and of their installed dependencies."""
     closed, left = set[str](), list(names)
     while left:
         fields = known.get(left.pop())
@@ -203,7 +204,7 @@ def _closed(names: list[str], known: Mapping[str, dict[str, str]]) -> set[str]:
 
 
 def _files(outer: Path, package: str) -> Iterator[str]:
-    """Paths the package installed, relative, below usr where that is merged; documentation is left out."""
+    """Yields the package's installed paths, relative, below usr where that is merged, without documentation."""
     info = outer / "var/lib/dpkg/info"
     lists = [path for name in (package, f"{package}:amd64") if (path := info / f"{name}.list").exists()]
     for line in (line for path in lists for line in path.read_text().splitlines()):
@@ -215,7 +216,7 @@ def _files(outer: Path, package: str) -> Iterator[str]:
 
 
 def python_layer(outer: Path, python_facts: Mapping[str, Any], site: str, work: Path, prefix: str = "") -> list[str]:
-    """tar's arguments for the Python packages: those whose path begins with `prefix`, or all the others."""
+    """Returns tar's arguments for the Python packages: those whose path begins with `prefix`, or all the others."""
     source = outer / str(python_facts["site"]).lstrip("/")
     chosen = {path for path in python_facts["files"] if path.startswith("nvidia/") == (prefix == "nvidia/")}
     listed = work / f"python-{prefix.strip('/') or 'others'}.files"
@@ -224,7 +225,7 @@ def python_layer(outer: Path, python_facts: Mapping[str, Any], site: str, work: 
 
 
 def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) -> list[str]:
-    """tar's arguments for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
+    """Returns tar's arguments for Triton at the paths of NVIDIA's image, and the numpy of its Python stub."""
     home, tree = triton / f"triton-stub-{python}", work / "triton-tree"
     if not home.is_dir():
         raise RehearsalRefused(
@@ -245,10 +246,10 @@ def triton_layer(outer: Path, triton: Path, python: str, site: str, work: Path) 
 def vllm_layers(
     outer: Path, torch_python: str, packages: Path, seen_as: str, work: Path, present: Iterable[str]
 ) -> dict[str, list[str]]:
-    """tar's arguments for vLLM's packages with its program, and for the machine's packages that they need besides
-    `present`.
+    """Returns tar's arguments for vLLM's packages with its program, and for further packages of the machine that they
+    need besides `present`.
 
-    Triton's stub has a numpy of its own, so vLLM's folder comes before the image's packages for its program alone.
+    Triton's stub has its own numpy, so only the program has vLLM's folder before the image's packages.
     """
     wanted = ask_python(outer, torch_python, ASK_BESIDE, seen_as, *present)
     programs = work / "vllm-tree"
@@ -269,7 +270,7 @@ def vllm_layers(
 
 
 def _remember_driver(outer: Path, tree: Path) -> None:
-    """The image's library cache names libcuda, which the toolkit's hook adds to a container's at its start.
+    """Adds libcuda to the image's library cache, like the toolkit's hook at a container's start.
 
     The Triton language asks that cache, and compiles no kernel without the name (seen on an H100, 2026-11-22). The
     stand-in toolkit has no hooks, but puts the driver's library where the cache says. The machine's compiler makes one

@@ -1,8 +1,9 @@
-"""Three models on a machine with a real GPU: what the steps deploy.
+"""Three models on a machine with a real GPU: the inventory of the steps.
 
-As inventories/rehearsal.py, but for the driver, which belongs to the machine's provider and is never touched, and for
-the models, which have the published sizes. Without a GPU (a dry pass) the card is stood in for, the models are small
-and run on the CPU. `real-gpu.json` in the state directory says which, and whether this is the changed release.
+It equals inventories/rehearsal.py except for the driver, which belongs to the machine's provider and stays unchanged,
+and for the models, which have the published sizes. Without a GPU (a dry pass) the card is a stand-in, and the models
+are small and run on the CPU. `real-gpu.json` in the state directory says which, and whether this is the changed
+release.
 """
 
 import ipaddress as _ipaddress

@@ -1,6 +1,6 @@
-"""Two GPUs in two layouts, each under the same load: a server on each of them, and one server over both.
+"""Two GPUs in two layouts under equal load: a server on each of them, and one server over both.
 
-A share of the load is what one server gets in the first layout: full passes for both encoders, and as many sequences
+A share of the load is the load of one server in the first layout: full passes for both encoders, and as many sequences
 for the LLM as its batch holds. The server over both gets as many shares as there are GPUs, from the same clients.
 """
 
@@ -43,7 +43,7 @@ class Load:
 
 
 def one_per_gpu(servers: Sequence[Deployed], load: Load, work: Path) -> Record:
-    """Throughput of the first server by itself, and of all of them at once; passed if all answer well."""
+    """Measures throughput of the first server alone, and of all at once; passed if all answer well."""
     since, before = [server.now() for server in servers], [server.identity() for server in servers]
     with ExitStack() as stack:
         shares = [stack.enter_context(_passes(load, work, number)) for number, _ in enumerate(servers)]
@@ -54,7 +54,7 @@ def one_per_gpu(servers: Sequence[Deployed], load: Load, work: Path) -> Record:
 
 
 def over_all(server: Deployed, gpus: int, load: Load, work: Path, split: Record | None) -> Record:
-    """Throughput of one server over `gpus` GPUs under that many shares; beside `split`, all servers of one GPU each."""
+    """Measures one server over `gpus` GPUs under that many shares; beside `split`, the one-GPU servers."""
     since, before = [server.now()], [server.identity()]
     with ExitStack() as stack:
         shares = [stack.enter_context(_passes(load, work, number)) for number in range(gpus)]
@@ -65,7 +65,7 @@ def over_all(server: Deployed, gpus: int, load: Load, work: Path, split: Record 
 
 
 def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load) -> Record:
-    """Rates of all models at once, a share of the load for each of `servers`; one that is named twice gets two."""
+    """Returns rates of all models at once, with a share of the load per entry of `servers`; two entries give two."""
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
         seen = [
             stack.enter_context(generating(server.http, server.model("llm"), load.shape, load.prompts))
@@ -87,7 +87,10 @@ def throughput(servers: Sequence[Deployed], shares: Sequence[Passes], load: Load
 
 
 def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
-    """Waits for a number of tokens in all. Raises: AssertionError if that takes too long, or a prompt failed."""
+    """Waits for a number of tokens in all.
+
+    Raises: AssertionError if that takes too long, or a prompt failed.
+    """
     end = time.monotonic() + BEGIN_SECONDS
     while _tokens(seen) < count:
         errors = [error for clients in seen for error in clients.errors]
@@ -97,14 +100,14 @@ def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
 
 
 def ratios(numerator: Record, denominator: Record) -> Record:
-    """Each rate of `numerator` as a multiple of the one of `denominator`."""
+    """Returns each rate of `numerator` as a multiple of the one of `denominator`."""
     return {rate: round(numerator[rate] / denominator[rate], 2) for rate in RATES if denominator.get(rate)}
 
 
 def judged(
     readings: Sequence[Record], servers: Sequence[Deployed], since: Sequence[str], before: Sequence[Mapping[str, str]]
 ) -> Record:
-    """Faults meanwhile; passed if there were none and every model answered."""
+    """Returns faults during the measurement; passed if there were none and every model answered."""
     complaints = [line for server, moment in zip(servers, since, strict=True) for line in server.complaints(moment)]
     restarted = [server.server.name for server, was in zip(servers, before, strict=True) if server.identity() != was]
     is_well = all(reading[rate] > 0 and not reading["errors"] for reading in readings for rate in RATES)
@@ -113,7 +116,7 @@ def judged(
 
 
 def cards(machine: card.Machine, host: Slice) -> list[Record]:
-    """MiB in use on each GPU beside what the plan has there, and if that shows its models in their place."""
+    """Returns used MiB on each GPU beside the plan, and whether that shows its models on the right GPU."""
     rows = []
     for gpu, used in enumerate(card.used_mib_by_gpu(machine)):
         planned = sum(

@@ -1,14 +1,14 @@
-"""Measures a deployed server on the machine that has the real GPU; each step leaves its file (report.py).
+"""Measures a deployed server on the machine with the real GPU; each step writes its file (report.py).
 
     python -m rehearsal.real_gpu.measure STEP... --inventory FILE --host NAME --weights FOLDER --into FOLDER
 
-    memory      what each model takes, by the step of used memory around its load, beside the plan
+    memory      each model's memory, by the step of used memory around its load, beside the plan
     filled      the LLM's cache filled to the planned tokens while both encoders run full passes
     encoders    the encoders beside a Triton without a container, and with the LLM generating beside them
 
-The clients run here, the server on the rehearsal machine `--host`. `--python` are the words that start the Python of
-the machine with the GPU, for the server without a container; `--weights-there` is how that one sees the weights. What
-the encoders take without Triton is measured by that Python too: `workspaces.py`.
+The clients run here, the server on the rehearsal machine `--host`. `--python` is the command of the Python on the
+machine with the GPU, for the server without a container; `--weights-there` is its path of the weights. That Python also
+measures the encoders' memory without Triton: `workspaces.py`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Tell = Callable[[Record], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """A deployed server, and what it is measured with."""
+    """A deployed server and the settings of its measurement."""
 
     deployed: Deployed
     usable_mib: int
@@ -76,32 +76,32 @@ class Setting:
 
     @classmethod
     def of(cls, mine: Slice, machine: Machine, address: str, weights: Path, **more: Any) -> Setting:
-        """The setting of a host's first server, which listens at `address`."""
+        """Returns the setting of a host's first server, which listens at `address`."""
         usable = planned_card(mine.machine).usable_mib
         return cls(Deployed(mine.servers[0], machine, address), usable, weights, **more)
 
     def tokenizer(self, kind: str) -> Path:
-        """The tokenizer of the planned model of this kind."""
+        """Returns the tokenizer of the planned model of this kind."""
         return self.weights / directory(self.deployed.model(kind)) / "tokenizer.json"
 
     @property
     def encoders(self) -> list[str]:
-        """Kinds of the planned encoders."""
+        """Returns the kinds of the planned encoders."""
         return [model.kind for model in self.deployed.server.models if model.kind != "llm"]
 
     @property
     def llm_prompts(self) -> Prompts:
-        """Random prompts in the LLM's tokens."""
+        """Returns random prompts in the LLM's tokens."""
         return Prompts(self.tokenizer("llm"))
 
 
 def directory(model: ModelSlice) -> str:
-    """The last part of the name of the model's repository."""
+    """Returns the last part of the name of the model's repository."""
     return model.weights.repository.rsplit("/", 1)[-1]
 
 
 def memory(setting: Setting, work: Path, tell: Tell) -> Record:
-    """Memory of each model, beside the plan; see memory.py."""
+    """Measures memory of each model, beside the plan; see memory.py."""
     deployed, tokenizers = setting.deployed, {kind: setting.tokenizer(kind) for kind in setting.encoders}
     with full_passes(tokenizers, work, setting.small) as passes:
 
@@ -117,7 +117,7 @@ def memory(setting: Setting, work: Path, tell: Tell) -> Record:
 
 
 def fill(setting: Setting, work: Path, tell: Tell) -> Record:
-    """The cache filled while both encoders run full passes; see filled.py."""
+    """Fills the cache while both encoders run full passes; see filled.py."""
     tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
     with full_passes(tokenizers, work, setting.small) as passes:
         return filled(
@@ -131,7 +131,7 @@ def fill(setting: Setting, work: Path, tell: Tell) -> Record:
 
 
 def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
-    """The encoders beside a Triton without a container, and with the LLM generating beside them; see speed.py."""
+    """Measures the encoders beside a Triton without a container, and beside the generating LLM; see speed.py."""
     deployed, there = setting.deployed, Path(setting.weights_there or setting.weights)
     chosen = [case for case in cases.chosen(list(setting.cases), setting.small) if case.kind in setting.encoders]
     workloads = [cases.write(case, setting.tokenizer(case.kind), work) for case in chosen]
@@ -160,7 +160,7 @@ def encoders(setting: Setting, work: Path, tell: Tell) -> Record:
 
 
 def kernel_problems(sides: Mapping[str, Mapping[str, list[str]]], models: Sequence[str]) -> list[str]:
-    """Reasons why the sides (container, bare) cannot be compared: plain steps, or different kernels."""
+    """Returns reasons that prevent a comparison of the sides (container, bare): plain steps, or different kernels."""
     results = []
     for side, chosen in sides.items():
         for model in models:
@@ -177,7 +177,7 @@ MEASURES = {"memory": memory, "filled": fill, "encoders": encoders}
 
 
 def take(name: str, setting: Setting, results: StepResults) -> None:
-    """`results` has what the step of this name finds, as far as it came. Raises: what kept it from ending."""
+    """Runs the step of this name and writes its findings to `results` as they come. Raises: the step's exception."""
     if setting.deployed.revive():
         results["revived"] = True
     with tempfile.TemporaryDirectory(prefix="measure-") as work:
@@ -188,12 +188,12 @@ def take(name: str, setting: Setting, results: StepResults) -> None:
 
 
 def facts(setting: Setting) -> Record:
-    """This machine, and the card of the one that serves."""
+    """Returns facts of this machine, and of the serving machine's card."""
     return report.this_machine(lambda command: setting.deployed.machine.run(command, check=False).stdout)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.measure", description=__doc__.split("\n")[0])
     made.add_argument("steps", nargs="+", choices=list(MEASURES))
     made.add_argument("--inventory", required=True)
@@ -211,7 +211,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> int:
-    """The steps have run; 0 when all of them passed."""
+    """Runs the steps; returns 0 if all of them passed."""
     from rehearsal import machines
 
     options = parser().parse_args(words)

@@ -1,4 +1,4 @@
-"""The steps of the second and third sitting: a deployed server is measured, two GPUs are laid out in two ways."""
+"""The steps of the second and third sitting: a deployed server is measured, two GPUs get two layouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def measured(name: str) -> Callable[[StepResults], None]:
-    """The step that takes this measure of the one server of the layout `one` (measure.py)."""
+    """Returns the step that takes this measurement of the one server of the layout `one` (measure.py)."""
 
     def take(results: StepResults) -> None:
         from rehearsal.real_gpu import measure
@@ -31,7 +31,7 @@ def measured(name: str) -> Callable[[StepResults], None]:
 
 
 def _setting(host: Slice) -> measure.Setting:
-    """Settings by which the servers of this plan are measured."""
+    """Returns settings by which the servers of this plan are measured."""
     from rehearsal.real_gpu import measure
     from rehearsal.real_gpu.generating import Shape
 
@@ -51,7 +51,7 @@ def _setting(host: Slice) -> measure.Setting:
 
 
 def slot(results: StepResults) -> None:
-    """Streamed answers of the LLM bring what the contract promises, and who leaves ends his own."""
+    """Checks that streamed answers of the LLM keep the contract, and that a disconnect ends only its own request."""
     from rehearsal.real_gpu import slot as streams
     from rehearsal.real_gpu.served import Deployed
 
@@ -64,7 +64,7 @@ def slot(results: StepResults) -> None:
 
 
 def deployed_as(layout: str, name: str) -> Callable[[StepResults], None]:
-    """The step that deploys the machine's GPUs in this layout (layouts.py); NAME is of its log."""
+    """Returns the step that deploys the machine's GPUs in this layout (layouts.py); NAME names its log."""
 
     def deploy(results: StepResults) -> None:
         happenings.deploy_as(layout, results, name)
@@ -73,7 +73,7 @@ def deployed_as(layout: str, name: str) -> Callable[[StepResults], None]:
 
 
 def smoked_as(layout: str, name: str) -> Callable[[StepResults], None]:
-    """The step that runs the smoke tests against this layout."""
+    """Returns the step that runs the smoke tests against this layout."""
 
     def smoke(results: StepResults) -> None:
         tell(layout=layout)
@@ -83,7 +83,7 @@ def smoked_as(layout: str, name: str) -> Callable[[StepResults], None]:
 
 
 def loaded_as(layout: str) -> Callable[[StepResults], None]:
-    """The step that loads all servers of this layout at once, and says what they gave."""
+    """Returns the step that loads all servers of this layout at once and records their rates."""
 
     def load(results: StepResults) -> None:
         from rehearsal.real_gpu import layouts
@@ -115,13 +115,13 @@ def loaded_as(layout: str) -> Callable[[StepResults], None]:
 
 
 def found_by(name: str) -> dict[str, Any]:
-    """Results of a step; empty if it has not run here."""
+    """Returns results of a step; empty if it has not run here."""
     file = REPORT / f"step-{name}.json"
     return dict(json.loads(file.read_text())["found"]) if file.exists() else {}
 
 
 def empty_mib() -> int | None:
-    """MiB in use before anything was deployed, as the step `machine` read; None if it read none."""
+    """Returns MiB in use before any deploy, from the step `machine`; None if it has no reading."""
     memory = found_by("machine").get("memory_before", {})
     return int(memory["memory.used"]) if "memory.used" in memory else None
 

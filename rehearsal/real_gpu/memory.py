@@ -1,8 +1,8 @@
-"""The memory of each model on a real card beside what the plan has for it.
+"""The memory of each model on a real card beside its plan.
 
-What the plan counts is taken at two moments, so two moments are read:
+Models take the planned memory at two moments, so both are read:
 
-    an encoder    weights, context and workspace, held against the most that was taken while it ran full passes: its
+    an encoder    weights, context and workspace, compared with the maximum during full passes: its
                   graphs hold the widest pass from its start on, and its allocator gives back little
     an LLM        weights, contexts and cache, held against what its load took; its workspace comes while it generates,
                   and is an allowance for TensorRT-LLM, which is not what runs here
@@ -33,10 +33,10 @@ def memory_by_model(
     tell: Callable[[Record], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Record:
-    """Memory of each model: the step of used memory around its load, and the further use while it works.
+    """Measures memory of each model: the step of used memory around its load, and the further use while it works.
 
-    All models are unloaded and loaded again in their order; then the server serves. `empty_mib` is what is used while
-    nothing runs on the card; unless it is given, the server is stopped for it and started first.
+    All models are unloaded and loaded again in their order; then the server serves. `empty_mib` is the use of an idle
+    card; unless it is given, the server is stopped to read it and started again first.
     """
     machine, models = deployed.machine, deployed.server.models
     with deployed.unwatched():
@@ -61,7 +61,7 @@ def memory_by_model(
 
 
 def stopped_mib(deployed: Deployed, pause: Callable[[float], None]) -> int:
-    """MiB in use while the server is stopped; it has been started again."""
+    """Returns MiB in use while the server is stopped, and starts it again."""
     deployed.stop()
     empty = card.settled_mib(deployed.machine, pause)
     deployed.start()
@@ -69,7 +69,7 @@ def stopped_mib(deployed: Deployed, pause: Callable[[float], None]) -> int:
 
 
 def compared(model: ModelSlice, loaded_mib: int, most_mib: int) -> Record:
-    """A model's plan beside what it took: `loaded_mib` by its load, `most_mib` at most while it worked."""
+    """Returns a model's plan beside its use: `loaded_mib` by its load, `most_mib` at most while it worked."""
     plan = model.memory
     planned = plan.total_mib - (plan.workspace_mib if model.kind == "llm" else 0)
     measured = loaded_mib if model.kind == "llm" else most_mib
@@ -87,13 +87,13 @@ def compared(model: ModelSlice, loaded_mib: int, most_mib: int) -> Record:
 
 
 def judged(planned: int, measured: int) -> Record:
-    """Percentage by which the measurement exceeds the plan (negative: below), and if that is near enough."""
+    """Returns the percentage by which the measurement exceeds the plan (negative: below), and a verdict."""
     off = 100 * (measured - planned) / planned if planned else 0.0
     return {"off_percent": round(off, 1), "within": abs(off) <= WITHIN_PERCENT}
 
 
 def summed(server: ServerSlice, own_mib: int, rows: list[Record], taken_mib: int, usable_mib: int) -> Record:
-    """The rows with tritonserver itself and the sum; passed if every model is within bounds and all fit the card."""
+    """Returns the rows with tritonserver and the sum; passed if every model is within bounds and all fit the card."""
     own = {"planned_mib": server.overhead_mib, "measured_mib": own_mib, "is_allowance": True}
     planned = sum(model.memory.total_mib for model in server.models) + server.overhead_mib
     total = {"planned_mib": planned, "measured_mib": taken_mib, "usable_mib": usable_mib}

@@ -1,11 +1,11 @@
-"""Files for a machine with a GPU and nothing else, in parts small enough for one transfer each.
+"""Packs files for a machine with a GPU and no network, in parts small enough for one transfer each.
 
     python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu] [--vllm]
 
 Four archives: the control root (Debian 12 with nspawn, ssh, the registry and this repository's Python packages), the
-root of the machine that is deployed to, the packages it will ask apt for, and Triton. With `--vllm` a fifth: vLLM and
-the packages that it wants beside those of the machine. `parts.tsv` names them. They are made once and kept; a part is
-named by its hash, so one that is there already need not travel again. The checkout itself travels as it is.
+root of the deployed machine, its apt packages, and Triton. With `--vllm` a fifth: vLLM and the packages that it needs
+besides those of the machine. `parts.tsv` names them. They are made once and kept; a part is named by its hash, so an
+existing one need not be sent again. The checkout itself is sent unchanged.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ class Part:
 
     @property
     def file(self) -> str:
-        """The file's name in transport."""
+        """Returns the file's name in transport."""
         return f"{self.archive}-{self.number:02}-{self.sha256[:12]}"
 
     def row(self) -> str:
-        """The part's line in parts.tsv, which `drive` reads."""
+        """Returns the part's line in parts.tsv, which `drive` reads."""
         return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
 
 
 def prepare(into: Path, python: str, with_vllm: bool = False) -> list[Part]:
-    """`into` has every part, `parts.tsv`, and nothing of an earlier preparation."""
+    """Writes every part and `parts.tsv` to `into`, and deletes earlier parts."""
     archives = {
         "control.tar.xz": control_root(),
         "machine.tar.xz": machine_root(),
@@ -96,7 +96,7 @@ def prepare(into: Path, python: str, with_vllm: bool = False) -> list[Part]:
 
 
 def split(name: str, archive: Path, into: Path) -> list[Part]:
-    """The archive in parts of at most PART_BYTES in `into`; a part that lies there already is not written again."""
+    """Splits the archive into parts of at most PART_BYTES in `into`; keeps existing parts."""
     parts = []
     for number, block in enumerate(_blocks(archive)):
         part = Part(name, number, hashlib.sha256(block).hexdigest(), len(block))
@@ -114,7 +114,7 @@ def _blocks(archive: Path) -> Iterator[bytes]:
 
 
 def control_root() -> Path:
-    """The archive of the root from which services, machine and deploy are run."""
+    """Returns the archive of the root from which services, machine and deploy run."""
     locked = _locked()
     gateway = wheels.requirements(MACHINE_PYTHON)
     key = digest_of(" ".join(CONTROL_PACKAGES), DPKG, locked, gateway, inspect.getsource(_make_control_root))
@@ -165,7 +165,7 @@ def _make_control_root(root: Path, locked: str) -> None:
 
 
 def _locked() -> str:
-    """Lines of the lock files, hashes included, for the packages that the control side imports."""
+    """Returns lines of the lock files, hashes included, for the packages that the control side imports."""
     paragraphs = [
         *_pinned((REPOSITORY / "locks/requirements.lock").read_text(), lambda name: name not in LEFT_OUT),
         *_pinned((REPOSITORY / "locks/requirements-test.lock").read_text(), lambda name: name in FOR_SMOKE_TESTS),
@@ -183,13 +183,13 @@ def _pinned(text: str, is_wanted: Callable[[str], bool]) -> Iterator[str]:
 
 
 def machine_root() -> Path:
-    """The archive of the bare Debian that is deployed to."""
+    """Returns the archive of the bare Debian of the deployed machine."""
     root = rootfs.root_file_system(MACHINE)
     return _archive("real-gpu-machine", digest_of(root.name), "machine.tar.xz", None, root)
 
 
 def packages() -> Path:
-    """The archive of the apt tree: Docker and the toolkit for the machine's release, and Debian's own packages."""
+    """Returns the archive of the apt tree: Docker and the toolkit for the machine's release, and Debian's packages."""
     served, root = apt_repository.repository(), rootfs.root_file_system(MACHINE)
     key = digest_of(served.name, root.name, " ".join(MACHINE_PACKAGES), MACHINE_SUITE)
 
@@ -208,7 +208,7 @@ def packages() -> Path:
 
 
 def triton(python: str) -> Path:
-    """The archive of the real Triton with the stub of that Python, its numpy, and the clients' packages."""
+    """Returns the archive of the real Triton with the stub of that Python, its numpy, and the clients' packages."""
     key = digest_of(python, REPOSITORY / "benchmarks/bring_triton.py", REPOSITORY / "tests/encoders/real_triton.py")
     command = [sys.executable, "-m", "benchmarks.bring_triton", "--python", python]
 
@@ -219,7 +219,7 @@ def triton(python: str) -> Path:
 
 
 def vllm(python: str) -> Path:
-    """The archive of the packages in the lock of vLLM, for that Python; the machine's own torch stays out."""
+    """Returns the archive of the packages in the lock of vLLM for that Python, without torch."""
     lock = REPOSITORY / VLLM_LOCK
 
     def fill(tree: Path) -> None:
@@ -233,7 +233,7 @@ def vllm(python: str) -> Path:
 
 
 def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None, root: Path | None = None) -> Path:
-    """The file `name`, packed once from `root` or from a tree that `fill` makes."""
+    """Returns the file `name`, packed once from `root` or from a tree that `fill` makes."""
 
     def make(into: Path) -> None:
         with tempfile.TemporaryDirectory(dir=cache(), prefix=f".{kind}-") as work:
@@ -249,7 +249,7 @@ def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None
 
 
 def main() -> int:
-    """The parts lie in the folder named on the command line."""
+    """Writes the parts to the folder on the command line."""
     parser = argparse.ArgumentParser(prog="make real-h100", description=__doc__.splitlines()[0])
     parser.add_argument("--python", default="3.12", help="of the machine they are for, which has torch for its GPU")
     parser.add_argument("--into", type=Path, default=REPOSITORY / "build/real-gpu")

@@ -25,7 +25,10 @@ class Passes:
     crowds: Mapping[str, Clients]
 
     def drive(self, deployed: Deployed, kinds: Sequence[str], seconds: float) -> dict[str, Reading]:
-        """Readings of the clients of each kind, all kinds at once. Raises: if an answer is missing or malformed."""
+        """Returns readings of the clients of each kind, run concurrently.
+
+        Raises if an answer is missing or malformed.
+        """
         with ThreadPoolExecutor() as pool:
             running = {kind: pool.submit(self._reading, deployed, kind, seconds) for kind in kinds}
             return {kind: future.result() for kind, future in running.items()}
@@ -38,7 +41,7 @@ class Passes:
 
 @contextmanager
 def full_passes(tokenizers: Mapping[str, Path], work: Path, small: bool) -> Iterator[Passes]:
-    """Passes for every kind in `tokenizers`, which names their tokenizer.json; `small` ones are for a CPU."""
+    """Yields passes for every kind in `tokenizers`, the paths of tokenizer.json; `small` ones are for a CPU."""
     workloads = {
         kind: cases.write(case, tokenizers[kind], work)
         for kind in CASES

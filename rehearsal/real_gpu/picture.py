@@ -1,8 +1,8 @@
-"""The plan's memory bar with what a real card said beside it, as SVG, from a report or a step's file.
+"""Draws the plan's memory bar and a real card's measured one as SVG, from a report or a step's file.
 
     python -m rehearsal.real_gpu.picture benchmarks/results/h100-deploy.json memory.svg
 
-Both bars share one scale, whose full width is what CUDA can use of the card. The same file in gives the same bytes out.
+Both bars share one scale, whose full width is what CUDA can use of the card. Equal files give equal bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Segment = tuple[str, int, int, str, str]
 
 
 def svg(step: Record) -> str:
-    """The picture of what the step `memory` found."""
+    """Returns the picture of the findings of the step `memory`."""
     results = step["found"]
     parts, usable = segments(results), results["sum"]["usable_mib"]
     below = TOP + 2 * (BAR + GAP) + LINE
@@ -41,7 +41,7 @@ def svg(step: Record) -> str:
 
 
 def segments(results: Record) -> list[Segment]:
-    """tritonserver, each model, and the LLM's workspace; the plan's figures are allowances if the remark says so."""
+    """Returns tritonserver, each model, and the LLM's workspace; the remark says if the plan has an allowance."""
     own = results["tritonserver"]
     parts: list[Segment] = [("tritonserver", own["planned_mib"], own["measured_mib"], OWN, "allowance")]
     for row, colour in zip(results["models"], MODELS, strict=False):
@@ -90,7 +90,7 @@ def _table(parts: list[Segment], total: Record, y: int) -> Iterator[str]:
 
 
 def memory_step(text: str) -> Record:
-    """The step `memory` of a report, or of its own file."""
+    """Returns the step `memory` of a report, or of its own file."""
     record = json.loads(text)
     return dict(next(step for step in record.get("steps", [record]) if step["step"] == "memory"))
 

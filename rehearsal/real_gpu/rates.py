@@ -1,6 +1,6 @@
-"""Tokens per second of one GPU, of two in one host, and of two hosts: vLLM's own benchmark asks them in turn.
+"""Tokens per second of one GPU, of two in one host, and of two hosts: vLLM's own benchmark measures each in turn.
 
-The LLM on one GPU is started by hand: the container that the deploy has made over two, with its image, flags and cache.
+The LLM on one GPU has no deploy: the step starts a copy of the two-GPU container with its image, flags and cache.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHANGES: tuple[tuple[str, str], ...] = (
 
 
 def start_alone(results: StepResults) -> None:
-    """The LLM runs on the first GPU alone, beside the one over both; nobody asks either meanwhile."""
+    """Starts the LLM on the first GPU alone, beside the one over both, while no client asks either."""
     tell(layout="cards")
     host = machine()
     text = host.run("cat /var/lib/enginehouse/servers/main/current/llm/run").stdout
@@ -52,7 +52,7 @@ def start_alone(results: StepResults) -> None:
 
 
 def alone(text: str) -> str:
-    """The start script of a container over two GPUs, for one of them; every change finds its place."""
+    """Returns the start script of a two-GPU container, changed for one GPU; fails if a change finds no place."""
     release = "release=$(readlink -f /var/lib/enginehouse/servers/main/current)"
     text = re.sub(r"^release=.*$", release, text, count=1, flags=re.MULTILINE)
     for pattern, new in CHANGES:
@@ -67,7 +67,7 @@ def _answers(host: Machine, port: int) -> bool:
 
 
 def measure(results: StepResults) -> None:
-    """Each program under each number of streams, the others idle; figures are kept as they come."""
+    """Measures each program under each number of streams, the others idle; keeps figures as they come."""
     tell(layout="cards")
     card_host, leader = machine(), two_hosts.hosts()[0]
     engine = beside.llm()[1].port
@@ -94,7 +94,7 @@ def measure(results: StepResults) -> None:
 
 
 def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number: int, keep: Callable[[], None]) -> None:
-    """Figures of one program by streams; in a dry pass an answer alone."""
+    """Measures one program by streams; a dry pass only asks for an answer."""
     if not real():
         if not _answers(host, port) and not gateway.has_one(host):
             raise RehearsalRefused(f"nobody answers at port {port} of {host.name}")
@@ -102,6 +102,9 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
     model, _ = beside.llm()
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
     with beside_cost.client(gateway.opened(host).key, host) as process:
+        # The first batch of a program compiles kernels; its figures are not kept.
+        warm = beside_cost.words(port, model.name, weights, 16, 1_000_003 * (number + 1), 16)
+        beside_cost.ask(process, warm)
         for streams in STREAMS:
             # No prompt comes twice, so that nobody finds another's in the engine's cache of prefixes.
             seed = 1_000_003 * (number + 1) + streams
@@ -111,5 +114,5 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
 
 
 def gateway_port(host: Machine) -> int:
-    """The port of the machine's gateway on its loopback."""
+    """Returns the port of the machine's gateway on its loopback."""
     return int(json.loads(host.run(f"cat {SETTINGS}").stdout)["listen"]["ports"][0])

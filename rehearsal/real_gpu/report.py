@@ -1,9 +1,9 @@
-"""The report of a run on a real GPU: each step leaves a file, and the files of all sittings make one report.
+"""Reports a run on a real GPU: each step writes a file, and the files of all sittings make one report.
 
     python -m rehearsal.real_gpu.report SITTING... --into benchmarks/results/h100-deploy.json
 
 A sitting is a folder of `step-NAME.json` files, or a report that was made from such folders. Machines are borrowed for
-minutes, so a run may be cut at any moment: a step's file is there from its begin, and says so until the step has ended.
+minutes, so a run may end at any moment: a step's file exists from its start and says so until the step has ended.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMI = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,nohe
 
 
 class StepResults(dict[str, Any]):
-    """Results of a step so far. Each item is kept at once: a sitting that is cut loses none of them."""
+    """Results of a step so far. Each item is saved at once, so that an interrupted sitting loses none of them."""
 
     def __init__(self, keep: Callable[[], None]) -> None:
         super().__init__()
@@ -50,16 +50,16 @@ class StepResults(dict[str, Any]):
         self._keep()
 
     def update(self, more: Mapping[str, Any]) -> None:
-        """All of `more` is kept."""
+        """Saves all of `more`."""
         super().update(more)
         self._keep()
 
 
 @contextmanager
 def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> Iterator[StepResults]:
-    """`folder` has step-NAME.json: begin, seconds, ok, what was found, and the problem of a body that raised.
+    """Writes step-NAME.json to `folder`: begin, seconds, ok, findings, and the problem of a body that raised.
 
-    A step is ok when its body has ended and has not found `passed` false. `machine` is `this_machine()` unless given.
+    A step is ok if its body ended without setting `passed` to false. `machine` is `this_machine()` unless given.
     """
     began, clock = datetime.now(UTC).isoformat(timespec="milliseconds"), time.monotonic()
     facts = dict(this_machine() if machine is None else machine)
@@ -83,15 +83,15 @@ def step(name: str, folder: Path, machine: Mapping[str, Any] | None = None) -> I
 
 
 def described(raised: BaseException) -> str:
-    """Class and message of an exception; of a command that ended badly its last lines too."""
+    """Returns class and message of an exception, with the last lines of a failed command."""
     last_lines = str(getattr(raised, "stderr", "") or getattr(raised, "stdout", "") or "")[-2000:]
     return f"{type(raised).__name__}: {raised}\n{last_lines}".strip()
 
 
 def this_machine(ask: Callable[[str], str] = subprocess.getoutput) -> Record:
-    """Processor, cores, memory and kernel of this machine; card and driver if nvidia-smi answers.
+    """Returns processor, cores, memory and kernel of this machine; card and driver if nvidia-smi answers.
 
-    `ask` runs a shell command where the card is, and returns what it printed.
+    `ask` runs a shell command on the machine with the card, and returns its output.
     """
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
@@ -104,16 +104,16 @@ def this_machine(ask: Callable[[str], str] = subprocess.getoutput) -> Record:
 
 
 def records(sitting: Path) -> list[Record]:
-    """The steps of a folder of step files, or of a report."""
+    """Returns the steps of a folder of step files, or of a report."""
     if sitting.is_dir():
         return [json.loads(file.read_text("utf-8")) for file in sorted(sitting.glob("step-*.json"))]
     return list(json.loads(sitting.read_text("utf-8"))["steps"])
 
 
 def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) -> Record:
-    """The report of all sittings: of each step its newest record, in order, and the `wanted` without a good one.
+    """Returns the report of all sittings: the newest record of each step, and the `wanted` steps without a good one.
 
-    The order of the sittings does not matter, nor does a sitting that comes twice.
+    The order of the sittings and repeated sittings have no effect.
     """
     newest: dict[str, Record] = {}
     for record in (record for sitting in sittings for record in sitting):
@@ -126,12 +126,12 @@ def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) 
 
 
 def _age(record: Record) -> tuple[str, str]:
-    """Start of a record; records of one moment are distinguished by their content."""
+    """Returns the start of a record; records of one moment are distinguished by their content."""
     return str(record["began"]), json.dumps(record, sort_keys=True)
 
 
 def text(report: Record) -> str:
-    """The report as a table: step, ok, seconds, plain figures; below it what measuring steps judge, rows of others."""
+    """Returns the report as a table: step, ok, seconds, plain figures; below it verdicts and rows of others."""
     rows = [("step", "ok", "seconds", "found")]
     for record in report["steps"]:
         is_ok = "yes" if record["ok"] else "NO"
@@ -145,18 +145,18 @@ def text(report: Record) -> str:
 
 
 def _figures(results: Mapping[str, Any]) -> str:
-    """Numbers, claims and short words, without what is nested."""
+    """Returns numbers, claims and short words, without nested values."""
     plain = {name: value for name, value in results.items() if isinstance(value, (int, float)) or is_short(value)}
     return ", ".join(f"{name} {value}" for name, value in plain.items())
 
 
 def is_short(value: object) -> bool:
-    """True for a word or a few."""
+    """Returns True for a word or a few."""
     return isinstance(value, str) and len(value) <= SHORT
 
 
 def _rows(record: Record) -> Iterator[str]:
-    """A line for each figure that a measuring step judges; of another, for each row of the lists that it has found."""
+    """Yields a line for each judged figure of a measuring step; for other steps, each row of their lists."""
     from rehearsal.real_gpu.verdicts import SAYERS, verdicts
 
     if record["step"] in SAYERS:
@@ -169,7 +169,7 @@ def _rows(record: Record) -> Iterator[str]:
 
 
 def _replace(path: Path, value: Any) -> None:
-    """The file holds the JSON of `value`, whole at every moment."""
+    """Writes the JSON of `value` to the file by rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
@@ -177,7 +177,7 @@ def _replace(path: Path, value: Any) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.report", description=__doc__.split("\n")[0])
     made.add_argument("sittings", nargs="+", type=Path, help="folders of step files, or earlier reports")
     made.add_argument("--into", type=Path, required=True, help="the report's file")
@@ -185,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: list[str] | None = None) -> int:
-    """The report is written and its table printed; 0 when no step is missing."""
+    """Writes the report and prints its table; returns 0 if no step is missing."""
     options = parser().parse_args(words)
     report = merged(records(sitting) for sitting in options.sittings)
     _replace(options.into, report)

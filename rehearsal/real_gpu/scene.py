@@ -1,4 +1,4 @@
-"""Scene of a run on a real GPU: folders, the machine, its card, and the settings of the inventory."""
+"""The scene of a run on a real GPU: folders, the machine, its card, and the settings of the inventory."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ sys.stdout.buffer.write(pickle.dumps(load_plan(sys.argv[1]).for_host(sys.argv[2]
 
 
 def places() -> Places:
-    """State directory of this run's machine."""
+    """Returns the state directory of this run's machine."""
     return Places.here()
 
 
 def real() -> bool:
-    """True if this computer has a GPU, and the run is not a dry pass."""
+    """Returns True if this computer has a GPU and the run is not a dry pass."""
     return Path("/dev/nvidiactl").exists() and os.environ.get("ENGINEHOUSE_REAL") != "no"
 
 
 def settings() -> dict[str, Any]:
-    """Settings of the inventory, from real-gpu.json."""
+    """Returns the settings of the inventory, from real-gpu.json."""
     file = places().root / "real-gpu.json"
     overrides: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     return {
@@ -67,12 +67,12 @@ def tell(**changes: Any) -> None:
 
 
 def machine() -> Machine:
-    """The machine that is deployed to."""
+    """Returns the deployed machine."""
     return machines.named(NAME)
 
 
 def prepared(booted: Machine) -> None:
-    """The machine takes Debian's packages from the rehearsal, and unpacks images with a program quicker than Docker."""
+    """Gives the machine the rehearsal's Debian packages and a faster image unpacker than Docker's."""
     booted.put("/usr/share/keyrings/rehearsal.asc", (TRAVELLED / "packages/debian/key.asc").read_text())
     debian = f"{apt_repository.URL}/debian"
     source = f"Types: deb\nURIs: {debian}\nSuites: ./\nSigned-By: /usr/share/keyrings/rehearsal.asc\n"
@@ -81,9 +81,9 @@ def prepared(booted: Machine) -> None:
 
 
 def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
-    """The host's part of the plan, worked out by another process.
+    """Returns the host's part of the plan, computed by another process.
 
-    pyinfra brings gevent, which would change this process's sockets: pipes to client processes break by it.
+    pyinfra imports gevent, which changes this process's sockets and breaks pipes to client processes.
     """
     command = [sys.executable, "-c", PLAN, inventory, host]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
@@ -93,9 +93,9 @@ def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
 
 
 def given_hardware() -> Hardware:
-    """The GPUs that the machine is given: this computer's own, or stand-ins in a dry pass.
+    """Returns the machine's GPUs: this computer's own, or stand-ins in a dry pass.
 
-    Refuses a card that the catalog does not have.
+    Refuses a card that the catalog lacks.
     """
     if not real():
         return hardware.h100(DRY_GPUS)
@@ -104,7 +104,7 @@ def given_hardware() -> Hardware:
 
 
 def catalog_name(device_id: str) -> str:
-    """The catalog's name of a card by `pci.device_id` of nvidia-smi, as 0x233010DE: device, then vendor."""
+    """Returns the catalog's name of a card by nvidia-smi's `pci.device_id`, as 0x233010DE: device, then vendor."""
     digits = device_id.lower().removeprefix("0x")
     wanted = f"{digits[4:]}:{digits[:4]}"
     for name, gpu in GPUS.items():
@@ -114,7 +114,7 @@ def catalog_name(device_id: str) -> str:
 
 
 def card() -> dict[str, str]:
-    """Facts of nvidia-smi about the first GPU, asked from outside the machine; empty in a dry pass."""
+    """Returns nvidia-smi's facts about the first GPU, from outside the machine; empty in a dry pass."""
     if not real():
         return {}
     names = (
@@ -131,14 +131,14 @@ def card() -> dict[str, str]:
 
 
 def gpus_of(machine_hardware: Hardware) -> int:
-    """Number of GPUs of the machine."""
+    """Returns the number of GPUs of the machine."""
     if not machine_hardware.is_real:
         return len(machine_hardware.pci)
     return sum(1 for node in machine_hardware.nodes if node.removeprefix("/dev/nvidia").isdigit())
 
 
 def outer_python() -> tuple[str, ...]:
-    """Words that start the Python that has torch for the card, in this checkout and outside the control root."""
+    """Returns the command of the Python with torch for the card, in this checkout and outside the control root."""
     place = os.environ["ENGINEHOUSE_PLACE"]
     variables = ("PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", f"PYTHONPATH={place}/control/repo")
     variables += ("LD_LIBRARY_PATH=/usr/local/nvidia/lib64", f"ENGINEHOUSE_CACHE={place}/triton", "PYTHONUNBUFFERED=1")

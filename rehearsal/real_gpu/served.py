@@ -1,6 +1,6 @@
-"""A server that `deploy.py` has brought: where it listens, what it is told with its key, if it is still the same.
+"""A server that `deploy.py` has deployed: its address, its restricted endpoints, and its identity.
 
-What is told here (unload, load) an operator with the key could tell it too; nothing of the release is changed.
+An operator with the key could send the same requests (unload, load), which leave the release unchanged.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ OWN = ("steps", "attention", "products", "experts")
 
 
 def kernels(log: str) -> dict[str, list[str]]:
-    """Kernels of each encoder of the log, by its last start there."""
+    """Returns the kernels of each encoder in the log's last start."""
     matches = filter(None, map(STARTED.search, log.splitlines()))
     return {line["model"]: line["kernels"].strip('"').split(", ") for line in matches}
 
 
 def plain(chosen: list[str]) -> list[str]:
-    """An encoder's choices that are plain torch although it has its own kernel."""
+    """Returns an encoder's choices that are plain torch although it has its own kernel."""
     return [choice for choice in chosen if choice.startswith(("plain steps", *(f"{step} plain" for step in OWN)))]
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """A planned server on the machine that serves it. `address` is where this computer reaches it."""
+    """A planned server on the machine that serves it. `address` is its address for this computer."""
 
     server: ServerSlice
     machine: Machine
@@ -50,40 +50,40 @@ class Deployed:
 
     @property
     def container(self) -> str:
-        """The name of its container."""
+        """Returns the name of its container."""
         return f"triton-{self.server.name}"
 
     @property
     def unit(self) -> str:
-        """The name of its unit."""
+        """Returns the name of its unit."""
         return f"triton@{self.server.name}.service"
 
     @property
     def http(self) -> str:
-        """Host and port for HTTP."""
+        """Returns host and port for HTTP."""
         return f"{self.address}:{self.server.http_port}"
 
     @property
     def grpc(self) -> str:
-        """Host and port for gRPC."""
+        """Returns host and port for gRPC."""
         return f"{self.address}:{self.server.grpc_port}"
 
     def model(self, kind: str) -> ModelSlice:
-        """The planned model of this kind; the first if there are several."""
+        """Returns the planned model of this kind; the first if there are several."""
         return next(model for model in self.server.models if model.kind == kind)
 
     def stop(self) -> None:
-        """Waits until its unit has ended."""
+        """Stops its unit and waits for the end."""
         self.machine.run(f"systemctl stop {self.unit}")
 
     def start(self) -> None:
-        """Starts its unit, until every model has answered."""
+        """Starts its unit and waits until every model has answered."""
         self.machine.run(f"systemctl start {self.unit}", timeout=self.server.start_seconds + 180)
 
     def revive(self) -> bool:
-        """Every model is ready, the LLM answers, the watchdog looks; True if it was started anew for that.
+        """Waits until every model and the LLM answer and the watchdog runs; returns True if this took a restart.
 
-        What was cut off may have left a model unloaded, and an LLM that ran out of memory generates no more.
+        An interrupted step may have left a model unloaded, and an LLM that ran out of memory generates no more.
         """
         self.machine.run(f"systemctl start {self._timer}")
         names = [name for model in self.server.models for name in self._names(model)]
@@ -95,7 +95,7 @@ class Deployed:
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """The watchdog does not look, which would take an unloaded model for a silent one."""
+        """Stops the watchdog during the block, since it would restart the server for an unloaded model."""
         self.machine.run(f"systemctl stop {self._timer} enginehouse-watch@{self.server.name}.service")
         try:
             yield
@@ -103,14 +103,14 @@ class Deployed:
             self.machine.run(f"systemctl start {self._timer}")
 
     def load(self, model: ModelSlice) -> None:
-        """Every model of Triton's behind the planned one is loaded and ready."""
+        """Loads every model of Triton's behind the planned one and waits until they are ready."""
         for name in self._names(model):
             self._tell(f"/v2/repository/models/{name}/load")
             while not self._is_ready(name):
                 time.sleep(POLL_SECONDS)
 
     def unload(self, model: ModelSlice) -> None:
-        """The planned model is gone, its processes with it."""
+        """Unloads the planned model and waits for the end of its processes."""
         names = self._names(model)
         for name in reversed(names):
             self._tell(f"/v2/repository/models/{name}/unload")
@@ -118,19 +118,19 @@ class Deployed:
             time.sleep(POLL_SECONDS)
 
     def metrics(self) -> dict[str, float]:
-        """The newest value of every metric, by name and labels as the server writes them."""
+        """Returns the newest value of every metric, by the server's name and labels."""
         status, body = self._ask("/metrics", f"{self.address}:{self.server.metrics_port}")
         assert status == 200, f"/metrics answers {status}"
         pairs = [line.rsplit(" ", 1) for line in body.decode().splitlines() if line and not line.startswith("#")]
         return {name: float(value) for name, value in pairs}
 
     def cpu_seconds(self) -> float:
-        """CPU time of all processes of the container since it started; 0 if its cgroup cannot be read."""
+        """Returns CPU time of all processes of the container since it started; 0 if its cgroup cannot be read."""
         words = self._cgroup("cpu.stat").split()
         return int(words[words.index("usage_usec") + 1]) / 1e6 if "usage_usec" in words else 0.0
 
     def identity(self) -> dict[str, str]:
-        """Identity of container, unit and model processes: it changes when any of them starts again."""
+        """Returns the identity of container, unit and model processes, which changes with each of their starts."""
         container = f"docker inspect --format '{{{{.Id}}}} {{{{.State.StartedAt}}}}' {self.container}"
         unit = f"systemctl show --property InvocationID,NRestarts {self.unit}"
         return {
@@ -140,16 +140,16 @@ class Deployed:
         }
 
     def now(self) -> str:
-        """The machine's time, in the form that `complaints` takes."""
+        """Returns the machine's time, in the form that `complaints` takes."""
         return self.machine.run("date '+%Y-%m-%d %H:%M:%S'").stdout.strip()
 
     def complaints(self, since: str) -> list[str]:
-        """Lines of its journal since then that tell of memory or a CUDA error."""
+        """Returns lines of its journal since then about memory or a CUDA error."""
         query = f"journalctl --quiet --output cat --unit {self.unit} --since '{since}'"
         return self.machine.run(f"{query} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
 
     def kernels(self) -> dict[str, list[str]]:
-        """Kernels of each encoder, as it logged when it was loaded last."""
+        """Returns the kernels of each encoder, logged at its last load."""
         query = f"journalctl --quiet --output cat --unit {self.unit} --grep 'MiB held; '"
         return kernels(self.machine.run(query, check=False).stdout)
 
@@ -158,14 +158,14 @@ class Deployed:
         return f"enginehouse-watch@{self.server.name}.timer"
 
     def _is_ready(self, name: str) -> bool:
-        """True if Triton's model of that name answers; False if nothing listens, too."""
+        """Returns True if Triton's model of that name answers; False also if no server listens."""
         try:
             return self._ask(f"/v2/models/{name}/ready", self.http)[0] == 200
         except OSError:
             return False
 
     def _generates(self) -> bool:
-        """True if the LLM gives a token."""
+        """Returns True if the LLM gives a token."""
         question = {"text_input": "Paris", "sampling_param_max_tokens": 1, "streaming": True}
         path = f"/v2/models/{self.model('llm').name}/generate_stream"
         try:
@@ -175,17 +175,17 @@ class Deployed:
         return status == 200 and b'"error"' not in body
 
     def _cgroup(self, file: str) -> str:
-        """A file of the container's cgroup; empty if it cannot be read."""
+        """Returns a file of the container's cgroup; empty if it cannot be read."""
         query = f"docker inspect --format '{{{{.State.Pid}}}}' {self.container}"
         path = f"/sys/fs/cgroup$(sed -n s/^0:://p /proc/$({query})/cgroup)/{file}"
         return self.machine.run(f"cat {path}", check=False).stdout
 
     def _names(self, model: ModelSlice) -> list[str]:
-        """Triton's models behind a planned one, in load order."""
+        """Returns Triton's models behind a planned one, in load order."""
         return next(list(entry["loads"]) for entry in self._release()["models"] if entry["name"] == model.name)
 
     def _release(self) -> dict[str, Any]:
-        """Record of the release that serves."""
+        """Returns the record of the serving release."""
         file = f"{places.server(self.server.name)}/current/server.json"
         return dict(json.loads(self.machine.run(f"cat {file}").stdout))
 
@@ -193,7 +193,7 @@ class Deployed:
         return list(json.loads(self._tell("/v2/repository/index")))
 
     def _tell(self, path: str) -> bytes:
-        """The answer of a restricted endpoint, which takes the key of this start."""
+        """Returns the answer of a restricted endpoint, which takes the key of this start."""
         key = self.machine.run(f"cat {places.RUNTIME}/{self.container}/key").stdout.strip()
         headers = {self._release()["restricted_header"]: key}
         status, body = self._ask(path, self.http, {}, headers, self.server.start_seconds)

@@ -1,8 +1,8 @@
-"""Streams of the deployed LLM, event by event: what each answer brought, and that a client which leaves ends its own.
+"""Streams of the deployed LLM, event by event: the content of each answer, and cancelling by disconnecting.
 
-An answer is right when its events together bring the ids, counts and reasons that the contract promises
-(deploy/models/llm_contract.py). Its text is held against the same request in one piece; a network in 16 bit may
-choose another token in other company, so that share is told and not judged.
+An answer is right if its events together have the ids, counts and reasons of the contract
+(deploy/models/llm_contract.py). Its text is compared with the same request in one piece; a 16-bit network may choose
+another token in another batch, so that share is reported and not judged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORDS = ("river", "stone", "seven", "paper", "window", "garden", "north", "silve
 
 @dataclass
 class Streamed:
-    """Content of the events of an answer."""
+    """The content of the events of an answer."""
 
     texts: list[str] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -39,17 +39,17 @@ class Streamed:
 
     @property
     def text(self) -> str:
-        """The whole answer."""
+        """Returns the whole answer."""
         return "".join(self.texts)
 
 
 def prompt(number: int) -> str:
-    """Words that no other number has in this order, for up to 8 ** 6 numbers."""
+    """Returns words that no other number has in this order, for up to 8 ** 6 numbers."""
     return " ".join(WORDS[number >> 3 * place & 7] for place in range(6)) + f" {number}"
 
 
 def faults(answer: Streamed, most: int, events: range) -> list[str]:
-    """Faults of an answer of at most `most` tokens in a permitted number of events; empty without faults."""
+    """Returns faults of an answer of at most `most` tokens in a permitted number of events."""
     wrong = []
     if not 0 < len(answer.ids) == answer.output_tokens <= most:
         wrong.append(f"{len(answer.ids)} ids, {answer.output_tokens} counted, {most} asked for")
@@ -63,7 +63,7 @@ def faults(answer: Streamed, most: int, events: range) -> list[str]:
 
 
 def counted(address: str, model: ModelSlice, answers: int, at_once: int) -> dict[str, Any]:
-    """`answers` prompts, each asked streamed and in one piece, `at_once` at a time: events, tokens, what was wrong."""
+    """Asks `answers` prompts streamed and in one piece, `at_once` at a time; returns events, tokens and faults."""
     return asyncio.run(_counted(address, model.name, answers, at_once))
 
 
@@ -100,7 +100,7 @@ async def _counted(address: str, name: str, answers: int, at_once: int) -> dict[
 
 
 def left(address: str, model: ModelSlice, times: int, running: Callable[[], float]) -> dict[str, Any]:
-    """Clients that leave after one event: the longest wait in seconds until no request runs, for each of `times`."""
+    """Runs clients that leave after one event; returns the longest wait in seconds until no request runs."""
     most = int(str(model.settings["max_seq_len"])) // 2
     waits = asyncio.run(_left(address, model.name, most, times, running))
     return {"times": times, "longest_wait_seconds": round(max(waits), 3), "passed": max(waits) < 1}
@@ -121,7 +121,7 @@ async def _left(address: str, name: str, most: int, times: int, running: Callabl
 
 
 async def collected(client: triton.InferenceServerClient, name: str, inputs: list[InferInput]) -> Streamed:
-    """All events of one answer. Raises: InferenceServerException as Triton says it, TimeoutError after a minute."""
+    """Returns all events of one answer. Raises: InferenceServerException from Triton, TimeoutError after a minute."""
     streamed_answer = Streamed()
     async with asyncio.timeout(ANSWER_SECONDS):
         async for result in stream(client, name, inputs):
@@ -141,7 +141,7 @@ async def collected(client: triton.InferenceServerClient, name: str, inputs: lis
 
 
 async def stream(client: triton.InferenceServerClient, name: str, inputs: list[InferInput]) -> AsyncIterator[Any]:
-    """Responses of one request on a stream of its own; closing the iterator closes the stream."""
+    """Yields responses of one request on a separate stream; closing the iterator closes the stream."""
 
     async def requests() -> AsyncIterator[dict[str, Any]]:
         yield {"model_name": name, "inputs": inputs, "enable_empty_final_response": True}
@@ -157,7 +157,7 @@ async def stream(client: triton.InferenceServerClient, name: str, inputs: list[I
 
 
 def inputs(text: str, most: int, streaming: bool) -> list[InferInput]:
-    """A greedy request for at most `most` tokens that asks for ids, counts and the finish reason."""
+    """Returns a greedy request for at most `most` tokens with ids, counts and the finish reason."""
     values: dict[str, tuple[str, Any]] = {
         "text_input": ("BYTES", np.array([text.encode()], dtype=object)),
         "streaming": ("BOOL", np.array([streaming])),

@@ -1,7 +1,7 @@
-"""The encoders in the deployed container beside a Triton without one; then with the LLM generating beside them.
+"""The encoders in the deployed container beside a Triton without one; then beside the generating LLM.
 
-Both servers have the release's settings and are asked by the same clients. While they are compared the LLM is idle, or
-unloaded if the card has no room for another set of encoders.
+Both servers have the release's settings and the same clients. During the comparison the LLM is idle, or unloaded if the
+card has no room for another set of encoders.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Bare:
-    """A server without a container: where it answers, the kernels of its encoders, its seconds until it was ready."""
+    """A server without a container: its address, the kernels of its encoders, its seconds until it was ready."""
 
     server: Elsewhere
     kernels: dict[str, list[str]]
@@ -55,7 +55,7 @@ def encoder_speed(
     usable_mib: int,
     tell: Callable[[Record], None] = lambda _: None,
 ) -> Record:
-    """Each case in the container and without one, in turn, in the same call; `tell` has what is known so far.
+    """Measures each case in the container and without one, in turn; `tell` gets intermediate results.
 
     Passed if no case loses more than WITHIN_PERCENT in the container. The LLM is loaded again afterwards.
     """
@@ -95,7 +95,7 @@ def beside_llm(
     alone: Mapping[str, Record],
     tell: Callable[[Record], None] = lambda _: None,
 ) -> Record:
-    """Each case in the container with the LLM generating, what it loses against `alone` (by case), the LLM's tokens."""
+    """Measures each case in the container beside the generating LLM: the loss against `alone`, the LLM's tokens."""
     rows: list[Record] = []
     rival = {"container": container(deployed)}
     with generating(deployed.http, deployed.model("llm"), shape, prompts) as seen:
@@ -118,14 +118,14 @@ def beside_llm(
 
 
 def rate(count: Callable[[], int], wait: Callable[[], None]) -> float:
-    """Growth of `count` a second during `wait`."""
+    """Returns the growth of `count` a second during `wait`."""
     before, began = count(), time.monotonic()
     wait()
     return (count() - before) / (time.monotonic() - began)
 
 
 def compared(workload: Workload, sides: Mapping[str, Record]) -> Record:
-    """The row of one case: both sides, and what the container loses."""
+    """Returns the row of one case: both sides, and the loss in the container."""
     is_latency = workload.case.is_latency
     lost = lost_percent(is_latency, sides["bare"], sides["container"])
     values = {f"{name}_{FIGURES[is_latency]}": side[FIGURES[is_latency]] for name, side in sides.items()}
@@ -133,26 +133,26 @@ def compared(workload: Workload, sides: Mapping[str, Record]) -> Record:
 
 
 def lost_percent(is_latency: bool, before: Record, after: Record) -> float:
-    """Percent fewer documents a second in `after`, or more milliseconds at the median; a gain is below 0."""
+    """Returns percent fewer documents a second in `after`, or more milliseconds at the median; a gain is below 0."""
     figure = FIGURES[is_latency]
     ratio = float(after[figure]) / before[figure]
     return round(100 * (ratio - 1 if is_latency else 1 - ratio), 1)
 
 
 def needed_mib(server: ServerSlice) -> int:
-    """MiB that another set of the planned encoders takes, with a tritonserver of its own."""
+    """Returns MiB of another set of the planned encoders with its own tritonserver."""
     return server.overhead_mib + sum(model.memory.total_mib for model in server.models if model.kind != "llm")
 
 
 def container(deployed: Deployed) -> Elsewhere:
-    """The deployed server as the clients know it."""
+    """Returns the deployed server in the clients' form."""
     names = {model.kind: model.name for model in deployed.server.models}
     return Elsewhere(deployed.grpc, deployed.http, names, deployed.cpu_seconds)
 
 
 @contextmanager
 def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
-    """The LLM is unloaded until the end of the block, unless there is room."""
+    """Unloads the LLM until the end of the block, unless there is room."""
     with ExitStack() as stack:
         if not is_room:
             model = deployed.model("llm")
@@ -165,7 +165,7 @@ def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
 def bare_server(
     server: ServerSlice, weights: Mapping[str, str], python: Sequence[str], device: str = "cuda:0"
 ) -> Iterator[Bare]:
-    """A server of the planned encoders without a container (bare.py), started by `python`: the words before `-m`.
+    """Runs the planned encoders without a container (bare.py), by `python`: the words before `-m`.
 
     `weights`: by model name the directory of its checkpoint as that Python sees it.
     """
@@ -189,9 +189,9 @@ def bare_server(
 
 
 def release(server: ServerSlice, weights: Mapping[str, str], device: str) -> Record:
-    """Files of the model repository by path, as the release has them but for the checkpoints' places, and the flags.
+    """Returns the release's model repository files by path, with other checkpoint paths, and the flags.
 
-    On a CPU (`device`) without memory cap and in float32, for trying.
+    For a CPU (`device`), used in tests, they have no memory cap and use float32.
     """
     models = []
     for model in server.models:

@@ -1,10 +1,10 @@
-"""The steps of the run, in the control root: from nothing to three served models, and what happens to them there.
+"""Runs the steps in the control root: from an empty machine to three served models, and further events there.
 
     python -m rehearsal.real_gpu.steps [STEP...]      a sitting is all of its steps, in order
 
-Each step is a process of its own with a limit of time, leaves step-NAME.json in /srv/report, and may be run again. One
-that fails ends none but those that need it. What is deployed and how is inventory.py's and deploy.py's business; this
-calls them over SSH, as a person would, and looks at the machine from outside.
+Each step is a process of its own with a limit of time, leaves step-NAME.json in /srv/report, and may be run again. A
+failed step ends only the steps that need it. inventory.py and deploy.py decide what is deployed; this calls them over
+SSH like a person and looks at the machine from outside.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GRACE_SECONDS = 20
 
 
 def artefacts(results: StepResults) -> None:
-    """Image and checkpoints are made, side by side: nothing of them travelled."""
+    """Builds image and checkpoints concurrently, since neither was sent."""
     with ThreadPoolExecutor() as pool:
         weights = pool.submit(_timed, _make_checkpoints)
         made = pool.submit(_timed, _make_image)
@@ -92,7 +92,7 @@ def _make_checkpoints() -> None:
 
 
 def up(results: StepResults) -> None:
-    """The services answer, and the machine has booted with the GPU in it."""
+    """Starts the services and boots the machine with the GPU."""
     snapshot = places().snapshots / "bare"
     if not snapshot.exists():
         (snapshot / "volumes").mkdir(parents=True)
@@ -118,7 +118,7 @@ def up(results: StepResults) -> None:
 
 @dataclass(frozen=True)
 class Step:
-    """A step's action, the steps that it needs done, and the seconds that it takes on an H100, about."""
+    """A step's action, the steps that it needs done, and its approximate seconds on an H100."""
 
     body: Callable[[StepResults], None]
     needs: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class Step:
 
     @property
     def limit_seconds(self) -> float:
-        """Seconds after which the step is ended."""
+        """Returns the seconds after which the step is ended."""
         return 60 + 2 * self.seconds
 
 
@@ -203,7 +203,7 @@ SITTINGS = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The steps named on the command line have run, in their order; 0 when none of them failed."""
+    """Runs the steps named on the command line in their order; returns 0 if none of them failed."""
     options = parser().parse_args(words)
     signal.signal(signal.SIGTERM, _end)
     if options.alone:
@@ -228,7 +228,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="drive run", description=__doc__.splitlines()[0])
     choices = [*SITTINGS, *STEPS, []]  # argparse compares the list with them where no step is named
     made.add_argument("steps", nargs="*", choices=choices, metavar="STEP")
@@ -241,18 +241,18 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_done(name: str) -> bool:
-    """True if the step's file says that it ended well."""
+    """Returns True if the step's file says that it ended well."""
     file = REPORT / f"step-{name}.json"
     return file.exists() and bool(json.loads(file.read_text())["ok"])
 
 
 def process_of(name: str) -> list[str]:
-    """The command that runs one step in a separate process."""
+    """Returns the command that runs one step in a separate process."""
     return [sys.executable, "-m", "rehearsal.real_gpu.steps", "--alone", name]
 
 
 def in_time(command: Sequence[str], seconds: float) -> bool:
-    """True if the command ended well by itself; after `seconds` it is asked to end, then killed with its children."""
+    """Returns True if the command succeeded; after `seconds` terminates it, then kills it with its children."""
     with subprocess.Popen(command, cwd=REPOSITORY, start_new_session=True) as process:
         try:
             return process.wait(seconds) == 0
@@ -268,7 +268,7 @@ def in_time(command: Sequence[str], seconds: float) -> bool:
 
 
 def alone(name: str) -> int:
-    """The step has run in this process; 0 when it is ok."""
+    """Runs the step in this process; returns 0 if it is ok."""
     began = time.monotonic()
     try:
         with step(name, REPORT) as results:

@@ -1,4 +1,4 @@
-"""The first half of the fifth sitting: vLLM splits each layer of the LLM over the two GPUs of one host."""
+"""The first part of the fifth sitting: vLLM splits each layer of the LLM over the two GPUs of one host."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ WITHIN_PERCENT = 5
 BY_GPU = "nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory --format=csv,noheader,nounits"
 UUIDS = "nvidia-smi --query-gpu=uuid --format=csv,noheader"
 LAYOUT = "cards"
+RANKS = r"world_size=[0-9]+ rank=[0-9]+|nccl==[0-9.]+|Using .* all-reduce backends|hosts are there|stand-in .*"
+SAYS_RANKS = f"journalctl -u llm@main -o cat | grep -o -E '{RANKS}' | head -n 12"
+"""Words of vLLM's own log about its ranks and the way they exchange."""
 
 
 def deploy(results: StepResults) -> None:
-    """The LLM answers from both GPUs."""
+    """Deploys the LLM over both GPUs and waits for answers."""
     happenings.deploy_as(LAYOUT, results, "cards-deploy")
     results["llm_seconds"] = beside.llm_seconds()
     _, runtime = beside.llm()
     results["arguments"] = " ".join(runtime.arguments)
-    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
-    results["ranks"] = beside.says(
-        "journalctl -u llm@main -o cat | grep -i -E 'world_size=|nccl==|all.?reduce' | head -n 12"
-    )
+    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -o -m 1 -E 'version [0-9.]+|stand-in .*'")
+    results["ranks"] = beside.says(SAYS_RANKS).splitlines()
     results["containers"] = containers(machine(), "llm-main", planned_mib())
 
 
 def deploy_again(results: StepResults) -> None:
-    """A second run changes nothing, and neither unit starts again."""
+    """Checks that a second run changes nothing and restarts neither unit."""
     tell(layout=LAYOUT)
     before = beside.starts()
     happenings.deploy_again(results, "cards-again")
@@ -38,13 +39,13 @@ def deploy_again(results: StepResults) -> None:
 
 
 def smoke(results: StepResults) -> None:
-    """The smoke tests pass."""
+    """Runs the smoke tests."""
     tell(layout=LAYOUT)
     happenings.smoke(results, "cards-smoke")
 
 
 def chat(results: StepResults) -> None:
-    """Streamed chats through the gateway, as in the fourth sitting; memory of each GPU afterwards."""
+    """Runs streamed chats through the gateway, as in the fourth sitting; reads memory of each GPU afterwards."""
     tell(layout=LAYOUT)
     beside.chat(results)
     results["containers"] = rows = containers(machine(), "llm-main", planned_mib())
@@ -52,12 +53,12 @@ def chat(results: StepResults) -> None:
 
 
 def planned_mib() -> int:
-    """MiB of the LLM on each of its GPUs, by the plan."""
+    """Returns the planned MiB of the LLM on each of its GPUs."""
     return beside.llm()[0].memory.total_mib
 
 
 def containers(host: Machine, name: str, planned_each: int) -> list[dict[str, Any]]:
-    """MiB that a container's processes hold on each GPU of a host, beside the plan; empty without a card."""
+    """Returns MiB that a container's processes hold on each GPU of a host, beside the plan; empty without a card."""
     if not real():
         return []
     uuids = host.run(UUIDS).stdout.split()
@@ -71,7 +72,7 @@ def containers(host: Machine, name: str, planned_each: int) -> list[dict[str, An
 
 
 def row(gpu: int, planned_each: int, measured: int) -> dict[str, Any]:
-    """A GPU's plan beside its measurement."""
+    """Returns a GPU's plan beside its measurement."""
     off = round(100 * (measured - planned_each) / planned_each, 1)
     return {
         "gpu": gpu,

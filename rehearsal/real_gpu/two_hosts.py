@@ -1,4 +1,4 @@
-"""The second half of the fifth sitting: two machines with a GPU each serve one LLM by vLLM, half of its layers each."""
+"""The second part of the fifth sitting: two machines with a GPU each serve one LLM by vLLM, half each."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ from rehearsal.real_gpu.beside import COMPLETIONS, SERVES_SECONDS
 from rehearsal.real_gpu.gateway_streams import Body, all_at_once, stream_of
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import REPORT, given_hardware, planned, prepared, real
-from rehearsal.real_gpu.two_cards import containers
+from rehearsal.real_gpu.two_cards import SAYS_RANKS, containers
 
 INVENTORY = "rehearsal/real_gpu/hosts.py"
 NAMES = ("h0", "h1")
-SAYS_RANK = (
-    "journalctl -u llm@main -o cat | grep -i -E 'world_size=|NCCL version|nccl==|hosts are there|stand-in' | head -n 12"
-)
 
 
 def up(results: StepResults) -> None:
-    """Two more machines have booted, each with one GPU of this computer."""
+    """Boots two more machines, each with one GPU of this computer."""
     for number, name in enumerate(NAMES):
         (booted,) = machines.up([name], "13", _card(number), snapshot="bare")
         prepared(booted)
@@ -39,12 +36,12 @@ def up(results: StepResults) -> None:
 
 
 def _card(number: int) -> Hardware:
-    """The GPU of this number of this computer, or a stand-in."""
+    """Returns the GPU of this number of this computer, or a stand-in."""
     return real_gpus(given_hardware().gpu, only=number) if real() else h100(1)
 
 
 def deploy(results: StepResults) -> None:
-    """Both machines are deployed in one run, and answer as one model."""
+    """Deploys both machines in one run, which then answer as one model."""
     run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-deploy.log", tell=False)
     results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
@@ -56,7 +53,7 @@ def deploy(results: StepResults) -> None:
 
 @cache
 def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
-    """A host's part of the LLM, as planned."""
+    """Returns a host's part of the LLM, as planned."""
     part = planned(INVENTORY, name).servers[0].beside
     assert part, "the plan has no LLM beside Triton"
     return part
@@ -64,7 +61,7 @@ def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
 
 def _describe(results: StepResults) -> None:
     """Each rank's words at its start, its memory beside the plan, and answers of both gateways."""
-    results["ranks"] = {host.name: says(host, SAYS_RANK).splitlines() for host in hosts()}
+    results["ranks"] = {host.name: says(host, SAYS_RANKS).splitlines() for host in hosts()}
     results["containers"] = {
         host.name: containers(host, "llm-main", _llm(host.name)[0].memory.total_mib) for host in hosts()
     }
@@ -81,7 +78,7 @@ def _describe(results: StepResults) -> None:
 
 
 def deploy_again(results: StepResults) -> None:
-    """A second run changes nothing on either host, and no rank starts again."""
+    """Checks that a second run changes nothing on either host and restarts no rank."""
     before = starts()
     run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-again.log", tell=False)
     results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
@@ -91,7 +88,7 @@ def deploy_again(results: StepResults) -> None:
 
 
 def kill(results: StepResults) -> None:
-    """The second host's rank is killed: both parts end, meet again by themselves, and a request waits for them."""
+    """Kills the second host's rank: both parts end, rejoin without help, and a request waits for them."""
     leader, follower = hosts()
     before, began = starts(), time.monotonic()
     follower.run("docker kill llm-main")
@@ -118,21 +115,21 @@ def _wait_for_tokens(opened: Gateway) -> None:
 
 
 def hosts() -> tuple[Machine, Machine]:
-    """The leader and the follower."""
+    """Returns the leader and the follower."""
     leader, follower = (machines.named(name) for name in NAMES)
     return leader, follower
 
 
 def starts() -> list[str]:
-    """The invocation of the LLM's unit on each host: another one is another start."""
+    """Returns the invocation of the LLM's unit on each host, which changes at every start."""
     return [says(host, "systemctl show -P InvocationID llm@main.service") for host in hosts()]
 
 
 def completion(tokens: int) -> Body:
-    """A completion of exactly this many tokens."""
+    """Returns a completion of exactly this many tokens."""
     return {"model": "llama-3.1-8b", "prompt": "The boiler of an engine", "max_tokens": tokens, "ignore_eos": True}
 
 
 def says(host: Machine, command: str) -> str:
-    """Output of a command on a machine."""
+    """Returns the output of a command on a machine."""
     return host.run(command, check=False).stdout.strip()

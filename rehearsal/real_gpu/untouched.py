@@ -2,7 +2,7 @@
 
     python -m rehearsal.real_gpu.untouched LOG...     prints such lines; exit 1 if there are any
 
-What nvidia-smi is asked is judged by what reads: an option that is not known to read counts as one that changes.
+An option of nvidia-smi that is not known to read counts as one that changes.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ _ADVICE = re.compile(r"^(?:\W*\[[^]]*\])?\W*try\s{2,}")
 
 
 def touches_card(text: str) -> list[str]:
-    """Lines that change a card or its driver, or say that it was changed; stripped, in their order.
+    """Returns lines that change a card or its driver, or report such a change; stripped, in their order.
 
     A line of advice (`try     …`, as refusals print it) tells a person and changes nothing. Lists of words
     (`['nvidia-smi', '-pm', '1']`) and line ends written as \\n count as what they are.
@@ -93,7 +93,7 @@ def _queries(words: str) -> Iterator[list[str]]:
 
 
 def _sets(arguments: list[str]) -> bool:
-    """True if nvidia-smi was given an option that does not merely read."""
+    """Returns True if nvidia-smi was given an option that does not merely read."""
     verb = next(iter(arguments), "")
     reading = READING.get(verb, READING[""])
     options = [word.partition("=")[0] for word in arguments if re.match(r"--?[A-Za-z]", word)]
@@ -101,7 +101,7 @@ def _sets(arguments: list[str]) -> bool:
 
 
 def main(paths: list[str]) -> int:
-    """1 if a log has such a line."""
+    """Returns 1 if a log has such a line."""
     match = [(path, line) for path in paths for line in touches_card(Path(path).read_text(errors="replace"))]
     for path, line in match:
         print(f"{path}: {line[:400]}")

@@ -1,4 +1,4 @@
-"""Verdicts on the measuring steps of a report, a sentence for each figure that something is judged by."""
+"""Verdicts on the measuring steps of a report, a sentence for each judged figure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ UNITS = {True: "ms", False: "documents/s"}
 
 
 def verdicts(step: str, results: Results) -> Iterator[str]:
-    """The sentences of a step, as far as it came; none for a step that measures nothing."""
+    """Yields the sentences of a step, as far as it came; none for a step that measures nothing."""
     return SAYERS.get(step, lambda _: iter(()))(results)
 
 
 def of_memory(results: Results) -> Iterator[str]:
-    """Each model beside its plan, then the sum beside the card."""
+    """Yields each model beside its plan, then the sum beside the card."""
     for row in results.get("models", ()):
         judged = "within" if row["within"] else "NOT within"
         figures = f"{row['measured_mib']:,} MiB of {row['planned_mib']:,} planned ({row['off_percent']:+.1f} %)"
@@ -28,7 +28,7 @@ def of_memory(results: Results) -> Iterator[str]:
 
 
 def of_filled(results: Results) -> Iterator[str]:
-    """The cache's fill, the encoders' rates meanwhile, and everything that ran out."""
+    """Yields the cache's fill, the encoders' rates meanwhile, and memory errors."""
     if "held_tokens" not in results:
         return
     most = results["held_tokens"]["most"]
@@ -43,7 +43,7 @@ def of_filled(results: Results) -> Iterator[str]:
 
 
 def of_encoders(results: Results) -> Iterator[str]:
-    """The kernels that ran: each case in the container beside the one without, then beside the LLM."""
+    """Yields the kernels that ran: each case in the container beside the one without, then beside the LLM."""
     for side, chosen in results.get("kernels", {}).items():
         for model, kernels in chosen.items():
             yield f"kernels, {side}, {model}: {', '.join(kernels)}"
@@ -61,7 +61,7 @@ def of_encoders(results: Results) -> Iterator[str]:
 
 
 def of_workspaces(results: Results) -> Iterator[str]:
-    """Memory of each encoder by itself at each budget, beside its plan."""
+    """Yields memory of each encoder alone at each budget, beside its plan."""
     for row in results.get("encoders", ()):
         name = f"{row['kind']}, {row['max_batch_tokens']:,} tokens"
         if "after_full_passes" not in row:
@@ -73,7 +73,7 @@ def of_workspaces(results: Results) -> Iterator[str]:
 
 
 def of_layout(results: Results) -> Iterator[str]:
-    """Rates of each layout, and the gain of two servers."""
+    """Yields rates of each layout, and the gain of two servers."""
     for card in results.get("cards", ()):
         judged = "" if card["placed"] else ", NOT placed there"
         yield f"GPU {card['gpu']}: {card['used_mib']:,} MiB in use, {card['planned_mib']:,} planned{judged}"

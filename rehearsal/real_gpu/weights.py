@@ -1,7 +1,7 @@
 """Checkpoints of the published sizes, with random weights: Llama-3.1-8B, bge-reranker-large, nomic-embed-text-v2-moe.
 
-Made where they are served, because 20 GB travel badly. Needs torch, safetensors and tokenizers, nothing else of the
-environment. The same arguments on the same kind of device give the same bytes.
+The serving machine makes them, because 20 GB take long to send. They need only torch, safetensors and tokenizers. Equal
+arguments on equal devices give equal bytes.
 
     python -m rehearsal.real_gpu.weights FOLDER [--small] [--device cuda]
 """
@@ -64,9 +64,9 @@ DEVIATIONS = {"8b": checkpoints.DEVIATION, "tiny": checkpoints.SMALL_DEVIATION}
 
 
 def llama(folder: Path, size: str, device: str) -> None:
-    """`folder` is a Llama of `size` ("8b" or "tiny") in bfloat16: four shards, their index, tokenizer, configuration.
+    """Writes a Llama of `size` ("8b" or "tiny") in bfloat16 to `folder`: four shards, index, tokenizer, configuration.
 
-    Memory:  of each shard the largest tensor at a time (1.05 GB of the 8B), as each is written once it is made.
+    Memory: the largest tensor of each shard at a time (1.05 GB of the 8B).
     """
     config = LLAMAS[size]
     folder.mkdir(parents=True)
@@ -83,7 +83,7 @@ def llama(folder: Path, size: str, device: str) -> None:
 
 
 def llama_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of a Llama with a head of its own, 291 tensors in the published size of the 8B."""
+    """Yields names and shapes of a Llama with a separate head, 291 tensors in the published size of the 8B."""
     h, inner = config["hidden_size"], config["intermediate_size"]
     kv = h // config["num_attention_heads"] * config["num_key_value_heads"]
     yield "model.embed_tokens.weight", (config["vocab_size"], h)
@@ -100,9 +100,9 @@ def llama_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]
 
 
 def llama_tokenizer(vocabulary: int) -> Tokenizer:
-    """A byte-level BPE of exactly `vocabulary` entries, the last 256 special, all of which decode to something.
+    """Returns a byte-level BPE of exactly `vocabulary` entries, the last 256 special, each of which decodes.
 
-    A word it knows is one token, any other text one token a byte: entries are made-up words, there are no merges.
+    A known word is one token, any other text one token a byte: entries are invented words, without merges.
     """
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     entries = [*alphabet, *_words(vocabulary - SPECIALS - len(alphabet))]
@@ -121,7 +121,7 @@ def llama_tokenizer(vocabulary: int) -> Tokenizer:
 
 
 def _words(count: int) -> list[str]:
-    """`count` different words of syllables, most of them with the space before them."""
+    """Returns `count` different words of syllables, most of them with a leading space."""
     rng = random.Random(2026)
     made: dict[str, None] = {}
     while len(made) < count:
@@ -131,7 +131,7 @@ def _words(count: int) -> list[str]:
 
 
 def encoders(folder: Path, device: str, small: bool) -> None:
-    """`folder` has both encoders under their published names, with the files a hub's repository of them has."""
+    """Writes both encoders under their published names, with the files of their hub repositories."""
     made = checkpoints.make(folder, device, small)
     reranker, embedder = made["reranker"].rename(folder / RERANKER), made["embedder"].rename(folder / EMBEDDER)
     specials = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -162,7 +162,7 @@ def _random(deviation: float, device: str, seed: int) -> Make:
 
 
 def _write_shards(folder: Path, shapes: Shapes, maker: Callable[[int], Make]) -> None:
-    """The shards have about as many bytes each, and are written side by side; the index joins them."""
+    """Writes shards of about equal size concurrently, and their index."""
     total = sum(map(_bytes, shapes.values()))
     shards: list[Shapes] = [{} for _ in range(SHARDS)]
     before = 0
@@ -177,7 +177,7 @@ def _write_shards(folder: Path, shapes: Shapes, maker: Callable[[int], Make]) ->
 
 
 def _write_shard(path: Path, shapes: Shapes, make: Make) -> None:
-    """Written by hand: safetensors would hold the whole shard in memory, twice on its way from a card."""
+    """Writes the shard without safetensors, which would hold it in memory whole, twice on its way from a card."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
@@ -204,7 +204,7 @@ def _json(path: Path, value: Any) -> None:
 
 
 def main() -> None:
-    """All three lie below FOLDER; seconds and bytes of each are printed."""
+    """Writes all three below FOLDER; prints seconds and bytes of each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--small", action="store_true", help="a few megabytes instead of 20 GB")

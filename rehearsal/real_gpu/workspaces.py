@@ -1,10 +1,10 @@
-"""MiB of one encoder on a GPU without Triton, at several budgets of tokens: figures for deploy/models/memory.py.
+"""Measures MiB of one encoder on a GPU without Triton, at several token budgets, for deploy/models/memory.py.
 
     python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0] [--uncapped]
 
-For a Python that has torch for the card; nothing else may run on it. Each encoder at each budget is a process of its
-own, so that nothing of another one is counted; this process itself never touches the card. Each is capped at its plan,
-as a deployed one is. Prints a JSON line after each, with all that is known by then.
+It needs a Python with torch for the card and an otherwise idle card. Each encoder at each budget runs in its own
+process, so that readings are separate; this process never uses the card. Each is capped at its plan, like a deployed
+one. Prints a JSON line with all results so far after each.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Record = dict[str, Any]
 
 
 def main(words: list[str] | None = None) -> Record:
-    """The record that the last line prints as well."""
+    """Returns the record that the last line also prints."""
     options = parser().parse_args(words)
     if not options.measure:
         return workspaces(options.weights, options.tokens, options.device, options.uncapped)
@@ -44,7 +44,7 @@ def main(words: list[str] | None = None) -> Record:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
+    """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m rehearsal.real_gpu.workspaces", description=__doc__.split("\n")[0])
     made.add_argument(
         "weights", type=Path, help="directory with a checkpoint for each of " + ", ".join(MODELS.values())
@@ -58,9 +58,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = False) -> Record:
-    """A bare context, and each encoder at each budget, measured beside what the plan's formulas say.
+    """Measures a bare context, and each encoder at each budget, beside the plan's formulas.
 
-    Passed if every encoder keeps its budget and its graphs, and takes what is planned for it (memory.judged).
+    Passed if every encoder keeps its budget and its graphs, and its memory meets the plan (memory.judged).
     """
     context = _in_a_process(weights, "context", device)
     rows: list[Record] = []
@@ -87,7 +87,7 @@ def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = F
 
 
 def planned(kind: str, budget: int) -> Record:
-    """Memory of the plan for the published encoder of this kind in float16, MiB."""
+    """Returns the planned MiB for the published encoder of this kind in float16."""
     shape = CHECKPOINTS[MODELS[kind]].shape
     return {
         "weights_mib": memory.encoder_weights_mib(shape, "float16"),
@@ -97,7 +97,7 @@ def planned(kind: str, budget: int) -> Record:
 
 
 def _in_a_process(weights: Path, what: str, device: str, *more: str) -> Record:
-    """The record that a separate process prints last."""
+    """Returns the record that a separate process prints last."""
     command = [sys.executable, "-m", "rehearsal.real_gpu.workspaces", str(weights), "--measure", what]
     ended = subprocess.run(
         [*command, "--device", device, *more],
@@ -111,7 +111,7 @@ def _in_a_process(weights: Path, what: str, device: str, *more: str) -> Record:
 
 
 def bare_context(options: argparse.Namespace) -> Record:
-    """MiB that a context takes in which nothing was ever done, by the driver's own library; and the machine's facts."""
+    """Returns MiB of an unused context, by the driver's own library, and the machine's facts."""
     from benchmarks import gpu
 
     before = _settled(options.device)
@@ -124,7 +124,7 @@ def bare_context(options: argparse.Namespace) -> Record:
 
 
 def encoder(options: argparse.Namespace) -> Record:
-    """MiB of one encoder: taken of the card and held by its allocator, once loaded and after full passes."""
+    """Returns MiB of one encoder: used on the card and held by its allocator, once loaded and after full passes."""
     import torch
 
     sys.path.insert(0, str(ROOT / "files"))
@@ -169,7 +169,7 @@ def encoder(options: argparse.Namespace) -> Record:
 
 
 def _weights_watched(torch: Any, families: Any, device: str) -> list[int]:
-    """A list that has, once the network is loaded, the MiB its weights took of the allocator; 0 on a CPU."""
+    """Returns a list that gets, once the network is loaded, its weights' MiB in the allocator; 0 on a CPU."""
     load, taken = families.load, list[int]()
 
     def watched(*arguments: Any) -> Any:
@@ -182,7 +182,7 @@ def _weights_watched(torch: Any, families: Any, device: str) -> list[int]:
 
 
 def _readings(torch: Any, device: str, before_mib: int) -> Record:
-    """MiB of the card that this process takes, those its allocator holds (now, at most), and what lies outside it."""
+    """Returns MiB of the card that this process uses, its allocator's (now, at most), and the rest outside it."""
     if device == "cpu":
         return dict.fromkeys(("taken_mib", "reserved_mib", "most_reserved_mib", "most_allocated_mib", "outside_mib"), 0)
     torch.cuda.synchronize(device)

@@ -1,4 +1,4 @@
-"""aiperf asks a gateway before a Triton three times: as it is, again, and slowed. `make test-bench-compare`.
+"""Asks a gateway and its Triton through aiperf three times: normal, repeated, and slowed (`make test-bench-compare`).
 
 Two results of the same server are not to be told apart, the slowed one is: its answers come later over the line. The
 Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The results may be kept:
@@ -37,13 +37,13 @@ LOAD = Load(clients=2, seconds=4.0, prompt=50, answer=5, piece=20, texts=4, pass
 
 @dataclass
 class Line:
-    """The way to a server at `to` (host and port): what comes from there arrives `slower` seconds later."""
+    """A proxy to the server at `to` (host and port) that delays each answer by `slower` seconds."""
 
     to: tuple[str, int]
     slower: float = 0.0
 
     async def begun(self) -> str:
-        """Starts to listen, and returns its address."""
+        """Starts to listen; returns the address."""
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
         return "{}:{}".format(*server.sockets[0].getsockname())
 
@@ -67,7 +67,7 @@ Told = tuple[Line, Path, dict[str, Any]]
 
 @contextlib.contextmanager
 def small(run: Run, folder: Path) -> Iterator[Told]:
-    """The tests' own Triton."""
+    """Runs the tests' own small Triton."""
     triton, weights = Triton(), written(folder / "weights")
     context = serving(triton)
     run(context.__aenter__())
@@ -79,14 +79,14 @@ def small(run: Run, folder: Path) -> Iterator[Told]:
 
 @contextlib.contextmanager
 def real(run: Run, folder: Path) -> Iterator[Told]:
-    """Triton 2.51 with an encoder of each kind, and the LLM's slot over the rehearsal's stand-in of its image."""
+    """Runs Triton 2.51 with an encoder of each kind and the rehearsal's stand-in for the LLM image."""
     with standing(folder) as scene:
         models = {"llama": {"context_tokens": CONTEXT_TOKENS}, "nomic": {"dimensions": 64}}
         yield Line(at(scene.triton.grpc)), scene.weights, models
 
 
 def at(address: str) -> tuple[str, int]:
-    """Host and port."""
+    """Splits an address into host and port."""
     host, _, port = address.rpartition(":")
     return host, int(port)
 
@@ -98,7 +98,7 @@ def at(address: str) -> tuple[str, int]:
 @click.option("--real", "is_real", is_flag=True, help="Triton 2.51, with small models on this CPU.")
 @click.option("--keep", type=click.Path(path_type=Path), help="A folder for the three results.")
 def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: Path | None) -> None:
-    """Exit status 1 if two equal servers differ, or a slowed server does not."""
+    """Returns exit status 1 if two equal servers differ in their results, or a slowed server does not."""
     with tempfile.TemporaryDirectory() as name, loop_in_a_thread() as run:
         folder = Path(name)
         keys = folder / "keys.json"
@@ -127,7 +127,7 @@ def told_apart(program: Path | None, mix: str, runs: int, is_real: bool, keep: P
 
 @dataclass(frozen=True)
 class Target:
-    """The gateway, its LLM's files, the mix, how many runs, aiperf, and what stands behind the gateway."""
+    """The gateway, its LLM's files, the mix, the number of runs, aiperf, and the server behind the gateway."""
 
     url: str
     weights: Path
@@ -138,7 +138,7 @@ class Target:
 
 
 def measured(target: Target, line: Line, slower: float) -> Any:
-    """A result of the gateway while its Triton answers later by this many seconds."""
+    """Returns a result of the gateway while its Triton answers this many seconds later."""
     line.slower = slower
     mine = plan(**main(replace(RERANKER, name="bge"), replace(EMBEDDER, name="nomic"), replace(LLAMA, name="llama")))
     settings_of_run = {"url": target.url, "key": KEY, "tokenizer": str(target.weights), "runs": target.runs}

@@ -1,4 +1,4 @@
-"""A small server that speaks Triton's HTTP and gRPC, in a thread of the test, and misbehaves if it is told to."""
+"""A small server for Triton's HTTP and gRPC, in a thread of the test, which misbehaves on request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RIGHT, WRONG, REFUSED, BROKEN, SILENT = "right", "wrong", "refused", "broken", "
 
 @dataclass
 class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
-    """A stand-in for Triton; `script` maps (model, n-th request from 1) to a wrong act, and any other answer is right.
+    """A stand-in for Triton; `script` maps (model, request number from 1) to a wrong act.
 
-    Nobody is answered before `crowd` requests have come. `peers`: the ports that HTTP requests came from.
+    The server answers no request before `crowd` requests have come. `peers`: the ports that HTTP requests came from.
     """
 
     script: Mapping[tuple[str, int], str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def turn(self, model: str) -> str:
-        """The act for this request."""
+        """Returns the act for this request."""
         self.requests[model] += 1
         what = self.script.get((model, self.requests[model]), RIGHT)
         if self.requests.total() >= self.crowd:
@@ -47,7 +47,7 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
         return what
 
     async def http(self, request: web.Request) -> web.StreamResponse:
-        """Triton's infer, answered in JSON."""
+        """Answers Triton's infer request in JSON."""
         assert request.transport
         self.peers.append(request.transport.get_extra_info("peername")[1])
         await request.read()
@@ -60,14 +60,14 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
         return web.Response(body=json.dumps({"outputs": [output]}), content_type="application/json")
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
-        """The same over gRPC."""
+        """Answers an infer request over gRPC."""
         what = await self.turn(request.model_name)
         if what in (REFUSED, BROKEN):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not ready")
         return tensor("embeddings", "FP32", [1, 2], struct.pack("<2f", *vector(what)))
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        """A word per token, then the empty final response."""
+        """Sends one word per token, then the empty final response."""
         async for request in requests:
             what = await self.turn(request.model_name)
             if what == REFUSED:
@@ -86,12 +86,12 @@ class StandIn(service_pb2_grpc.GRPCInferenceServiceServicer):
 
 
 def vector(what: str) -> list[float]:
-    """The embedder's answer."""
+    """Returns the embedder's answer."""
     return [0.5, 0.25] if what == WRONG else [0.6, 0.8]
 
 
 def tensor(name: str, kind: str, shape: list[int], raw: bytes) -> Any:
-    """An answer of one output."""
+    """Returns an answer with one output."""
     answer = service_pb2.ModelInferResponse(raw_output_contents=[raw])
     answer.outputs.add(name=name, datatype=kind, shape=shape)
     return answer
@@ -99,7 +99,7 @@ def tensor(name: str, kind: str, shape: list[int], raw: bytes) -> Any:
 
 @contextlib.contextmanager
 def serving(script: Mapping[tuple[str, int], str] | None = None, crowd: int = 0) -> Iterator[StandIn]:
-    """The server answers on loopback."""
+    """Runs the server on loopback."""
     server, ready, loop = StandIn(script or {}, crowd), threading.Event(), asyncio.new_event_loop()
 
     async def serve() -> None:

@@ -1,4 +1,4 @@
-"""The chart: the same result gives the same picture, and the picture has every figure in it."""
+"""The chart: equal results give equal pictures, and the picture contains every figure."""
 
 import xml.etree.ElementTree as ElementTree
 

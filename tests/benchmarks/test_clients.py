@@ -1,4 +1,4 @@
-"""The parts of a request that count in a window."""
+"""Rules for the parts of a request that count in a window."""
 
 from itertools import pairwise
 

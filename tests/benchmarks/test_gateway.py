@@ -1,4 +1,4 @@
-"""The gateway's benchmark: a core for each process, how a held stream ended, and wheels in parts that can travel."""
+"""The gateway's benchmark: one core per process, the ends of held streams, and wheels split into portable parts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_load_split_over_processes_has_all_its_streams() -> None:
 
 
 def ended(**more: Any) -> dict[str, Any]:
-    """The client's record of a killed gateway; the signal was sent at 100 s."""
+    """Returns the client's record of a killed gateway; the signal was sent at 100 s."""
     return {
         "streams": 2,
         "ends": {"broken connection": 2},
@@ -72,7 +72,7 @@ def test_a_kill_passes_only_if_each_stream_ended_by_it_in_its_way(
 
 
 def event(text: str) -> bytes:
-    """A token's event."""
+    """Returns a token's event."""
     return f"data: {json.dumps({'choices': [{'delta': {'content': text}}]})}\n\n".encode()
 
 
@@ -86,7 +86,7 @@ def event(text: str) -> bytes:
     ],
 )
 def test_a_held_stream_is_reported_with_its_end(sent: list[bytes], end: str, code: str, in_order: bool) -> None:
-    """A stream ends by its end mark, by an event with an error, or by its connection alone."""
+    """A stream ends by its end mark, by an event with an error, or by a closed connection."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -99,7 +99,7 @@ def test_a_held_stream_is_reported_with_its_end(sent: list[bytes], end: str, cod
 
 
 async def held_stream(answer: Callable[..., Any]) -> held.Held:
-    """A stream of a server that answers so."""
+    """Returns a stream of a server that gives this answer."""
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         began = asyncio.Barrier(1)
@@ -107,7 +107,7 @@ async def held_stream(answer: Callable[..., Any]) -> held.Held:
 
 
 def test_wheels_are_packed_into_parts_that_can_travel(tmp_path: Path) -> None:
-    """Each wheel is in one part, and no part is too large."""
+    """Each wheel is in one part, and no part exceeds the limit."""
     wheels = []
     for number, size in enumerate([50, 40, 30, 20, 10]):
         wheels.append(tmp_path / f"{number}.whl")

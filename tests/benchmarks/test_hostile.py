@@ -1,4 +1,4 @@
-"""The hostile benchmark: what its figures count, and a short run of it whole."""
+"""The hostile benchmark: its figures, and a complete short run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_no_body_is_refused_by_its_length_alone() -> None:
 
 
 def test_each_body_of_a_load_has_a_name_of_its_own() -> None:
-    """Answers are counted by it."""
+    """Answers are counted by this name."""
     for load, make in LOADS.items():
         names = [body.name for body in make()]
         assert len(set(names)) == len(names), load
@@ -61,7 +61,7 @@ def test_memory_is_that_of_a_process_with_its_children() -> None:
 
 
 def row(**changes: Any) -> dict[str, Any]:
-    """A load's result that is within the aims."""
+    """Returns a load's result that meets the aims."""
     memory = {"before": 70, "resident": 90, "proportional": 60}
     longest = {"p50": 20.0, "p99": 30.0, "longest": 99.0}
     return {"went_on": True, "ended": None, "gap_ms": longest, "memory_mib": memory} | changes

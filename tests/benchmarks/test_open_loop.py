@@ -1,4 +1,4 @@
-"""A load that is due by the clock: every request counted once, as right, lost or cut, with its time, way and reason."""
+"""An open-loop load: each request counts once, as right, lost or cut, with its time, way and reason."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ FIRST_QUESTIONS = {EMBEDDER: len(TEXTS), LLM: 2}
 
 
 def outcomes_of(server: StandIn, requests: int, way: str = "", **more: float) -> list[Outcome]:
-    """Outcomes of a number of requests at a thousand a second, by one client; in one way, or in all of them."""
+    """Sends requests at a thousand a second from one client, in one way or in all ways; returns their outcomes."""
     load = Load(server.place, 1000, EMBEDDER, LLM, clients=1, **({"shares": ONLY[way]} if way else {}), **more)
     left = iter([False] * requests)
 
@@ -31,7 +31,7 @@ def outcomes_of(server: StandIn, requests: int, way: str = "", **more: float) ->
 
 
 def nth(model: str, number: int) -> tuple[str, int]:
-    """The place in a script of the load's own request of that number; those before it are its first questions."""
+    """Returns the place in a script of the load's request of that number, after its first questions."""
     return model, FIRST_QUESTIONS[model] + number
 
 
@@ -67,7 +67,7 @@ def test_requests_are_sent_when_they_are_due_whatever_became_of_those_before() -
 
 @pytest.mark.parametrize(("way", "connections"), [("http", 1), ("http-new", 5)])
 def test_a_client_keeps_its_connection_or_makes_new_ones(way: str, connections: int) -> None:
-    """Five requests one after the other: each waits for the one before."""
+    """Five requests in sequence: each waits for the previous one."""
     with serving() as server:
 
         async def drive() -> None:

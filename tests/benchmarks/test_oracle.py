@@ -1,4 +1,4 @@
-"""The soak's right answers, held against the numpy reference of the encoders' tests, which shares no code with them."""
+"""The soak's right answers against the numpy reference of the encoders' tests, which shares no code with them."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Both programs whole, small and on the CPU, through the real Triton: `pytest -m rehearsal`."""
+"""Both programs complete, small and on the CPU, through the real Triton: `pytest -m rehearsal`."""
 
 import json
 

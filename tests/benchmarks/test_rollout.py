@@ -62,7 +62,7 @@ def test_what_is_done_by_hand_changes_no_inventory(monkeypatch: pytest.MonkeyPat
 
 
 def plan_of(state: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], made: tuple[str, ...] = ()) -> Plan:
-    """The plan of the fleet of these options, whose machines have records and do not run."""
+    """Returns the fleet's plan for these options; its machines have records and do not run."""
     options = rollout.parsed(words)
     for name in ("inventories", "benchmarks", "rehearsal"):
         if not (state / name).exists():

@@ -1,4 +1,4 @@
-"""Conditions of a measurement: a deployed server's environment, warm, with all its CPU time and answers."""
+"""Conditions of a measurement: a deployed server's environment, a warm server, and all its CPU time and answers."""
 
 import threading
 import time

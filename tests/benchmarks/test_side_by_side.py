@@ -1,4 +1,4 @@
-"""The 29 operations that `benchmarks/converge.py` has this project and Ansible do: the same ones, and counted right."""
+"""The 29 operations that `benchmarks/converge.py` runs with this project and with Ansible: equal tasks, counted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_both_ways_put_the_same_file_at_the_same_path(name: str) -> None:
 
 
 def test_both_tools_have_the_same_tasks_apart_from_copied_files() -> None:
-    """Each task's path, unit, line, user or package occurs in the project's check of it."""
+    """Each task's path, unit, line, user or package occurs in the project's check of that task."""
     others = {name: task for name, task in TASKS.items() if name not in COPIED}
     for name, task in others.items():
         (arguments,) = (value for key, value in task.items() if key.startswith("ansible.builtin."))
@@ -79,7 +79,7 @@ def test_the_fix_of_each_task_makes_its_check_pass(kind: str, tmp_path: Path) ->
 
 
 def seen(look: str) -> str:
-    """The output of the look on this machine."""
+    """Returns the output of the look on this machine."""
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 

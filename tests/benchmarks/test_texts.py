@@ -1,4 +1,4 @@
-"""The texts of the benchmarks: as long as they say, the same every time, from a vocabulary of the published size."""
+"""The texts of the benchmarks: their stated length, equal on each run, from a vocabulary of the published size."""
 
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A Prefect server, a worker beside each of two cells, and hosts that do not exist: `make cells`.
 
-What is under test is `cells.py` with the real Prefect and the real pyinfra. The deploy file stands in for the
-project's: it takes the plan as deploy.py does, and writes down which hosts it came to.
+Under test is `cells.py` with the real Prefect and the real pyinfra. The deploy file stands in for the
+project's: it takes the plan like deploy.py and records the hosts that it reached.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ python.call(name="Bring over", function=come, to=host.name)
 
 
 class Scene:
-    """The folder that all of it runs in, and what a test does there."""
+    """The folder in which all processes run, and the actions of a test there."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder, self.started = folder, list[subprocess.Popen[bytes]]()
@@ -99,7 +99,7 @@ class Scene:
         }
 
     def start(self, log: str, *words: str) -> subprocess.Popen[bytes]:
-        """Starts a process in the scene's folder, in a group of its own; its output goes to a file there."""
+        """Starts a process in the scene's folder, in its own process group; a file there takes its output."""
         with (self.folder / log).open("ab") as file:
             process = subprocess.Popen(
                 words,
@@ -113,25 +113,25 @@ class Scene:
         return process
 
     def cells(self, log: str, *words: str) -> subprocess.Popen[bytes]:
-        """`cells.py` with these words."""
+        """Starts `cells.py` with these arguments."""
         return self.start(log, sys.executable, str(ROOT / "cells.py"), *words)
 
     def roll(self, log: str) -> subprocess.Popen[bytes]:
-        """A driver, as an operator types it."""
+        """Starts a driver with the operator's command line."""
         return self.cells(log, "roll", "fleet.py", "east", "west")
 
     def serve(self, cell: str) -> None:
-        """A worker beside the cell waits for its turn."""
+        """Starts a worker beside the cell, which waits for work."""
         served = self.read(f"{cell}.log").count("is being served")
         self.workers[cell] = self.cells(f"{cell}.log", "serve", cell)
         self.until(lambda: self.read(f"{cell}.log").count("is being served") > served, f"{cell} is served")
 
     def read(self, name: str) -> str:
-        """A file of the folder; empty if there is none."""
+        """Returns the text of a file in the folder; empty if it does not exist."""
         return (self.folder / name).read_text() if (self.folder / name).exists() else ""
 
     def until(self, happens: Callable[[], bool], what: str) -> None:
-        """Comes back once it happens; fails with all logs if it does not."""
+        """Returns once the condition holds; fails with all logs on a timeout."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not happens():
             if time.monotonic() > end or self.started[0].poll() is not None:
@@ -140,7 +140,7 @@ class Scene:
             time.sleep(0.2)
 
     def answers(self) -> bool:
-        """True if the Prefect server is there."""
+        """Returns True if the Prefect server answers."""
         try:
             return urllib.request.urlopen(self.health, timeout=5).status == 200
         except (OSError, urllib.error.URLError):
@@ -148,7 +148,7 @@ class Scene:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """The process is killed, and what it started with it."""
+    """Kills the process and its children."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -156,7 +156,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A folder with inventory and deploy file, and a Prefect server."""
+    """Yields a folder with an inventory, a deploy file and a Prefect server."""
     folder = tmp_path_factory.mktemp("cells")
     (folder / "fleet.py").write_text(INVENTORY)
     (folder / "deploy.py").write_text(DEPLOY)

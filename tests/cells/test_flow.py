@@ -15,12 +15,12 @@ WEST = ["@fake/west-1", "@fake/west-2", "@fake/west-edge"]
 
 
 def brought(scene: Scene) -> list[str]:
-    """The hosts that a deploy came to, sorted."""
+    """Returns the hosts that a deploy reached, sorted."""
     return sorted(scene.read("brought").split())
 
 
 def approval_of(scene: Scene, log: str) -> str:
-    """The run that a driver says it waits with; empty if it does not."""
+    """Returns the run ID that a waiting driver printed; empty if there is none."""
     match = re.search(r"cell west waits for approval: python cells\.py approve (\S+)", scene.read(log))
     return match[1] if match else ""
 
@@ -41,7 +41,7 @@ def test_an_unknown_cell_a_missing_server_and_an_unserved_cell_are_refused(scene
 
 
 def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> None:
-    """Every host of it fails. The driver ends with what its deploy said, and what is left."""
+    """Every host of the cell fails. The driver ends with the output of its deploy and the remaining cells."""
     (scene.folder / "broken").touch()
     driver = scene.roll("first.log")
     scene.until(lambda: driver.poll() is not None, "the driver ends")

@@ -1,6 +1,6 @@
 """The real HAProxy before the gateway of these tests, with the configuration that the project's roles write.
 
-The environment of the clients has none of the roles, so the configuration is the golden file of this HAProxy's branch:
+The clients' environment lacks the roles, so the configuration is the golden file of this HAProxy's branch:
 its part for gateways, with other addresses, without TLS and without the agent of a host.
 """
 
@@ -24,7 +24,7 @@ START_SECONDS = 20
 
 
 def branch() -> str:
-    """The branch of this machine's HAProxy; of one without a golden file, the latest that has one."""
+    """Returns the branch of this machine's HAProxy, or the latest branch with a golden file."""
     words = subprocess.run(["haproxy", "-v"], capture_output=True, text=True, check=True).stdout.split()
     known = sorted(path.stem.removeprefix("gateway-") for path in GOLDEN.glob("gateway-*.cfg"))
     mine = ".".join(words[2].split(".")[:2])
@@ -32,7 +32,7 @@ def branch() -> str:
 
 
 def configuration(folder: Path, port: int, gateway_port: int) -> str:
-    """The golden file's part for gateways, from this port to that one."""
+    """Returns the golden file's gateway part with these two ports."""
     whole = (GOLDEN / f"gateway-{branch()}.cfg").read_text()
     parts = re.split(r"\n(?=[a-z]+(?: [\w.]+)?\n {4})", whole)
     text = "\n".join(part if part.startswith(SECTIONS) else table_of(part) for part in parts)
@@ -54,7 +54,7 @@ def configuration(folder: Path, port: int, gateway_port: int) -> str:
 
 
 def table_of(section: str) -> str:
-    """The stick table of a section that is left out, in which other sections count."""
+    """Returns the stick table of an omitted section, in which other sections count."""
     tables = [line for line in section.splitlines() if line.strip().startswith("stick-table ")]
     name = section.split("\n")[0].split()[-1]
     return "\n".join([f"backend {name}", *tables, ""]) if tables else ""
@@ -62,7 +62,7 @@ def table_of(section: str) -> str:
 
 @contextlib.contextmanager
 def balancer(folder: Path, gateway: str) -> Iterator[str]:
-    """The URL of an HAProxy that is ready to send to the gateway at that URL."""
+    """Yields the URL of an HAProxy that forwards to the gateway at that URL."""
     port = free_port()
     (folder / "state").write_text("1\n")
     file = folder / "haproxy.cfg"

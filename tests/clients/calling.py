@@ -18,14 +18,14 @@ WRITTEN = '<think>\nhm\n</think>\n\nLet me add.\n<tool_call>\n{"name": "add", "a
 
 @pytest.fixture(scope="module")
 def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The house."""
+    """Yields the house with that model."""
     with house_of(tmp_path_factory.mktemp("calling")) as house:
         yield house
 
 
 @contextlib.contextmanager
 def house_of(folder: Path, **llm: Any) -> Iterator[House]:
-    """The house in that folder; `llm` are further settings of the model."""
+    """Yields the house in that folder; `llm` adds settings of the model."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE
     from tests.gateway.triton import Triton, serving
@@ -47,7 +47,7 @@ def house_of(folder: Path, **llm: Any) -> Iterator[House]:
 
 
 def says(house: House, *texts: str, finish: str = "stop") -> None:
-    """The model writes these pieces."""
+    """Makes the model write these pieces."""
     from tests.gateway.triton import Event, Script
 
     house.triton.script = Script((*(Event(text) for text in texts), Event("", finish=finish, tokens=9)))

@@ -1,4 +1,4 @@
-"""A gateway's process before the tests' small Triton, for clients in an environment of their own: `make clients`."""
+"""A gateway process before the tests' small Triton, for clients with separate environments: `make clients`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class House:
 
 @contextlib.contextmanager
 def loop_in_a_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
-    """Coroutines run in another thread's loop."""
+    """Yields a function that runs coroutines in another thread's event loop."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
@@ -63,7 +63,7 @@ def loop_in_a_thread() -> Iterator[Callable[[Coroutine[Any, Any, Any]], Any]]:
 
 @contextlib.contextmanager
 def gateway(gateway_settings: dict[str, Any], folder: Path) -> Iterator[str]:
-    """The URL of a gateway's process with these settings, which listens."""
+    """Yields the URL of a gateway process with these settings, once it listens."""
     (folder / "settings.json").write_text(json.dumps(gateway_settings))
     words = [sys.executable, "-m", "gateway", "serve", str(folder / "settings.json")]
     url = f"http://127.0.0.1:{gateway_settings['listen']['ports'][0]}"
@@ -90,7 +90,7 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture(scope="session")
 def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The gateway of all tests here."""
+    """Yields the gateway that all tests here share."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written
@@ -113,7 +113,7 @@ def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def house(session_house: House) -> House:
-    """The house, its Triton's memory empty and its script the first one."""
+    """Returns the shared house with an empty Triton record and the first script."""
     from tests.gateway.triton import Script
 
     session_house.triton.requests.clear()

@@ -1,4 +1,4 @@
-"""Takes out of npm's lock what no installation reads: addresses of donations, and remarks of their makers."""
+"""Removes from npm's lock the fields that no installation reads: funding addresses and maintainers' remarks."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ FLAG: Schema = {"type": "boolean"}
 
 
 def open_object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
-    """An object with these fields; unknown ones are ignored. Null counts as absent, as OpenAI's clients send it."""
+    """Returns the schema of an object with these fields; unknown fields are ignored, and null counts as absent."""
     return {
         "type": "object",
         "properties": {name: schema if name in required else maybe(schema) for name, schema in properties.items()},
@@ -32,7 +32,7 @@ def open_object(required: tuple[str, ...] = (), **properties: Schema) -> Schema:
 
 
 def closed_object(**properties: Schema) -> Schema:
-    """An object that has all of these fields and no other."""
+    """Returns the schema of an object with exactly these fields."""
     return {**open_object(tuple(properties), **properties), "additionalProperties": False}
 
 
@@ -310,14 +310,14 @@ def json_of(schema: Schema) -> Schema:
 
 
 def operation(answer: Schema, body: Schema | None = None, *errors: int, error: Schema = ERROR) -> Schema:
-    """The responses and the request body of a path's only method."""
+    """Returns the responses and the request body of a path's only method."""
     statuses = {str(status): {"description": "refused", **json_of(error)} for status in (400, 401, 405, *errors)}
     methods: Schema = {"responses": {"200": {"description": "answered", **json_of(answer)}, **statuses}}
     return methods | ({"requestBody": {"required": True, **json_of(body)}} if body else {})
 
 
 def rerank(version: int) -> Schema:
-    """Cohere's first or second version."""
+    """Returns the schema of Cohere's first or second version."""
     document = TEXT if version == 2 else {"anyOf": [TEXT, closed_object(text=TEXT)]}
     more = {"return_documents": FLAG} if version == 1 else {}
     body = open_object(
@@ -327,7 +327,7 @@ def rerank(version: int) -> Schema:
 
 
 def specification() -> Schema:
-    """The document."""
+    """Returns the document."""
     models = operation(closed_object(object=word("list"), data=items(MODEL, 1, 100)))
     named = {"name": "name", "in": "path", "required": True, "schema": word("llama", "nomic", "bge", "nomic:query")}
     paths = {

@@ -1,4 +1,4 @@
-"""Answers of OpenAI's and Anthropic's own servers, as their SDKs' tests have them on record.
+"""Recorded answers of OpenAI's and Anthropic's own servers, from the tests of their SDKs.
 
     python -m tests.clients.recorded FOLDER     unpacks the tests of the SDKs' source archives there
 
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Exchange:
-    """A recorded answer, whole or as a stream's events; the request if it is on record, else empty."""
+    """A recorded answer, complete or as the events of a stream, with its request if it was recorded."""
 
     name: str
     request: Json
@@ -36,7 +36,7 @@ class Exchange:
 
 
 def unpack(folder: Path) -> None:
-    """The tests of both SDKs are in the folder."""
+    """Unpacks the tests of both SDKs into the folder."""
     blocks = LOCK.read_text("utf-8").replace("\\\n", "").splitlines()
     wanted = "\n".join(line for line in blocks if line.split("==")[0] in SDKS)
     with tempfile.TemporaryDirectory() as scratch:
@@ -51,7 +51,7 @@ def unpack(folder: Path) -> None:
 
 
 def tests_of(sdk: str) -> Path:
-    """The folder with the tests of an SDK. Raises: FileNotFoundError if they were not unpacked."""
+    """Returns the folder with the tests of an SDK. Raises: FileNotFoundError if they were not unpacked."""
     folders = sorted(FOLDER.glob(f"{sdk}-*/tests"))
     if not folders:
         raise FileNotFoundError(f"{FOLDER} has no tests of {sdk}: type `make clients`, which unpacks them")
@@ -59,7 +59,7 @@ def tests_of(sdk: str) -> Path:
 
 
 def anthropic_exchanges() -> Iterator[Exchange]:
-    """Requests of Anthropic's SDK with what its server answered."""
+    """Yields requests of Anthropic's SDK with the server's answers."""
     folder = tests_of("anthropic")
     for path in sorted(folder.rglob("__inline_snapshot__/**/*.json")):
         for number, recorded in enumerate(json.loads(path.read_text("utf-8"))):
@@ -71,13 +71,13 @@ def anthropic_exchanges() -> Iterator[Exchange]:
 
 
 def anthropic_streams() -> Iterator[Exchange]:
-    """Streams that Anthropic's SDK is tested with; their requests are not on record."""
+    """Yields the streams in the tests of Anthropic's SDK, whose requests were not recorded."""
     for path in sorted((tests_of("anthropic") / "lib/streaming/fixtures").glob("*.txt")):
         yield Exchange(path.stem.removesuffix("_response"), {}, {}, tuple(events_of(path.read_text("utf-8"))))
 
 
 def openai_answers() -> Iterator[Exchange]:
-    """Whole answers of OpenAI's server to chats and responses; their requests are not on record."""
+    """Yields complete answers of OpenAI's server to chats and responses, whose requests were not recorded."""
     for path in sorted((tests_of("openai") / "lib").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("{"):
@@ -87,7 +87,7 @@ def openai_answers() -> Iterator[Exchange]:
 
 
 def parsed(text: str) -> Json:
-    """The object of a text; an empty one for other texts."""
+    """Parses an object; returns an empty one for other texts."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -96,14 +96,14 @@ def parsed(text: str) -> Json:
 
 
 def events_of(text: str) -> Iterator[Json]:
-    """The data of a stream's events."""
+    """Yields the data of a stream's events."""
     for line in text.splitlines():
         if line.startswith("data:") and line.strip() != "data: [DONE]":
             yield json.loads(line.removeprefix("data:"))
 
 
 def lacks(recorded: Any, ours: Any, path: str = "") -> Iterator[str]:
-    """Paths that a recorded value has, and ours lacks or has of another type. A null on record says no type."""
+    """Yields paths of a recorded value that ours lacks or has with another type; a recorded null fits all types."""
     if isinstance(recorded, dict) and isinstance(ours, dict):
         for name, value in recorded.items():
             place = f"{path}.{name}".lstrip(".")
@@ -121,7 +121,7 @@ def lacks(recorded: Any, ours: Any, path: str = "") -> Iterator[str]:
 
 
 def kind(value: Any) -> str:
-    """The JSON type of a value."""
+    """Returns the JSON type of a value."""
     kinds = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
     return kinds.get(type(value), "number")
 

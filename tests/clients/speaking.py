@@ -1,4 +1,4 @@
-"""A model whose answer follows from its prompt, so that programs of any client may ask it in any order.
+"""A model whose answer depends only on its prompt, so that clients may ask in any order.
 
 It calls `add` if that tool is offered, says "Two." once a tool has answered, fills the schema that holds an answer, and
 says "Hello wörld" to everything else.
@@ -48,7 +48,7 @@ class SpeakingTriton(Triton):
 
 
 def reply(prompt: str, schema: Any) -> tuple[str, ...]:
-    """The pieces of the answer."""
+    """Returns the pieces of the answer."""
     if schema is not None:
         return (json.dumps(filled(schema, schema), ensure_ascii=False),)
     if TOOL_ANSWERED in prompt:
@@ -62,7 +62,7 @@ def reply(prompt: str, schema: Any) -> tuple[str, ...]:
 
 
 def filled(schema: Any, root: Any) -> Any:
-    """The simplest value that keeps the schema: 1 for numbers, the greeting for texts, every property."""
+    """Returns the simplest value that keeps the schema: 1 for numbers, the greeting for texts, every property."""
     if "$ref" in schema:
         name = schema["$ref"].rsplit("/", 1)[-1]
         return filled((root.get("$defs") or root.get("definitions"))[name], root)
@@ -80,7 +80,7 @@ def filled(schema: Any, root: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """The house of that model."""
+    """Yields the house with that model."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.engine import Engine, engine_serving
     from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE

@@ -1,4 +1,4 @@
-"""The table of tests/clients/README.md: which client asks in which program, and refusals that have a reason."""
+"""The table of tests/clients/README.md: the program that runs each client, and the refusals with their reasons."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Client:
 
     @property
     def label(self) -> str:
-        """The package's name in the table."""
+        """Returns the package's name in the table."""
         return f"{self.package} (npm)" if self.environment == "npm" else self.package
 
     @property
     def version(self) -> str:
-        """The version that the lock file of its environment pins."""
+        """Returns the version that the lock file of its environment pins."""
         if self.environment == "npm":
             locked = json.loads((LOCKS / "clients-npm" / "package-lock.json").read_text("utf-8"))["packages"]
             return str(locked[f"node_modules/{self.package}"]["version"])
@@ -128,7 +128,7 @@ VALUES: dict[str, Any] = {
 
 
 def is_right(call: str, answer: Any, vectors: Any) -> bool:
-    """True if the client returned what the model behind the gateway said."""
+    """Returns True if the client returned the answer of the model behind the gateway."""
     kind = call.rsplit("_", 1)[-1]
     if kind == "stream":
         pieces = [piece for piece in answer if piece]
@@ -143,7 +143,7 @@ Lines = dict[tuple[str, str], dict[str, dict[str, Any]]]
 
 
 def calls_of(client: Client, lines: Lines) -> dict[str, dict[str, Any]]:
-    """The client's calls by their names without the prefix, each with its line."""
+    """Returns the client's calls by name without the prefix, each with its line."""
     printed = lines[client.program, client.environment]
     own = {name: line for name, line in printed.items() if name.startswith(client.prefix)}
     place = (client.program, client.environment)
@@ -154,7 +154,7 @@ def calls_of(client: Client, lines: Lines) -> dict[str, dict[str, Any]]:
 
 
 def rows(lines: Lines) -> list[str]:
-    """The table in Markdown: a row for each client, in the order of `CLIENTS`."""
+    """Returns the table's rows in Markdown, in the order of `CLIENTS`."""
     table = ["| client | version | answered | refused, and why |", "| --- | --- | --- | --- |"]
     for client in CLIENTS:
         calls = calls_of(client, lines)

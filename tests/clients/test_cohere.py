@@ -1,4 +1,4 @@
-"""Cohere's own client, unmodified, in both its versions; and Hugging Face's, which speaks TEI's and OpenAI's."""
+"""Cohere's own client, unmodified, in both its versions; and Hugging Face's, with TEI's and OpenAI's interfaces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DOCUMENTS = ["the dog", "a cat", "the cat sat on the mat", "", "mat"]
 
 
 def directly(house: House, passage: str) -> float:
-    """The score that the model itself answers over gRPC."""
+    """Returns the model's own score over gRPC."""
     with tritonclient.grpc.InferenceServerClient(house.triton.address) as triton:
         inputs = []
         for name, text in (("query", QUERY), ("passages", passage)):

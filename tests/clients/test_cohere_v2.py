@@ -1,4 +1,4 @@
-"""Cohere's own client, unmodified: chats, vectors and tokens; test_cohere.py has its reranker."""
+"""Cohere's own client, unmodified: chats, vectors and tokens; test_cohere.py covers its reranker."""
 
 from __future__ import annotations
 

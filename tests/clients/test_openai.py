@@ -29,7 +29,7 @@ def client(house: House) -> Iterator[openai.OpenAI]:
 
 
 def says(house: House, *texts: str, tokens: int | None = None) -> None:
-    """The model writes these pieces."""
+    """Makes the model write these pieces."""
     count = house.tokens("".join(texts)) if tokens is None else tokens
     pieces = [Event(text) for text in texts]
     house.triton.script = Script((*pieces, Event("", finish="stop", tokens=count, cached=2)))
@@ -93,7 +93,7 @@ def test_several_answers_and_log_probabilities(house: House, client: openai.Open
 
 
 class Cat(pydantic.BaseModel):
-    """The class that gives the schema of the model's answer."""
+    """The class whose fields are the schema of the model's answer."""
 
     name: str
     legs: int
@@ -131,7 +131,7 @@ TEXTS = ["a", "the cat sat", "", "猫", "on the mat"]
 
 
 def directly(house: House, text: str, **options: Any) -> list[float]:
-    """The vector that the model itself answers over gRPC."""
+    """Returns the model's own vector over gRPC."""
     with tritonclient.grpc.InferenceServerClient(house.triton.address) as triton:
         tensor = tritonclient.grpc.InferInput("texts", [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[text.encode()]], dtype=object))
@@ -189,7 +189,7 @@ FULL = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8
 
 @pytest.mark.parametrize("streams", [False, True])
 def test_the_client_retries_by_itself_while_the_model_is_full(house: House, streams: bool) -> None:
-    """It waits as long as `Retry-After` says; then the model has room again."""
+    """The client waits for the time in `Retry-After`; then the model has room again."""
     statuses: list[int] = []
 
     def heard(response: Any) -> None:

@@ -1,4 +1,4 @@
-"""schemathesis makes requests that keep the gateway's schema and ones that do not: none breaks it."""
+"""schemathesis sends requests inside and outside the gateway's schema; none breaks the gateway."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFUSALS = [400, 401, 404, 405, 413, 415]
 
 
 def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_path: Path) -> None:
-    """A body outside the schema is refused; without a key, every body is."""
+    """The gateway refuses a body outside the schema, and every body without a key."""
     fuzzed(house.url, house.key, tmp_path)
 
 
@@ -37,14 +37,14 @@ def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_
     not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
 )
 def test_the_schema_also_holds_behind_the_balancer(house: House, tmp_path: Path) -> None:
-    """HAProxy's own answers have the schema of an error as well."""
+    """HAProxy's own answers also keep the schema of an error."""
     with balancer(tmp_path, house.url) as url:
         # Not the coverage phase: of bodies beyond the limit, the gateway closes under a proxy that still sends.
         fuzzed(url, house.key, tmp_path, "fuzzing")
 
 
 def fuzzed(url: str, key: str, folder: Path, phases: str = "examples,coverage,fuzzing") -> None:
-    """Every check holds for every answer at this address."""
+    """Asserts that every check passes for every answer at this address."""
     sys.path.append(str(FILES))
     from tests.clients.openapi import specification
 

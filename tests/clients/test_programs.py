@@ -32,7 +32,7 @@ TABLE = re.compile(r"(?<=<!-- table: clients -->\n\n).*?(?=\n\n<!-- end -->)", r
 
 
 def command(program: str, environment: str) -> list[str]:
-    """The words that run a program in its environment."""
+    """Returns the command that runs a program in its environment."""
     if environment == NPM:
         for file in (PROGRAMS / "npm").glob("*.mjs"):  # beside the packages: node looks for them there
             shutil.copy(file, CACHE / "clients-npm")
@@ -42,7 +42,7 @@ def command(program: str, environment: str) -> list[str]:
 
 
 def printed(house: House, program: str, environment: str, folder: Path) -> dict[str, dict[str, object]]:
-    """The JSON lines of a program, by the names of its calls."""
+    """Returns the JSON lines of a program by the names of its calls."""
     words = command(program, environment)
     assert Path(words[0]).exists(), f"{words[0]} is missing: type `make clients`, which installs it"
     folder.mkdir()
@@ -56,7 +56,7 @@ def printed(house: House, program: str, environment: str, folder: Path) -> dict[
 
 @pytest.fixture(scope="module")
 def lines(speaking: House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
-    """The lines that all programs print; the slow part of most is to import their packages."""
+    """Yields the lines of all programs; most of their time goes into importing packages."""
     folder = tmp_path_factory.mktemp("programs")
     places = list(dict.fromkeys((client.program, client.environment) for client in CLIENTS))
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,4 +1,4 @@
-"""The examples of files/gateway/README.md run as they stand."""
+"""The examples of files/gateway/README.md run unchanged."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NAMES = {"gpt-oss-20b": "llama", "nomic-embed-text-v2-moe": "nomic", "bge-rerank
 
 
 def examples() -> Iterator[object]:
-    """Each example with what it needs, under that name and its number."""
+    """Yields each example with its required packages, under their names and its number."""
     for number, (needs, language, text) in enumerate(EXAMPLE.findall(PAGE.read_text("utf-8"))):
         yield pytest.param(needs.split(), language, text, id=f"{needs.split()[0]}-{number}")
 
 
 def python_with(needs: list[str]) -> str:
-    """The Python of the first environment of `make clients` that has these packages."""
+    """Returns the Python of the first environment of `make clients` that has these packages."""
     own = Path(sys.executable).parents[1]
     for environment in (own, own.with_name("clients-frameworks"), own.with_name("clients-openai-2")):
         (packages,) = environment.glob("lib/python*/site-packages")

@@ -1,8 +1,8 @@
-"""The gateway's answers beside those of OpenAI's and Anthropic's own servers that their SDKs' tests have on record.
+"""The gateway's answers beside recorded answers of OpenAI's and Anthropic's own servers from their SDKs' tests.
 
-Of each recorded exchange the gateway gets the request, if it is on record, and the model writes the recorded answer.
-Then whatever the recorded answer has, the gateway's has too: each event in its place, each field of the same type. The
-tables below name the fields that are not this server's to send, and the answers that no model writes.
+The gateway gets the request of each exchange, if it was recorded, and the model writes the recorded answer. Then the
+gateway's answer must contain every recorded event in its place and every field with the same type. The tables below
+name the fields that are not this server's to send, and the answers that no model writes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ STREAMS = {exchange.name: exchange for exchange in anthropic_streams()}
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A house whose model has room for the recorded requests."""
+    """Yields a house whose model has room for the recorded requests."""
     with house_of(tmp_path_factory.mktemp("recorded"), context_tokens=60_000) as house:
         yield house
 
@@ -91,7 +91,7 @@ def test_a_recorded_request_of_anthropics_sdk_gets_an_answer_like_the_recorded_o
 
 
 def test_every_recorded_stream_is_replayed_or_has_a_reason() -> None:
-    """A recording of a newer SDK is then noticed."""
+    """This test notices recordings that a newer SDK adds."""
     assert set(NOT_REPLAYED) < set(STREAMS)
 
 
@@ -125,19 +125,19 @@ def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(house: Hou
 
 
 def answer_of(house: House, path: str, body: Json) -> httpx.Response:
-    """The answer to a request, as a client without a library gets it."""
+    """Returns the answer to a request from a client without a library."""
     headers = {"authorization": f"Bearer {house.key}", "anthropic-version": "2023-06-01"}
     return httpx.post(f"{house.url}{path}", json=body | {"model": "llama"}, headers=headers, timeout=300)
 
 
 def answer_to_nobody(house: House) -> Json:
-    """Anthropic's shape of an error."""
+    """Returns Anthropic's shape of an error."""
     answer: Json = httpx.post(f"{house.url}/v1/messages", json={}, timeout=300).json()
     return answer
 
 
 def foreign_to(request: Json) -> str:
-    """The type of the tool, or of the block, in a request that Anthropic's server runs or wrote; "" for none."""
+    """Returns the type of a tool or block in the request that only Anthropic's server runs or writes; "" if none."""
     kinds = [tool.get("type", "") for tool in request.get("tools", ())]
     contents = [message["content"] for message in request["messages"]]
     kinds += [block["type"] for content in contents if isinstance(content, list) for block in content]
@@ -145,7 +145,7 @@ def foreign_to(request: Json) -> str:
 
 
 def content_of(exchange: Exchange) -> list[Json]:
-    """The blocks of a recorded message, put together from a stream's deltas."""
+    """Returns the blocks of a recorded message, joined from a stream's deltas."""
     blocks: list[Json] = [dict(block) for block in exchange.answer.get("content", ())]
     arguments: dict[int, str] = {}
     for event in exchange.events:
@@ -161,7 +161,7 @@ def content_of(exchange: Exchange) -> list[Json]:
 
 
 def written(content: Sequence[Json]) -> Iterator[str]:
-    """The pieces in which the model writes these blocks."""
+    """Yields the pieces in which the model writes these blocks."""
     for block in content:
         if block["type"] == "text":
             yield block["text"]
@@ -170,24 +170,24 @@ def written(content: Sequence[Json]) -> Iterator[str]:
 
 
 def tool_call(name: str, arguments: Any) -> str:
-    """A call as the model writes it."""
+    """Returns a call in the model's notation."""
     return f"\n<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
 def compare(recorded: Sequence[Json], ours: Sequence[Json]) -> None:
-    """The first event of each run of alike ones is compared; pings come when they come."""
+    """Compares the first event of each run of equal types; ignores pings."""
     theirs, mine = first_of_each(recorded), first_of_each(ours)
     assert [event["type"] for event in mine] == [event["type"] for event in theirs]
     assert [unlike(*pair) for pair in zip(theirs, mine, strict=True)] == [[]] * len(theirs)
 
 
 def first_of_each(events: Sequence[Json]) -> list[Json]:
-    """The first of each run of events of a type."""
+    """Returns the first event of each run of equal types."""
     counted = [event for event in events if event["type"] != "ping"]
     return [next(run) for _, run in groupby(counted, key=lambda event: event["type"])]
 
 
 def unlike(recorded: Any, ours: Any) -> list[str]:
-    """Paths that ours lacks, without the fields that are not ours to send."""
+    """Returns the paths that our answer lacks, except fields that this server does not send."""
     paths = lacks(recorded, ours)
     return [path for path in paths if path.rpartition(".")[2] not in NOT_OURS and path not in DEFAULTS]

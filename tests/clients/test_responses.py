@@ -1,4 +1,4 @@
-"""OpenAI's own client speaks Responses, unmodified."""
+"""OpenAI's own client uses Responses, unmodified."""
 
 from __future__ import annotations
 

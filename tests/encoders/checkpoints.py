@@ -1,4 +1,4 @@
-"""Small random checkpoints in the exact layout of the real ones, written where a test wants them.
+"""Small random checkpoints in the exact layout of the real ones.
 
 Names, shapes, config keys and tokenizer layout are those of the published checkpoints; only the sizes are small and
 the weights random, wide enough (std 0.15) that a wrong detail shows far above float32 noise.
@@ -114,7 +114,7 @@ MODERN: dict[str, Any] = {
 
 
 def write(directory: Path, config: dict[str, Any], weights: Weights, tokenizer: Tokenizer | None = None) -> Path:
-    """`directory` holds a checkpoint of `config` and `weights`."""
+    """Writes a checkpoint of `config` and `weights` to `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "config.json").write_text(json.dumps(config))
     save_file(weights, directory / "model.safetensors")
@@ -124,12 +124,12 @@ def write(directory: Path, config: dict[str, Any], weights: Weights, tokenizer: 
 
 
 def on_cpu(directory: Path, **changes: Any) -> Settings:
-    """Settings for `directory` in float32 on the CPU."""
+    """Returns settings for `directory` in float32 on the CPU."""
     return Settings(**({"model_path": str(directory), "device": "cpu", "dtype": "fp32"} | changes))
 
 
 def weights_for(config: dict[str, Any], seed: int = 0, deviation: float = 0.15) -> Weights:
-    """Random weights under the names a published checkpoint of this config has."""
+    """Returns random weights under the names that a published checkpoint of this config has."""
     rng = np.random.default_rng(seed)
     names = _nomic_shapes(config) if config["model_type"] == "nomic_bert" else _bert_shapes(config)
     return {name: _random(rng, name, shape, deviation) for name, shape in names.items()}
@@ -192,7 +192,7 @@ def _pair(name: str, *shape: int) -> dict[str, tuple[int, ...]]:
 
 
 def unigram() -> Tokenizer:
-    """A tokenizer with XLM-RoBERTa's special ids, piece model and templates, and a small vocabulary."""
+    """Returns a tokenizer with XLM-RoBERTa's special ids, piece model and templates, and a small vocabulary."""
     pieces = [f"▁{word}" for word in WORDS] + ["▁"] + LETTERS
     vocabulary = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)]
     vocabulary += [(piece, -float(rank) / 10 - (len(piece) < 3) * 9) for rank, piece in enumerate(pieces)]
@@ -209,7 +209,7 @@ def unigram() -> Tokenizer:
 
 
 def wordpiece() -> Tokenizer:
-    """A tokenizer with BERT's layout and a small vocabulary."""
+    """Returns a tokenizer with BERT's layout and a small vocabulary."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS, *[f"##{letter}" for letter in LETTERS]]
     tokenizer = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()

@@ -1,4 +1,4 @@
-"""Distance of two sets of vectors, and the gates: cosine alone is too weak if all vectors look alike.
+"""The distance of two sets of vectors, and its limits: cosine alone is too weak if all vectors are similar.
 
 With random weights all documents lie close together, so an error common to all of them hides in a high cosine. The
 same measure after removing the corpus mean shows it, as does the largest difference of any value.
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Distance:
-    """Worst values over the rows of two matrices."""
+    """The worst values over the rows of two matrices."""
 
     cosine: float
     """1 - cosine."""
@@ -20,12 +20,12 @@ class Distance:
     absolute: float
 
     def within(self, gate: float) -> bool:
-        """Both cosine distances at most `gate`, and no value further off than its square root allows."""
+        """Returns True if both cosine distances are at most `gate`, and no value differs by more than its root."""
         return self.cosine <= gate and self.centred <= gate and self.absolute <= gate**0.5
 
 
 def distance(got: np.ndarray, wanted: np.ndarray) -> Distance:
-    """Worst distances between rows of `got` and of `wanted`, in double precision."""
+    """Returns the worst distances between rows of `got` and of `wanted`, in double precision."""
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
     middle = wanted.mean(axis=0)
     return Distance(_worst(got, wanted), _worst(got - middle, wanted - middle), float(np.abs(got - wanted).max()))

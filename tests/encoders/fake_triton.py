@@ -1,6 +1,6 @@
 """Triton's Python module and request objects, as far as the encoders use them, for tests without a server.
 
-Keeps the real one's manners: inputs are object arrays of bytes, parameters arrive as JSON text, a response holds
+Behaves like the real one: inputs are object arrays of bytes, parameters arrive as JSON text, a response holds
 either tensors or one error. The real server drives the same models in test_real_triton.py.
 """
 
@@ -20,11 +20,11 @@ class Tensor:
     array: np.ndarray
 
     def name(self) -> str:
-        """The model's name."""
+        """Returns the model's name."""
         return self.label
 
     def as_numpy(self) -> np.ndarray:
-        """The array."""
+        """Returns the array."""
         return self.array
 
 
@@ -40,13 +40,13 @@ class TritonError(Exception):
 
 @dataclass
 class InferenceResponse:
-    """A response as Triton would send it."""
+    """A response in Triton's form."""
 
     output_tensors: list[Tensor]
     error: TritonError | None = None
 
     def has_error(self) -> bool:
-        """True if the response is an error."""
+        """Returns True if the response is an error."""
         return self.error is not None
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -55,18 +55,18 @@ class InferenceResponse:
 
 @dataclass
 class Request:
-    """A client's request, as the stub hands it to the model."""
+    """A client's request in the form in which the stub passes it to the model."""
 
     tensors: dict[str, np.ndarray]
     options: dict[str, Any] = field(default_factory=dict)
     is_cancelled: Callable[[], bool] = lambda: False
 
     def inputs(self) -> list[Tensor]:
-        """Every tensor of the request."""
+        """Returns every tensor of the request."""
         return [Tensor(name, array) for name, array in self.tensors.items()]
 
     def parameters(self) -> str:
-        """The options as the stub gives them."""
+        """Returns the options in the stub's form."""
         return json.dumps(self.options)
 
 
@@ -74,7 +74,7 @@ TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 
 
 class Logger:
-    """Keeps every line."""
+    """Keeps every logged line."""
 
     lines: list[str] = []  # noqa: RUF012 (one log per process, like the real one)
 
@@ -87,16 +87,16 @@ class Logger:
 
 
 class TritonModelException(Exception):
-    """A model that does not load."""
+    """Triton's exception for a model that does not load."""
 
 
 def get_input_tensor_by_name(request: Request, name: str) -> Tensor | None:
-    """The tensor, or nothing."""
+    """Returns the tensor, or None."""
     return Tensor(name, request.tensors[name]) if name in request.tensors else None
 
 
 def strings(rows: list[list[str | bytes]]) -> np.ndarray:
-    """Rows of texts as the object array of bytes that the stub hands over."""
+    """Returns rows of texts as the object array of bytes that the stub passes."""
     array = np.empty((len(rows), len(rows[0])), dtype=object)
     for i, row in enumerate(rows):
         for j, text in enumerate(row):
@@ -105,6 +105,6 @@ def strings(rows: list[list[str | bytes]]) -> np.ndarray:
 
 
 def arguments(name: str, parameters: dict[str, str]) -> dict[str, str]:
-    """The arguments that Triton passes to `initialize`."""
+    """Returns the arguments that Triton passes to `initialize`."""
     values = {key: {"string_value": value} for key, value in parameters.items()}
     return {"model_name": name, "model_config": json.dumps({"name": name, "parameters": values})}

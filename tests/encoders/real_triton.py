@@ -1,6 +1,7 @@
-"""The real tritonserver out of the wheel nvidia-pytriton, started on loopback with the shipped models and templates.
+"""The real tritonserver from the wheel nvidia-pytriton, started on loopback with the shipped models and templates.
 
-The wheel is fetched once by pip into ${ENGINEHOUSE_CACHE:-~/.cache/enginehouse}. Its Python stub is particular:
+The wheel is fetched once by pip into ${ENGINEHOUSE_CACHE:-~/.cache/enginehouse}. Its Python stub has three
+peculiarities:
 
 - it embeds libpython3.X of this interpreter's version, which must be on the loader's path (Debian: libpython3.11);
 - it runs isolated, without PYTHONPATH, but looks into the server's working directory first;
@@ -54,11 +55,11 @@ class Server:
 
 @dataclass
 class Life:
-    """A server that runs, so that a test which fails because it died says so (tests/conftest.py).
+    """A running server, watched so that a test says so if it failed because the server died (tests/conftest.py).
 
-    The Python backend's stub has died of its own heap ("malloc(): unaligned fastbin chunk detected", Triton 2.51; open
-    upstream: server#8841, server#7517, tensorrtllm_backend#587), and the server of a lock in its shared memory
-    (server#8882, tensorrtllm_backend#521). Neither is asked again: the run has failed.
+    The Python backend's stub has died of a corrupt heap ("malloc(): unaligned fastbin chunk detected", Triton 2.51;
+    open upstream: server#8841, server#7517, tensorrtllm_backend#587), and the server of a lock in its shared memory
+    (server#8882, tensorrtllm_backend#521). No later test asks a dead server: the run has failed.
     """
 
     process: subprocess.Popen[bytes]
@@ -68,7 +69,7 @@ class Life:
     """The test that has failed for it."""
 
     def death(self) -> str:
-        """The process that died, with the log's last lines; empty while server and stubs run."""
+        """Returns the process that died, with the log's last lines; empty while server and stubs run."""
         code = self.process.poll()
         if code is not None:
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
@@ -86,7 +87,7 @@ LAST_LINES = 40
 
 
 def stubs_of(server: int) -> frozenset[int]:
-    """Pids of its Python stubs that run."""
+    """Returns the process ids of its running Python stubs."""
     pids = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -99,7 +100,7 @@ def stubs_of(server: int) -> frozenset[int]:
 
 
 def installation() -> Path:
-    """The unpacked wheel, its stub in place, and the packages directory beside it; made once and kept."""
+    """Returns the unpacked wheel with its stub and the packages directory beside it; both are made once."""
     try:
         ctypes.CDLL(f"libpython{PYTHON}.so.1.0")
     except OSError:
@@ -131,7 +132,7 @@ def _unpack(home: Path) -> None:
 
 
 def link_packages(directory: Path, home: Path) -> Path:
-    """`directory` has all packages of this environment by link, but numpy, which is the stub's."""
+    """Links all packages of this environment into `directory`, except numpy, which comes from the stub."""
     directory.mkdir()
     numpys = list((home / "numpy").iterdir())
     others = [p for p in Path(np.__file__).parents[1].iterdir() if not p.name.startswith("numpy")]
@@ -141,7 +142,7 @@ def link_packages(directory: Path, home: Path) -> Path:
 
 
 def add_model(repository: Path, kind: str, name: str, **variables: Any) -> None:
-    """`repository` has the model `name`, as a release directory would: rendered config, model.py, the package."""
+    """Adds the model `name` to `repository` like a release: rendered config, model.py, the package."""
     version = repository / name / "1"
     version.mkdir(parents=True)
     shutil.copy(ROOT / "files" / "encoders" / "models" / f"{kind}.py", version / "model.py")
@@ -154,7 +155,7 @@ def add_model(repository: Path, kind: str, name: str, **variables: Any) -> None:
 
 @contextmanager
 def serving(repository: Path, work: Path, flags: Iterable[str] = ()) -> Iterator[Server]:
-    """A server with every model of `repository` ready; stopped by its process id at the end."""
+    """Yields a server with every model of `repository` ready; stops it by its process id at the end."""
     home = installation()
     triton, log = home / "pytriton" / "tritonserver", work / "triton.log"
     http, grpc, metrics = free_ports(3)
@@ -176,7 +177,7 @@ def serving(repository: Path, work: Path, flags: Iterable[str] = ()) -> Iterator
 
 @contextmanager
 def watched(life: Life) -> Iterator[None]:
-    """Tests look at it meanwhile. Raises AssertionError at the end if it died, and no test has failed for it."""
+    """Watches the server during tests. Raises AssertionError at the end if it died and no test has failed for it."""
     RUNNING.append(life)
     try:
         yield

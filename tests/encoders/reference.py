@@ -35,7 +35,7 @@ RIGHT = Mistakes()
 
 @dataclass(frozen=True)
 class Sent:
-    """The experts a network under test sent each token to, for the reference to follow if they were as good as even."""
+    """The experts that a network under test chose for each token; the reference follows near ties."""
 
     experts: Array
     """[layers with experts, tokens, chosen]"""
@@ -46,7 +46,7 @@ class Sent:
 def nomic_layers(
     w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mistakes = RIGHT, sent: Sent | None = None
 ) -> list[Array]:
-    """Hidden states [tokens, hidden] after the embedding and after each layer of NomicBert v2-MoE."""
+    """Returns hidden states [tokens, hidden] after the embedding and after each layer of NomicBert v2-MoE."""
     real, ids = len(ids), _padded(ids, c["pad_token_id"], wrong)
     x = w["embeddings.word_embeddings.weight"][ids] + w["embeddings.token_type_embeddings.weight"][0]
     x = _norm(w, "emb_ln", x, c["layer_norm_epsilon"])
@@ -70,7 +70,7 @@ def nomic_layers(
 def bert_layers(
     w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mistakes = RIGHT, at: str = ""
 ) -> list[Array]:
-    """Hidden states [tokens, hidden] after the embedding and after each layer of BERT or XLM-RoBERTa."""
+    """Returns hidden states [tokens, hidden] after the embedding and after each layer of BERT or XLM-RoBERTa."""
     real, ids = len(ids), _padded(ids, c["pad_token_id"], wrong)
     first = 0 if c["model_type"] == "bert" or wrong.positions_from_zero else c["pad_token_id"] + 1
     x = w[f"{at}embeddings.word_embeddings.weight"][ids]
@@ -91,13 +91,13 @@ def bert_layers(
 
 
 def logit(w: Weights, c: Mapping[str, Any], ids: Sequence[int], wrong: Mistakes = RIGHT) -> float:
-    """The one-label score of XLM-RoBERTa for one pair."""
+    """Returns the one-label score of XLM-RoBERTa for one pair."""
     first = bert_layers(w, c, ids, wrong, at="roberta.")[-1][:1]
     return float(_linear(w, "classifier.out_proj", np.tanh(_linear(w, "classifier.dense", first)))[0, 0])
 
 
 def unit_mean(states: Array) -> Array:
-    """The mean of all rows, scaled to length 1."""
+    """Returns the mean of all rows, scaled to length 1."""
     mean = states.mean(axis=0)
     return mean / np.linalg.norm(mean)
 
@@ -148,7 +148,7 @@ def _rotated(x: Array, heads: int, base: float, wrong: Mistakes) -> Array:
 
 
 def _best(logits: Array, count: int, sent: Sent | None, layer: int) -> Array:
-    """The likeliest experts of each token [tokens, count], or those it was sent to."""
+    """Returns the likeliest experts of each token [tokens, count], or those in `sent`."""
     best = np.argsort(-logits)[:, :count]
     if sent is None:
         return best

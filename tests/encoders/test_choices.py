@@ -1,4 +1,4 @@
-"""The choice of kernels if a name is missing; every choice computes the same.
+"""The choice of kernels if a name is missing; every choice computes the same values.
 
 The device is `cpu:0`: to torch the same as `cpu`, to `choose` one if everything is worth a try.
 """
@@ -35,7 +35,7 @@ def grouped_mm(a: Tensor, b: Tensor, *, offs: Tensor) -> Tensor:
 
 @pytest.fixture(autouse=True)
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Removes everything fast: the compiler, the packages and the grouped product."""
+    """Removes all fast kernels: the compiler, the packages and the grouped product."""
     for name in ("triton", "flash_attn_interface", "flash_attn", "torch.nn.attention.varlen"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.delattr(F, "grouped_mm", raising=False)

@@ -22,21 +22,21 @@ LONG = "river " * 900
 
 @pytest.fixture(scope="module")
 def embed(nomic: Path) -> Iterator[Service]:
-    """The embedder as Triton would hold it."""
+    """Yields the embedder in Triton's form."""
     with closing(service(nomic, Embedder, max_tokens="128", max_items="64")) as embed:
         yield embed
 
 
 @pytest.fixture(scope="module")
 def rank(xlmr: Path) -> Iterator[Service]:
-    """The reranker as Triton would hold it."""
+    """Yields the reranker in Triton's form."""
     with closing(service(xlmr, Reranker, max_tokens="128", max_items="64")) as rank:
         yield rank
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Service]]:
-    """Services of a test's own, closed after it."""
+    """Yields a factory of services for one test, closed after it."""
     with ExitStack() as closings:
         yield lambda *what, **parameters: closings.enter_context(closing(service(*what, **parameters)))
 
@@ -254,7 +254,7 @@ def test_a_request_too_large_for_memory_is_refused_and_others_are_served(
 
 
 def squeeze(victim: Service, most: int) -> list[int]:
-    """Makes later passes over `most` tokens run out of memory; the list records every attempt's tokens."""
+    """Makes later passes over more than `most` tokens run out of memory; returns a list of each attempt's tokens."""
     network, tokens = victim._model.runner._network, []
 
     def forward(batch: Packed) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The time a device spent in passes, told from their events, is never more than passed."""
+"""The device time of passes, computed from their events, never exceeds the elapsed time."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Event:
     at: float
 
     def elapsed_time(self, later: "Event") -> float:
-        """Milliseconds until `later`, negative when that was before."""
+        """Returns milliseconds until `later`, negative if it came before."""
         return later.at - self.at
 
 

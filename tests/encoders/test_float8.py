@@ -1,4 +1,4 @@
-"""8-bit products: what they cost in exactness, what is refused, and that the gate looks at what it should."""
+"""8-bit products: their loss of exactness, their refusals, and the inputs of the gate."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from encoders.settings import Settings
 
 @pytest.fixture
 def half() -> Linear:
-    """A projection in bfloat16."""
+    """Returns a projection in bfloat16."""
     generator = torch.Generator().manual_seed(1)
     weight, bias = torch.randn(64, 48, generator=generator) / 7, torch.randn(64, generator=generator)
     return Linear(weight.to(torch.bfloat16), bias.to(torch.bfloat16))

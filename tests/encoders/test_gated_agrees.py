@@ -19,7 +19,7 @@ from tests.encoders.test_transformers_agrees import transformers
 
 
 def saved(directory: Path, kind: str, config: dict[str, Any]) -> torch.nn.Module:
-    """A random model of transformers' class `kind`, saved in `directory` beside a tokenizer; its norms differ."""
+    """Saves a random model of transformers' class `kind` and a tokenizer in `directory`; its norms differ."""
     torch.manual_seed(5)
     made = getattr(transformers, kind)
     settings = {key: value for key, value in config.items() if key != "model_type"}
@@ -57,7 +57,7 @@ GEMMA: dict[str, Any] = QWEN | {
 
 
 def decoder_tokenizer(single: str) -> Tokenizer:
-    """A small vocabulary with "yes" and "no"; `single` is the template of a text."""
+    """Returns a small vocabulary with "yes" and "no"; `single` is the template of a text."""
     tokenizer = checkpoints.wordpiece()
     tokenizer.add_tokens(["yes", "no"])
     special = [("[CLS]", 2), ("[SEP]", 3)]

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "files" / "encoders"
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    """`module.function` and the function, for every function and method that is neither a kernel nor a protocol's."""
+    """Yields `module.function` and the function, for functions and methods outside kernels and protocols."""
     for path in sorted(PACKAGE.rglob("*.py")):
         module = ast.parse(path.read_text())
         classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
@@ -20,7 +20,7 @@ def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def is_public(function: ast.FunctionDef) -> bool:
-    """True if callers outside its module read the docstring."""
+    """Returns True if callers outside its module read the docstring."""
     return not function.name.startswith("_") or function.name in ("__call__", "__getitem__")
 
 

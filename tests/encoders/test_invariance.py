@@ -1,4 +1,4 @@
-"""A text's result is its own: whatever shares its batch, in whatever order, however the batch is cut."""
+"""A text's result depends on the text alone, not on the batch around it or on how the batch is cut."""
 
 import random
 
@@ -58,7 +58,7 @@ def test_shuffled_passages_keep_their_scores(reranker: Reranker, corpus: list[st
 
 
 class Recorded:
-    """Passes that only note the tokens they were given."""
+    """Passes that only record the tokens they were given."""
 
     def __init__(self, room: int = 10**9) -> None:
         self.tokens: list[int] = []

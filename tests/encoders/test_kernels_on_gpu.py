@@ -26,7 +26,7 @@ def near(got: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> None:
 
 
 def near8(got: torch.Tensor, wanted: torch.Tensor, scale: float, dtype: torch.dtype) -> None:
-    """As near as the format before allows, or neighbours, which lie up to 1/8 apart; what is too large is cut."""
+    """Returns True for values equal in the earlier format or neighbours, at most 1/8 apart; clips large values."""
     assert got.dtype == wanted.dtype == torch.float8_e4m3fn
     step = {torch.float16: 4e-3, torch.bfloat16: 3e-2}[dtype] + scale / 8
     torch.testing.assert_close(got.float() * scale, wanted.float() * scale, rtol=0.13, atol=step)

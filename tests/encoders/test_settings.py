@@ -1,4 +1,4 @@
-"""Parameters of config.pbtxt and options of a request: read whole, or refused by name."""
+"""Parameters of config.pbtxt and options of a request: read completely, or refused with the name."""
 
 import json
 from pathlib import Path

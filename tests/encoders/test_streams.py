@@ -1,4 +1,4 @@
-"""The stream in which a pass runs and is captured; CUDA's calls are noted instead of made (no GPU here)."""
+"""The stream in which a pass runs and is captured; the tests record CUDA's calls instead of making them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from encoders.packing import pack
 
 
 class Calls:
-    """The stream that is current, and what was asked for while it was."""
+    """The current stream, and the calls made while it was current."""
 
     def __init__(self) -> None:
         self.current: str | None = None
@@ -41,7 +41,7 @@ class Calls:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """CUDA as this test sees it."""
+    """Returns the recorded CUDA calls of this test."""
     seen = Calls()
     graph = SimpleNamespace(pool=lambda: "pool")
     for name, value in (("stream", seen.stream), ("graph", seen.graph), ("CUDAGraph", lambda: graph)):

@@ -1,4 +1,4 @@
-"""Both templates, rendered and read back with the schema Triton itself uses."""
+"""Both templates, rendered and parsed with Triton's own schema."""
 
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,13 @@ def rendered(kind: str, **variables: Any) -> Any:
 
 @pytest.fixture
 def embedder() -> Any:
-    """The embedder's configuration."""
+    """Returns the embedder's configuration."""
     return rendered("embedder", name="nomic", dimensions=768, parameters={"model_path": '/w/a "b"\\c', "dtype": "fp16"})
 
 
 @pytest.fixture
 def reranker() -> Any:
-    """The reranker's configuration."""
+    """Returns the reranker's configuration."""
     return rendered("reranker", name="bge", parameters={"model_path": "/w"}, default_timeout_microseconds=2_000_000)
 
 

@@ -1,4 +1,4 @@
-"""Text to ids: on several cores, a bounded amount of text at a time, and what a pair leaves to the passage."""
+"""Text to ids: on several cores, with a bounded amount of text at a time, and the room a pair leaves to the passage."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ print(len(os.listdir("/proc/self/task")) - before)
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the tokenizer.json of a small XLM-RoBERTa."""
+    """Returns a directory with the tokenizer.json of a small XLM-RoBERTa."""
     path = tmp_path_factory.mktemp("tokenizer")
     unigram().save(str(path / "tokenizer.json"))
     return path

@@ -1,6 +1,6 @@
 """BERT and RoBERTa against transformers' own classes, weights written by transformers itself.
 
-transformers is a dependency of this test only. Its class for NomicBert is that of v1 and v1.5: of v2 it is never asked.
+transformers is a dependency of this test only. Its NomicBert class is that of v1 and v1.5, and is not used for v2.
 """
 
 import json
@@ -24,7 +24,7 @@ with warnings.catch_warnings():
 
 
 def saved(directory: Path, kind: str, config: dict) -> torch.nn.Module:
-    """A random model of transformers' class `kind`, saved in `directory` beside a tokenizer."""
+    """Saves a random model of transformers' class `kind` and a tokenizer in `directory`."""
     torch.manual_seed(5)
     settings = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "label2id")}
     model = getattr(transformers, kind)(getattr(transformers, kind).config_class(**settings, initializer_range=0.15))
@@ -94,7 +94,7 @@ def test_nomic_v1_embeddings_match_transformers_with_the_prefix(tmp_path: Path, 
 
 
 def renamed(weights: checkpoints.Weights) -> Iterator[tuple[str, torch.Tensor]]:
-    """The published names of v1 as those of transformers."""
+    """Yields the weights of v1 under transformers' names."""
     names = {"encoder.": "", "emb_ln": "embeddings.LayerNorm", "attn.out_proj": "self_attn.o_proj", "fc11": "up_proj"}
     names |= {"fc12": "gate_proj", "fc2": "down_proj", "norm1": "post_attention_layernorm"}
     for name, value in weights.items():
@@ -155,7 +155,7 @@ def test_a_dense_step_projects_the_pooled_states(
 
 
 def write_dense(directory: Path, step: torch.nn.Linear, activation: str) -> None:
-    """LaBSE's layout: first token, a projection, length 1."""
+    """Writes LaBSE's layout: first token, a projection, length 1."""
     kinds = {"": "Transformer", "1_Pooling": "Pooling", "2_Dense": "Dense", "3_Normalize": "Normalize"}
     modules = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for path, kind in kinds.items()]
     (directory / "modules.json").write_text(json.dumps(modules))

@@ -1,8 +1,8 @@
 """Records the expert of each token, so that the reference can follow a network through routing ties.
 
-16-bit states send a few tokens to an expert that in float32 is third by a hair (bf16 1.2 %, fp16 0.16 % of the choices
-of a full-size NomicBert; 68 texts, CPU, random weights, 2026-11-21). Both answers are right, and a short text is moved
-by one of them further than by all rounding: in bf16 up to 6.2e-4, and 0.9e-4 from the reference that follows.
+16-bit states send a few tokens to an expert that in float32 is a close third (bf16 1.2 %, fp16 0.16 % of the choices of
+a full-size NomicBert; 68 texts, CPU, random weights, 2026-11-21). Both answers are right, and one such token changes a
+short text more than all rounding does: in bf16 up to 6.2e-4, and 0.9e-4 from the reference that follows.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ LEAD = {"fp32": 1e-4, "fp16": 0.0125, "bf16": 0.1}
 def watched(
     kernels: Kernels, run: Callable[[], np.ndarray], lengths: Sequence[int], lead: float
 ) -> tuple[np.ndarray, list[Sent]]:
-    """The output of `run`, one pass without a graph, and the experts of each sequence's tokens."""
+    """Returns the output of `run`, one pass without a graph, and the experts of each sequence's tokens."""
     route, seen = kernels.route, []
 
     def watching(x: Tensor, router: Tensor, chosen: int) -> Routing:

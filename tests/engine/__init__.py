@@ -1,1 +1,1 @@
-"""The engine path behind the real Triton, with stand-ins for what is compiled."""
+"""The engine path behind the real Triton, with stand-ins for the compiled parts."""

@@ -1,4 +1,4 @@
-"""Engines of a few bytes in the form the stand-in backend reads, and the model that is planned from one."""
+"""Engines of a few bytes in the stand-in backend's format, and a planned model for one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REVISION = "0" * 40
 
 
 def write_tokenizer(folder: Path) -> Tokenizer:
-    """A byte a token; token 257 ends an answer."""
+    """Writes a tokenizer with one token per byte; token 257 ends an answer."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = harmony([])
     tokenizer.save(str(folder / "tokenizer.json"))
@@ -34,7 +34,7 @@ def write_tokenizer(folder: Path) -> Tokenizer:
 
 
 def write_engine(folder: Path, trtllm: str = "1.2.1", **changes: Any) -> Path:
-    """An engine's directory. Changes of the build go by flag; `world_size`, `sm` and `checkpoint` are its header's."""
+    """Writes an engine's directory; `world_size`, `sm` and `checkpoint` go into its header, other changes by flag."""
     folder.mkdir(parents=True)
     ranks, sm = changes.pop("world_size", 1), changes.pop("sm", "90")
     checkpoint = changes.pop("checkpoint", "0" * 16)
@@ -51,7 +51,7 @@ def write_engine(folder: Path, trtllm: str = "1.2.1", **changes: Any) -> Path:
 
 
 def an_engine(path: Path, role: str = "target", **flags: str) -> EngineSlice:
-    """The plan's view of an engine; `flags` are those of trtllm-build."""
+    """Returns the plan's slice of an engine; `flags` are those of trtllm-build."""
     built = {"max_beam_width": "2", "use_paged_context_fmha": "enable"} | flags
     return EngineSlice(
         model="llama", role=role, fingerprint="0123456789abcdef", fields={}, name="llama", path=str(path),
@@ -62,7 +62,7 @@ def an_engine(path: Path, role: str = "target", **flags: str) -> EngineSlice:
 
 
 def an_llm(**changes: Any) -> LLM:
-    """A small LLM on the engine path."""
+    """Returns a small LLM on the engine path."""
     settings: dict[str, Any] = {
         "name": "llama", "checkpoint": "llama-3.1-8b-instruct", "weights": Weights.hub("example/llama", REVISION),
         "path": "engine", "max_batch_size": 8, "max_seq_len": 128,
@@ -73,7 +73,7 @@ def an_llm(**changes: Any) -> LLM:
 def a_model(
     target: EngineSlice, weights: Path, trtllm: str = "1.2.1", draft: EngineSlice | None = None, **changes: Any
 ) -> ModelSlice:
-    """The model's slice in the plan."""
+    """Returns the model's slice in the plan."""
     llm = an_llm(**changes)
     served = serve(llm, Surroundings(today=datetime.date(2026, 11, 20)))
     assert served is not None
@@ -94,7 +94,7 @@ def a_model(
 
 
 def a_server(*models: ModelSlice, trtllm: str = "1.2.1", **changes: Any) -> ServerSlice:
-    """A server of these models."""
+    """Returns a server of these models."""
     image = ImageSlice(
         reference="nvcr.io/nvidia/tritonserver:x-trtllm-python-py3", digest="", triton_core=RELEASES[trtllm],
         trtllm=trtllm, cuda="13.1.0", repairs=(), size_mib=1,
@@ -107,5 +107,5 @@ def a_server(*models: ModelSlice, trtllm: str = "1.2.1", **changes: Any) -> Serv
 
 
 def a_draft(**changes: Any) -> Draft:
-    """A drafting model."""
+    """Returns a draft model."""
     return Draft(checkpoint="llama-3.1-8b-instruct", weights=Weights.hub("example/draft", REVISION), **changes)

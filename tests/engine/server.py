@@ -1,4 +1,4 @@
-"""The real tritonserver with rendered releases, the stand-in in the C++ backend's slot, and a GPU that says SM 90."""
+"""The real tritonserver with rendered releases, the stand-in as its C++ backend, and a GPU that reports SM 90."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ FEW = Defaults(bls_instances=1)
 
 @contextmanager
 def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterator[Running]:
-    """A server that serves nothing yet and loads what it is told to, as the product's does.
+    """Yields a server without models that loads named models, like the product's.
 
-    With `ranks` the others of that server are started beside it, under mpirun, on the release it is going to load.
+    With `ranks`, mpirun also starts the server's other ranks on the release that it will load.
     """
     home = real_triton.installation()
     triton, repository, log = home / "pytriton" / "tritonserver", work / "models", work / "triton.log"
@@ -80,7 +80,7 @@ class Running:
         self.metrics = ""
 
     def serve(self, server: ServerSlice) -> str:
-        """Every model of the release is loaded, in the order of server.json; or the first one's trouble."""
+        """Loads every model of the release in the order of server.json; returns the first error or ""."""
         release = render(server, FEW)
         _write(self.repository, release)
         for model in json.loads(release["server.json"])["models"]:
@@ -91,7 +91,7 @@ class Running:
         return ""
 
     def ask(self, path: str, body: dict[str, Any]) -> tuple[int, str]:
-        """Status and body of one request."""
+        """Returns status and body of one request."""
         request = urllib.request.Request(
             f"http://{self.http}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
@@ -102,13 +102,13 @@ class Running:
             return error.code, error.read().decode()
 
     def stream(self, model: str, **question: Any) -> list[dict[str, Any]]:
-        """The events of /generate_stream."""
+        """Returns the events of /generate_stream."""
         _, text = self.ask(f"/v2/models/{model}/generate_stream", {"stream": True, **question})
         return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:")] or [json.loads(text)]
 
 
 def _write(repository: Path, release: dict[str, bytes]) -> None:
-    """The models of a release are in the repository."""
+    """Writes the models of a release into the repository."""
     for path, content in release.items():
         if path.startswith("models/"):
             target = repository / path.removeprefix("models/")
@@ -129,7 +129,7 @@ def _backends(work: Path, triton: Path) -> Path:
 
 
 def _gpu(work: Path) -> Path:
-    """A directory with an nvidia-smi that says SM 90."""
+    """Returns a directory with an nvidia-smi that reports SM 90."""
     folder = work / "bin"
     folder.mkdir()
     (folder / "nvidia-smi").write_text("#!/bin/sh\necho 9.0\n")

@@ -37,7 +37,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def triton(
     request: pytest.FixtureRequest, weights: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """`llama` behind the stand-in engine of one release; it streams."""
+    """Yields `llama`, streaming, behind the stand-in engine of one release."""
     work = tmp_path_factory.mktemp("engine")
     engine = write_engine(work / "engine", trtllm=request.param)
     with running(work, request.param) as server:
@@ -48,12 +48,12 @@ def triton(
 
 @pytest.fixture
 def ask(triton: Running) -> Callable[..., list[dict[str, Any]]]:
-    """The events of one request."""
+    """Returns a function that sends a request and returns its events."""
     return lambda **inputs: events_of(triton.grpc, NAME, **inputs)
 
 
 def values(events: list[dict[str, Any]], name: str) -> list[Any]:
-    """An output in each event that has it."""
+    """Returns an output from each event that has it."""
     return [event[name] for event in events if name in event]
 
 
@@ -135,7 +135,7 @@ def test_a_token_beyond_the_vocabulary_is_refused(ask: Callable[..., list[dict[s
 
 
 def test_a_client_that_leaves_ends_the_engines_work(triton: Running) -> None:
-    """The engine's model is asked twice: for the answer, and to stop it."""
+    """The engine's model gets two requests: one for the answer, and one to stop it."""
     before = asked_of_the_engine(triton)
     events = events_of(triton.grpc, NAME, leaves_after=1, **ASKED | {"sampling_param_max_tokens": 100})
     assert len(events) == 1
@@ -144,12 +144,12 @@ def test_a_client_that_leaves_ends_the_engines_work(triton: Running) -> None:
 
 
 def asked_of_the_engine(triton: Running) -> float:
-    """Requests that the engine's model has answered to the end."""
+    """Returns the number of requests that the engine's model has completed."""
     return metric(triton, "nv_inference_request_success", "llama_tensorrt_llm")
 
 
 def metric(triton: Running, name: str, model: str) -> float:
-    """A metric's value for one model."""
+    """Returns a metric's value for one model."""
     with urllib.request.urlopen(f"http://{triton.metrics}/metrics", timeout=300) as answer:
         lines = answer.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if line.startswith(f"{name}{{") and f'"{model}"' in line)

@@ -1,4 +1,4 @@
-"""Every configuration of an engine's models in Triton's own schema, and what one says; no server needed."""
+"""Every configuration of an engine's models in Triton's own schema, and the content of one; no server needed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INVENTORIES = sorted(path.name for path in (ROOT / "inventories").glob("*.py") i
 
 
 def configurations(server: ServerSlice) -> dict[str, Any]:
-    """Every model's configuration by its directory's name, parsed."""
+    """Returns every model's configuration, parsed, by its directory's name."""
     return {
         path.split("/")[1]: text_format.Parse(content.decode(), model_config_pb2.ModelConfig())
         for path, content in render(server, Defaults()).items()
@@ -47,7 +47,7 @@ def configurations(server: ServerSlice) -> dict[str, Any]:
 
 @cache
 def servers(inventory: str) -> tuple[ServerSlice, ...]:
-    """All servers of a shipped inventory."""
+    """Returns all servers of a shipped inventory."""
     variables = runpy.run_path(str(ROOT / "inventories" / inventory))
     groups = {name: value for name, value in variables.items() if isinstance(value, tuple) and len(value) == 2}
     hosts = [
@@ -93,7 +93,7 @@ def test_names_that_changed_are_those_of_the_release(trtllm: str, names: set[str
 
 
 def test_the_release_of_an_engine_is_the_reviewed_one() -> None:
-    """GOLDEN=write writes it anew; the diff is what there is to review. Python code is not in it."""
+    """GOLDEN=write updates it; review the diff. The golden files contain no Python code."""
     files = render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())
     rendered = {path: content for path, content in files.items() if not path.endswith(".py")}
     for path, content in rendered.items() if os.environ.get("GOLDEN") == "write" else ():
@@ -126,7 +126,7 @@ def test_engines_are_mounted_read_only() -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_directory_that_a_models_settings_name_is_mounted(inventory: str) -> None:
-    """A draft's and an EAGLE head's on the PyTorch path too: they are read when the LLM loads."""
+    """The directories of drafts and EAGLE heads on the PyTorch path too: the LLM reads them when it loads."""
     for server in servers(inventory):
         files = render(server, Defaults())
         mounted = set(MOUNTED.findall(files["run"].decode()))

@@ -1,4 +1,4 @@
-"""Engines that load behind the real Triton, and those that are refused, by release: `pytest -m rehearsal`."""
+"""Engines that load behind the real Triton, and refused ones, by release: `pytest -m rehearsal`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_models_of_every_release_load_and_answer(tmp_path: Path, trtllm: str
 
 @pytest.fixture(scope="module")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A server of 1.2.1 that has loaded nothing."""
+    """Yields a server of 1.2.1 that has loaded no model."""
     work = tmp_path_factory.mktemp("refusals")
     write_tokenizer(work / "weights")
     with running(work, "1.2.1") as server:
@@ -132,10 +132,10 @@ def test_two_ranks_serve_one_engine_and_the_end_of_one_is_the_end_of_both(tmp_pa
 
 
 def children(parent: int) -> list[int]:
-    """The process's children."""
+    """Returns the process's children."""
     return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 def words(pid: int) -> list[str]:
-    """The process's command line."""
+    """Returns the process's command line."""
     return Path(f"/proc/{pid}/cmdline").read_text().split("\0")

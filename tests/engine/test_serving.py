@@ -1,4 +1,4 @@
-"""An engine's models behind the real Triton 2.51, driven as clients would: `pytest -m rehearsal`."""
+"""An engine's models behind the real Triton 2.51, called like clients do: `pytest -m rehearsal`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TYPES = {np.dtype("int32"): "INT32", np.dtype("bool"): "BOOL", np.dtype("object"
 
 @pytest.fixture(scope="module")
 def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """`llama` streams, has two beams and gives logits; `plain` does neither; `quick` has a draft model."""
+    """Yields `llama` (streaming, two beams, logits), `plain` (none of these) and `quick` (a draft model)."""
     work = tmp_path_factory.mktemp("engine")
     weights = work / "weights"
     write_tokenizer(weights)
@@ -46,13 +46,13 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 @pytest.fixture
 def grpc(triton: Running) -> Iterator[over_grpc.InferenceServerClient]:
-    """A gRPC client."""
+    """Yields a gRPC client."""
     with over_grpc.InferenceServerClient(triton.grpc) as client:
         yield client
 
 
 def tensors(**values: Any) -> list[over_grpc.InferInput]:
-    """gRPC inputs."""
+    """Returns gRPC inputs."""
     inputs = []
     for name, value in values.items():
         array = np.array(value, object) if isinstance(value[0][0], str) else np.array(value)
@@ -73,7 +73,7 @@ class Stream:
         self.came.put(error or result)
 
     def results(self) -> list[Any]:
-        """Everything up to the end of the request."""
+        """Returns all results up to the end of the request."""
         received = []
         while True:
             result = self.came.get(timeout=300)

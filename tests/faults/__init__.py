@@ -1,1 +1,1 @@
-"""Faults of a host, one after the other, on a whole machine."""
+"""Faults of a host in sequence, on a whole machine."""

@@ -1,7 +1,7 @@
-"""The machine of all faults: bare at first, then serving; recreated from a snapshot if a test left it broken.
+"""The machine of all faults: bare at first, then serving; a snapshot restores it if a test left it broken.
 
-It runs beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
-directory. ENGINEHOUSE_FAULTS_KEEP=1 keeps it between runs, for whoever works on one test.
+It has its own number, and so its own bridge, services and state directory beside another running rehearsal.
+ENGINEHOUSE_FAULTS_KEEP=1 keeps it between runs, for work on one test.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
 
 @pytest.fixture(scope="package", autouse=True)
 def rehearsal() -> Iterator[None]:
-    """The rehearsal's number for every program started here; removed before and afterwards."""
+    """Sets the rehearsal's number for every program started here; removes the rehearsal before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
@@ -38,13 +38,13 @@ def rehearsal() -> Iterator[None]:
 
 @pytest.fixture(scope="package")
 def bare() -> Scene:
-    """The machine as it comes from the provider."""
+    """Returns a machine in the provider's initial state."""
     return Scene(fresh())
 
 
 @pytest.fixture(scope="package")
 def first_deploy() -> str:
-    """The machine serves, and its state is kept for those who must start anew. Returns the snapshot's name."""
+    """Deploys the machine, keeps a snapshot of its state for later restores, and returns the snapshot's name."""
     if not (PLACES.snapshots / SERVED).exists():
         scene = Scene(_existing())
         run = scene.deploy()
@@ -57,13 +57,13 @@ def first_deploy() -> str:
 
 @pytest.fixture
 def scene(first_deploy: str) -> Scene:
-    """The machine, serving the rehearsal's own inventory."""
+    """Returns the machine, serving the rehearsal's own inventory."""
     return _serving(first_deploy)
 
 
 @pytest.fixture(scope="module")
 def serving(first_deploy: str) -> Scene:
-    """The machine after a deploy, for the read-only tests of a module."""
+    """Returns the machine after a deploy, for the read-only tests of a module."""
     return _serving(first_deploy)
 
 
@@ -87,8 +87,9 @@ def _existing() -> Machine:
 
 
 def _started() -> Machine | None:
-    """The machine as the test before left it; None if it left one that does not come up, so that only that test
-    tells of it."""
+    """Returns the machine in the state that the previous test left; None if it does not start,
+    so that only that test reports it.
+    """
     try:
         return _existing()
     except RehearsalRefused:

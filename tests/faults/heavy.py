@@ -1,4 +1,4 @@
-"""A checkpoint that takes long to send: the mixture of experts, and beside it one tensor of random bytes."""
+"""A checkpoint that takes long to send: the mixture of experts and one tensor of random bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE = 16 << 20
 
 
 def checkpoint(mib: int) -> Path:
-    """The directory the inventory `heavy` names, made anew unless it is of that size already."""
+    """Returns the directory that the inventory `heavy` names; writes it unless its size is right already."""
     place = PLACES.root / "heavy"
     extra = place / "extra.safetensors"
     if extra.exists() and extra.stat().st_size >> 20 == mib:

@@ -1,4 +1,4 @@
-"""A second image in the rehearsal's registry: the first one and a layer of random bytes more."""
+"""A second image in the rehearsal's registry: the first one plus a layer of random bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXTRA_MIB = 48
 
 
 def push(running: Services, folder: Path, state: Path) -> str:
-    """The digest of the second image, which the registry has."""
+    """Pushes the second image to the registry; returns its digest."""
     folder.mkdir(parents=True, exist_ok=True)
     source = triton_image.image()
     manifest = json.loads((source / "manifest.json").read_text())

@@ -1,7 +1,7 @@
-"""The doctor's own command and rules, for tests that ask it often: a second each, without a process of pyinfra.
+"""The doctor's own command and rules, for tests that run it often: a second each, without a pyinfra process.
 
-The command and the plan's part of the judgement are made once, by a process of its own: pyinfra replaces the sockets of
-whoever imports it. `python -m tests.faults.question INVENTORY HOST` writes both.
+A separate process writes the command and the plan's part of the rules once, because pyinfra replaces the sockets of
+every process that imports it. `python -m tests.faults.question INVENTORY HOST` writes both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Question = tuple[str, tuple[str, ...], Wanted]
 
 
 def found_on(machine: Machine, inventory: str) -> tuple[Finding, ...]:
-    """The findings on the machine, which is asked as root and not over SSH."""
+    """Returns the findings on the machine, asked as root without SSH."""
     command, names, wanted = question_of(inventory, machine.name, machine.address)
     began = time.time()
     readings = Readings.parse(machine.run(command).stdout.splitlines()).expecting(names)
@@ -36,7 +36,7 @@ def found_on(machine: Machine, inventory: str) -> tuple[Finding, ...]:
 
 @functools.cache
 def question_of(inventory: str, host: str, address: str) -> Question:
-    """The question to that host of an inventory that reads nothing else; `address` is where it has its address."""
+    """Returns the question to that host of an inventory without other inputs; `address` is its address file."""
     words = [sys.executable, "-m", "tests.faults.question", inventory, host]
     made = subprocess.run(words, cwd=REPOSITORY, capture_output=True, check=False)
     assert made.returncode == 0, made.stderr.decode()[-3000:]

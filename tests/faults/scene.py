@@ -1,4 +1,4 @@
-"""A machine that serves, and an operator who deploys to it during faults; shared by the tests of all faults."""
+"""A machine that serves, and an operator who deploys to it during faults; all fault tests share it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ REPACKAGED = {"hole-known"}
 
 @dataclass
 class Polls:
-    """Every answer a client missed while it asked again and again; `first` and `last` in seconds since it began."""
+    """The failed answers of a client that asks repeatedly; `first` and `last` are seconds since its start."""
 
     requests: int = 0
     missed: list[float] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Polls:
 
 @dataclass
 class Scene:
-    """The machine and what is done to it."""
+    """The machine and the actions on it."""
 
     machine: Machine
 
@@ -72,7 +72,7 @@ class Scene:
         at: str = "",
         strike: Callable[[], object] | None = None,
     ) -> Run:
-        """A run as a person types it; a fault strikes at its own moment, any other `strike` at the step `at`."""
+        """Runs a deploy like an operator; a fault strikes at its own moment, any other `strike` at the step `at`."""
         if fault:
             at, strike = fault.moment, lambda: fault.strike(self.machine)
         run = pyinfra(inventory, "deploy.py", "-y", *words, tell=False, at=at, strike=strike)
@@ -81,7 +81,7 @@ class Scene:
 
     @contextlib.contextmanager
     def polled(self) -> Iterator[Polls]:
-        """A client asks all the while."""
+        """Runs a client that asks the machine repeatedly during the block."""
         polls, ended = Polls(), threading.Event()
 
         def ask_on() -> None:
@@ -105,28 +105,28 @@ class Scene:
         self.machine.run(MARK)
 
     def written(self) -> list[str]:
-        """Files of the machine that are newer than the mark."""
+        """Returns the machine's files that are newer than the mark."""
         return self.machine.run(WRITTEN).stdout.splitlines()
 
     def touched(self) -> list[str]:
-        """Written files that belong to the serving release."""
+        """Returns written files that belong to the serving release."""
         return [path for path in self.written() if path.startswith(SERVES)]
 
     def current(self) -> str:
-        """The release that is current."""
+        """Returns the current release."""
         return self.machine.run(f"basename $(readlink {SERVER}/current)", check=False).stdout.strip()
 
     def says(self, command: str) -> str:
-        """Output of a command on the machine, also if the command fails."""
+        """Returns the output of a command on the machine, even if the command fails."""
         return self.machine.run(command, check=False).stdout.strip()
 
     def diagnosed(
         self, inventory: str = INVENTORY, drift: bool = False, past: bool = False, typed: bool = False
     ) -> set[str]:
-        """Ids of what the doctor finds now, with `unasked` if it gets no answer.
+        """Returns the ids of the doctor's current findings, including `unasked` if it gets no answer.
 
-        With `drift` the next deploy is asked too; with `past` what only tells of the past counts. `typed`: as a person
-        types it, over SSH, which `drift` and another inventory make so too.
+        `drift` also checks the next deploy; `past` includes findings about past events. `typed` runs the operator's
+        command over SSH, and so do `drift` and another inventory.
         """
         if drift or typed or inventory != INVENTORY:
             report = examined(inventory, limit=(self.machine.name,), with_drift=drift)
@@ -142,7 +142,7 @@ class Scene:
             log.write(f"$ {typed}\n{output}exit {code}\n\n")
 
     def ends_well(self) -> list[object]:
-        """Exit codes of a plain run and another one, if the second was silent, and if the host serves."""
+        """Runs twice; returns both exit codes, whether the second run changed nothing, and whether the host serves."""
         mended = self.deploy()
         if mended.code:
             return [mended.code, mended.output[-3000:]]
@@ -156,7 +156,7 @@ WELL = [0, "silent", True]
 
 
 def answers(machine: Machine) -> bool:
-    """True if a client gets a vector from the machine."""
+    """Returns True if a client gets a vector from the machine."""
     place = f"http://{machine.address}:8000/v2/models/minilm/infer"
     try:
         with urllib.request.urlopen(place, json.dumps(QUESTION).encode(), timeout=10) as answer:
@@ -166,7 +166,7 @@ def answers(machine: Machine) -> bool:
 
 
 def until(is_so: Callable[[], bool], seconds: float, every: float = 0.3) -> bool:
-    """True as soon as it is so; False if it is not after `seconds`."""
+    """Returns True as soon as the condition holds; False after `seconds`."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if is_so():
@@ -176,13 +176,13 @@ def until(is_so: Callable[[], bool], seconds: float, every: float = 0.3) -> bool
 
 
 def error_lines(run: Run) -> list[str]:
-    """The run's lines about the machine, without pyinfra's own framing, blank lines and paths of this computer."""
+    """Returns the run's lines about the machine without pyinfra's framing, blank lines and paths of this computer."""
     lines = (re.sub(r"^\s*\[[a-z0-9]+\] ?", "", line) for line in run.output.splitlines() if f"[{NAME}]" in line)
     return [line.rstrip() for line in lines]
 
 
 def fresh(snapshot: str | None = None) -> Machine:
-    """The machine, made anew: bare, or as it was when the snapshot was taken; its services are up."""
+    """Returns the machine recreated, bare or from the snapshot, with its services running."""
     with contextlib.suppress(Exception):
         machines.named(NAME, PLACES).destroy()
     (machine,) = machines.up([NAME], places=PLACES, snapshot=snapshot)
@@ -191,10 +191,10 @@ def fresh(snapshot: str | None = None) -> Machine:
 
 
 def healthy(machine: Machine) -> bool:
-    """True if the machine runs, serves, and has no trace of a fault."""
+    """Returns True if the machine runs, serves, and has no trace of a fault."""
     return machine.state == "running" and answers(machine)
 
 
 def named(name: str) -> Fault:
-    """The fault, as the command line finds it."""
+    """Returns the fault of that name, as the command line does."""
     return fault(name)

@@ -1,4 +1,4 @@
-"""A machine that other hands have been at before the first deploy: refused, mended, deployed to."""
+"""A machine that others changed before the first deploy: refused, repaired, deployed to."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Refused = tuple[Run, set[str], list[str]]
 
 @pytest.fixture(scope="module")
 def untouched(bare: Scene) -> tuple[set[str], list[str]]:
-    """The doctor's findings on a machine as the provider delivers it, and the files written meanwhile."""
+    """Returns the doctor's findings on a machine in its delivered state, and the files written meanwhile."""
     bare.mark()
     return bare.diagnosed(past=True, typed=True), bare.written()
 
 
 @pytest.fixture(scope="module")
 def runfile(bare: Scene, untouched: tuple[set[str], list[str]]) -> Refused:
-    """A run against a driver from the runfile, what the doctor says of it, and what both wrote."""
+    """Returns a run against a driver from the runfile, the doctor's findings, and the files written by both."""
     with (fault := named("foreign-driver")).on(bare.machine):
         bare.mark()
         return bare.deploy(fault=fault), bare.diagnosed(drift=True), bare.written()
@@ -30,7 +30,7 @@ def runfile(bare: Scene, untouched: tuple[set[str], list[str]]) -> Refused:
 
 @pytest.fixture(scope="module")
 def docker(bare: Scene, runfile: Refused) -> tuple[Run, set[str], str]:
-    """A run against the distribution's Docker, what the doctor says of it, and the Docker packages after both."""
+    """Returns a run against the distribution's Docker, the doctor's findings, and the Docker packages afterwards."""
     with (fault := named("foreign-docker")).on(bare.machine):
         run, findings = bare.deploy(fault=fault), bare.diagnosed(drift=True)
         installed = r"dpkg-query -W -f '${db:Status-Abbrev}${Package}\n' docker.io docker-ce | grep ^ii"

@@ -1,7 +1,7 @@
-"""A host that the version before this one deployed is brought over by a plain run, and can go back.
+"""A plain run upgrades a host that the previous version deployed, and a rollback restores it.
 
-The version before is this repository's own history: its code is unpacked beside, and deploys to the same machine. It
-has one line more: its gate before a swap could not open a real card (50b94d8), nor the stand-in, which refuses too.
+The previous version comes from this repository's history: its unpacked code deploys to the same machine. It has one
+extra line: its gate before a swap could open neither a real card (50b94d8) nor the stand-in, which also refuses.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HISTORY = "cat /var/lib/enginehouse/history.jsonl"
 
 @dataclass(frozen=True)
 class Brought:
-    """The host before and after the plain run that brought it over."""
+    """The host before and after the plain run that upgraded it."""
 
     scene: Scene
     old_release: str
@@ -39,7 +39,7 @@ class Brought:
 
 
 def unpacked(commit: str, directory: Path) -> Path:
-    """A checkout of that commit that shares this one's rehearsal. Fails if the clone does not have the commit."""
+    """Returns a checkout of that commit that shares this one's rehearsal. Fails if the clone lacks the commit."""
     archive = subprocess.run(["git", "archive", commit], cwd=REPOSITORY, capture_output=True, check=False)
     if archive.returncode:
         pytest.fail(
@@ -54,7 +54,7 @@ def unpacked(commit: str, directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brought:
-    """A bare machine, deployed by the version before, then by this one."""
+    """Deploys a bare machine by the previous version, then by this one."""
     checkout = unpacked(BEFORE, tmp_path_factory.mktemp("before"))
     gate = checkout / "files/health/swap-gate.conf"
     gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")  # without it no card lets it in

@@ -1,7 +1,7 @@
-"""A machine that reaches nothing but the control machine's SSH is deployed to from a bundle, and asks nobody else.
+"""A machine that can reach only the control machine's SSH is deployed from a bundle, without other requests.
 
-A bundle of the rehearsal, made here with a network. Then the bridge lets nothing but answers out and counts what is
-tried. In the order pytest runs it: deployed, asked, run again, refused, and with a network once more.
+The test writes a bundle of the rehearsal with a network. Then the bridge passes only answers and counts attempts. The
+tests run in this order: deploy, requests, second run, refusal, and a run with a network.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KERNEL = "uname -r"
 
 @dataclass(frozen=True)
 class Closed:
-    """The machine without a network, its bundle, and the first run with the packets that it tried to send."""
+    """The machine without a network, its bundle, the first run, and the packets that the run tried to send."""
 
     scene: Scene
     contents: Contents
@@ -41,7 +41,7 @@ class Closed:
 
 @pytest.fixture(scope="module")
 def closed() -> Iterator[Closed]:
-    """A bare machine, bundled for with a network and deployed to without one."""
+    """Yields a bare machine, bundled for with a network and deployed to without one."""
     scene = Scene(fresh())
     home = PLACES.root / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ def test_a_damaged_bundle_is_refused_and_the_machine_is_not_touched(closed: Clos
 
 
 def test_the_bridge_counts_what_a_machine_tries(closed: Closed) -> None:
-    """Last but one: the zero above means something."""
+    """Next to last: this test shows that the zero above means something."""
     closed.scene.says(TRY.format(number=NUMBER))
     assert network.packets_tried(Network(NUMBER)) > 0
 

@@ -1,4 +1,4 @@
-"""The doctor on a machine that serves: it finds nothing, and leaves nothing there."""
+"""The doctor on a machine that serves: it finds no trouble and writes no file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 @pytest.fixture(scope="module")
 def well(first_deploy: str) -> Scene:
-    """A machine as its first deploy left it, booted once since; nothing else ever befell it."""
+    """Returns a machine after its first deploy and one boot, without any fault."""
     scene = Scene(fresh(first_deploy))
     assert until(lambda: answers(scene.machine), 90)
     assert scene.deploy().code == 0

@@ -15,7 +15,7 @@ BACK_SECONDS = 600
 
 
 def swapped(scene: Scene, name: str, monkeypatch: pytest.MonkeyPatch, batch: int) -> Run:
-    """A run that brings another release, with the fault at the swap."""
+    """Runs a deploy of another release, with the fault at the swap."""
     monkeypatch.setenv("FAULTS_BATCH", str(batch))
     with (fault := named(name)).on(scene.machine):
         return scene.deploy(inventory=OTHER, fault=fault)
@@ -31,7 +31,7 @@ def test_a_killed_control_process_leaves_a_host_that_converges(scene: Scene, mon
 
 
 def test_a_second_run_is_refused_and_the_first_continues(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Afterwards the host is as the first run's inventory says, and no run holds it."""
+    """Afterwards the host matches the first run's inventory, and no run locks it."""
     monkeypatch.setenv("FAULTS_BATCH", "24")
     seconds: list[Run] = []
     findings = set[str]()
@@ -60,7 +60,7 @@ def test_after_a_power_cut_in_a_swap_the_host_serves_by_itself(scene: Scene, mon
 
 
 def kill_swap(scene: Scene) -> None:
-    """The host's own program for it, once it has begun."""
+    """Kills the host's own swap program after it has begun."""
     begun = "for i in $(seq 300); do [ ! -e /var/lib/enginehouse/servers/main/swap.json ] || break; sleep 0.1; done"
     scene.machine.run(f"{begun}; systemctl kill --kill-who=main --signal=KILL enginehouse-swap@main.service")
 

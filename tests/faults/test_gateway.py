@@ -1,4 +1,4 @@
-"""The gateway of an only host: a swap behind it loses no request, and a cut of the power no usage."""
+"""The gateway of an only host: a swap behind it loses no request, and a power cut loses no usage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LEFT = (
 
 @pytest.fixture
 def behind_gateway(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """The machine has the gateway that an only host has; a second run has nothing to do."""
+    """Returns the machine with an only host's gateway; a second run has no changes."""
     monkeypatch.setenv("FAULTS_BATCH", "24")
     first = scene.deploy(inventory=INVENTORY)
     assert first.code == 0, first.output[-4000:]
@@ -38,7 +38,7 @@ def behind_gateway(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Scene:
 def test_no_request_is_lost_while_the_only_host_swaps_its_release(
     behind_gateway: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests wait at the gateway until the new release serves; the gateway itself is not started anew."""
+    """Requests wait at the gateway until the new release serves; the gateway does not restart."""
     before, release = behind_gateway.says(PROCESSES), behind_gateway.current()
     monkeypatch.setenv("FAULTS_BATCH", "16")
     with loaded(gateway.opened(behind_gateway.machine)) as load:
@@ -53,7 +53,7 @@ def test_no_request_is_lost_while_the_only_host_swaps_its_release(
 
 
 def used() -> int:
-    """Requests of the rehearsal's tenant, as `enginehouse usage` adds them up over SSH."""
+    """Returns the rehearsal tenant's request count from `enginehouse usage` over SSH."""
     words = ["-m", "deploy", "usage", INVENTORY, "--by", "tenant", "--json"]
     shown = subprocess.run([sys.executable, *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
@@ -61,8 +61,9 @@ def used() -> int:
 
 
 def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Scene) -> None:
-    """It lacks no more than what was under way, and counts nothing twice. This machine keeps its page cache;
-    tests/power/test_usage.py has one that loses it."""
+    """The count lacks at most the requests in progress, and counts none twice. This machine keeps its page cache;
+    tests/power/test_usage.py has one that loses it.
+    """
     machine = behind_gateway.machine
     before, reached = used(), gateway.opened(machine)
     with loaded(reached) as load:

@@ -1,4 +1,4 @@
-"""A plain run recognises and repairs half-finished work; nobody has to clean up after a killed run."""
+"""A plain run recognises and repairs unfinished work; no person has to clean up after a killed run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ GIVEN_UP = (
 
 @pytest.fixture(scope="module")
 def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls, set[str]]:
-    """A host that serves, full of what killed runs left; a plain run, and another, while a client asks on; and what the
-    doctor said before them."""
+    """Runs a deploy twice on a serving host with remains of killed runs while a client asks; returns both runs, the
+    missed answers, and the doctor's earlier findings.
+    """
     scene = serving
     for made in (left.UNCONFIRMED, left.ORPHANS, left.TRANSFERS, left.OTHER_SERVER, left.UNREAD_UNIT):
         scene.machine.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
@@ -112,7 +113,7 @@ def cut_power(scene: Scene) -> None:
 
 
 def kill_swap(scene: Scene) -> None:
-    """The host's own program for it."""
+    """Kills the host's own swap program."""
     scene.machine.run("systemctl kill --kill-who=main --signal=KILL enginehouse-swap@other.service")
 
 

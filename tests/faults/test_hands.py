@@ -1,4 +1,4 @@
-"""Other hands on a host that serves: edited settings, a program on our port."""
+"""Changes by others on a host that serves: edited settings, a program on our port."""
 
 from __future__ import annotations
 

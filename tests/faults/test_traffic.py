@@ -30,7 +30,7 @@ def heard(scene: Scene) -> str:
 
 @contextmanager
 def going(scene: Scene, command: str) -> Iterator[None]:
-    """Somebody types the command; it is awaited at the end."""
+    """Runs the command during the block and waits for its end."""
     typed = threading.Thread(target=scene.says, args=(command,))
     typed.start()
     try:
@@ -41,7 +41,7 @@ def going(scene: Scene, command: str) -> Iterator[None]:
 
 @pytest.fixture
 def ready(serving: Scene) -> Scene:
-    """The machine, whose server is ready; its unit may start as often as these tests want."""
+    """Returns the machine with a ready server; its unit may restart without a limit."""
     serving.says("systemctl reset-failed triton@main; systemctl start triton@main")
     assert until(lambda: heard(serving) == "ready", 60, 0.1)
     return serving
@@ -77,7 +77,7 @@ def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(read
 
 
 def test_a_docker_that_starts_late_brings_its_server_back(ready: Scene) -> None:
-    """Meanwhile the server has used up its starts."""
+    """Meanwhile the server's unit has reached its limit of starts."""
     ready.says("systemctl stop docker.socket docker.service; systemctl mask --runtime docker.service docker.socket")
     try:
         ready.says("for n in 1 2 3 4 5 6; do systemctl restart triton@main; done")
@@ -90,7 +90,7 @@ def test_a_docker_that_starts_late_brings_its_server_back(ready: Scene) -> None:
 
 
 def test_a_start_that_has_to_restart_docker_is_not_stopped_by_it(ready: Scene) -> None:
-    """A docker-proxy without a container holds the server's port until Docker is another process."""
+    """A docker-proxy without a container holds the server's port until Docker restarts."""
     ready.says("systemctl stop triton@main")
     since, daemon = ready.says("date +%s; systemctl show -P MainPID docker").split()
     name = f"docker-proxy -proto tcp -host-ip {ready.machine.address} -host-port 8000 -container-port 8000"

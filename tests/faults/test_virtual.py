@@ -28,7 +28,7 @@ LOGGED = {
 
 @pytest.fixture(scope="module")
 def virtual(rehearsal: None) -> Iterator[Scene]:
-    """A bare machine with its own kernel, thrown away afterwards."""
+    """Yields a bare machine with its own kernel, deleted afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
     (machine,) = machines.up([NAME], "12", places=PLACES, kind="qemu")
@@ -56,7 +56,7 @@ def test_once_it_is_right_preflight_says_nothing_of_it(virtual: Scene) -> None:
 
 
 def test_gpu_messages_in_the_kernel_log_are_found(virtual: Scene) -> None:
-    """The lines go through the kernel's buffer and its journal, as a driver's do."""
+    """The lines go through the kernel's buffer and its journal, like a driver's."""
     lines = "; ".join(f"echo 'kernel: NVRM: Xid (PCI:0000:01:00): {line}' >/dev/kmsg" for line in LOGGED)
     before = virtual.diagnosed()
     virtual.says(lines)

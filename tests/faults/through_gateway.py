@@ -1,4 +1,4 @@
-"""A steady load through a gateway: every request is sent when it is due, whatever became of those before it."""
+"""A steady load through a gateway: each request leaves at its due time, independent of earlier ones."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Load:
 
     @property
     def waits(self) -> list[float]:
-        """Seconds of every request that was answered, in the order of sending."""
+        """Returns the seconds of each answered request, in the order of sending."""
         return [request.result() for request in self.requests if request.exception() is None]
 
     @property
@@ -71,7 +71,7 @@ def loaded(gateway: Gateway, questions: Sequence[Question] = (VECTOR, CHAT)) -> 
 
 
 def answered(gateway: Gateway, path: str, body: dict[str, Any]) -> float:
-    """Seconds until the whole answer was there. Raises: AssertionError, OSError if it is not a correct one."""
+    """Returns the seconds until the complete answer. Raises: AssertionError, OSError if it is not correct."""
     began, line = time.monotonic(), connection(gateway, PATIENCE_SECONDS)
     try:
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}

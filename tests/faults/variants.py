@@ -1,4 +1,4 @@
-"""The rehearsal's inventory with the two smallest models only, so that a swap takes seconds; and that, changed."""
+"""The rehearsal's inventory with only the two smallest models, so that a swap takes seconds; and changed versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODELS = ("minilm", "nomic-moe")
 
 
 def hosts(change: Callable[[Data, Path], Data] = lambda data, state: {}) -> list[tuple[str, Data]]:
-    """Every host of the rehearsal, as `change(its data, the rehearsal's state directory)` wants it."""
+    """Returns every host of the rehearsal, each changed by `change(its data, the rehearsal's state directory)`."""
     return variants.hosts(lambda data, state: {**_small(data), **change({**data, **_small(data)}, state)})
 
 

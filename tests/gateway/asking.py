@@ -27,7 +27,7 @@ CHAT = "/v1/chat/completions"
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """An asynchronous test as pytest runs it; one that hangs ends."""
+    """Runs an asynchronous test under pytest, with a time limit."""
 
     @functools.wraps(test)
     def run(*arguments: Any, **named: Any) -> None:
@@ -38,7 +38,7 @@ def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 @dataclass
 class Answer:
-    """The part of an answer that has arrived; `events` are the parsed data lines of a stream, `[DONE]` as it is."""
+    """The part of an answer that has arrived; `events` are the parsed data lines of a stream, with `[DONE]` as text."""
 
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Answer:
 
 @dataclass
 class Conversation:
-    """A request under way: `leave` closes the client's end, `stops_reading` keeps what is sent from being taken."""
+    """A running request: `leave` closes the client's end, `stops_reading` leaves sent data unread."""
 
     app: App
     scope: dict[str, Any]
@@ -125,7 +125,7 @@ class RunningGateway:
         query: str = "",
         parts: list[bytes] | None = None,
     ) -> Conversation:
-        """A request that has not been started."""
+        """Returns a request that has not been started."""
         sent = [body if isinstance(body, bytes) else json.dumps(body).encode()] if body is not None else [b""]
         sent_headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
         sent_headers |= headers or {}
@@ -141,27 +141,27 @@ class RunningGateway:
         return conversation
 
     async def ask(self, path: str, body: Any = None, **more: Any) -> Answer:
-        """The whole answer to a request."""
+        """Returns the complete answer to a request."""
         return await self.opened(path, body, **more).run()
 
     async def chat(self, text: str = "hello", **more: Any) -> Answer:
-        """The answer to a chat of a message."""
+        """Returns the answer to a chat of one message."""
         return await self.ask("/v1/chat/completions", chat(text, **more))
 
 
 def chat(text: str = "hello", **more: Any) -> dict[str, Any]:
-    """A chat's body."""
+    """Returns a chat's body."""
     return {"model": "llama", "messages": [{"role": "user", "content": text}], **more}
 
 
 def key_line(key: str, tenant: str, models: list[str] | None = None, **more: Any) -> dict[str, Any]:
-    """A key as the file keeps it."""
+    """Returns a key in the file's form."""
     digest = hashlib.sha256(key.encode()).hexdigest()
     return {"sha256": digest, "prefix": key[:7], "tenant": tenant, "models": models or ["*"], **more}
 
 
 def settings(addresses: list[str], weights: Path, keys: Path | None, **more: Any) -> dict[str, Any]:
-    """Settings of a fleet with a model of each kind on every server."""
+    """Returns settings of a fleet with a model of each kind on every server."""
     servers = {f"host-{number}/main": {"grpc": address} for number, address in enumerate(addresses)}
     shared = {"servers": list(servers), "created": 1763856000}
     encoder = shared | {"max_items": 3, "max_tokens": 512}
@@ -190,7 +190,7 @@ async def running_gateway(
     runtime: str = "",
     **more: Any,
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway in front of `tritons` servers, with two keys: `KEY` of acme for all, `OTHER_KEY` of umbrella for bge.
+    """Yields a gateway before `tritons` servers, with `KEY` of acme for all models and `OTHER_KEY` of umbrella for bge.
 
     `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an
     engine over HTTP that serves llama instead; server.json in `folder` would say another one.
@@ -214,7 +214,7 @@ async def running_gateway(
 
 @contextlib.asynccontextmanager
 async def opened(folder: Path, gateway_settings: dict[str, Any]) -> AsyncIterator[App]:
-    """The running application with these settings."""
+    """Yields the running application with these settings."""
     (folder / "settings.json").write_text(json.dumps(gateway_settings))
     app = App(Gateway(folder / "settings.json"))
     async with app.running():
@@ -229,5 +229,5 @@ async def becomes(holds: Callable[[], bool]) -> None:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, object]]:
-    """The audit lines printed so far."""
+    """Returns the audit lines printed so far."""
     return [json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{")]

@@ -1,7 +1,7 @@
-"""Chromium without a screen, driven over pipes by its own protocol: keys that are pressed, and what a person sees.
+"""Chromium without a screen, driven over pipes by its own protocol: pressed keys, and the visible page.
 
-Nothing here runs a script in a page, since the gateway's pages forbid scripts. What has the focus is read from the
-accessibility tree, as a screen reader reads it.
+Nothing here runs a script in a page, since the gateway's pages forbid scripts. The tests read the focus from the
+accessibility tree, like a screen reader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PHONE, DESK = (390, 844), (1280, 900)
 
 @dataclass
 class Browser:
-    """A page of the browser; `urls` has the address of everything that it asked a network for."""
+    """A page of the browser; `urls` has the address of each network request."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -43,7 +43,7 @@ class Browser:
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     async def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The result of a command; events that come before it are kept."""
+        """Returns the result of a command; keeps events that come before it."""
         number = next(self._numbers)
         message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
         message |= {"sessionId": self.session} if self.session else {}
@@ -70,12 +70,12 @@ class Browser:
         return message
 
     async def loaded(self, loads: int) -> None:
-        """Returns once this many pages were loaded."""
+        """Returns once the browser has loaded this many pages."""
         while self.loads < loads:
             await self._message()
 
     async def open(self, url: str) -> None:
-        """The page is shown."""
+        """Shows the page."""
         loads = self.loads + 1
         await self.call("Page.navigate", url=url)
         await self.loaded(loads)
@@ -88,7 +88,7 @@ class Browser:
         await self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     async def press(self, key: str) -> None:
-        """A key goes down and up."""
+        """Presses and releases a key."""
         code, text = KEYS[key]
         values = {"key": text or key, "code": key, "windowsVirtualKeyCode": code}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **values, **({"text": text} if text else {}))
@@ -99,7 +99,7 @@ class Browser:
         await self.call("Input.insertText", text=text)
 
     async def nodes(self) -> list[tuple[str, str, bool]]:
-        """Role and name of everything that a screen reader reads, and true for what has the focus."""
+        """Returns role and name of each node of the accessibility tree, and True for the focused one."""
         nodes = (await self.call("Accessibility.getFullAXTree"))["nodes"]
         shown = [node for node in nodes if not node["ignored"]]
         return [(_value(node, "role"), _value(node, "name"), _has_focus(node)) for node in shown]
@@ -116,7 +116,7 @@ class Browser:
         raise AssertionError(f"no Tab reaches {name!r}, but these: {passed}")
 
     async def submit(self, button: str, **fields: str) -> None:
-        """Each field of a form is reached and filled in, and the button pressed, by keys alone."""
+        """Reaches and fills each field of a form and presses the button, by keys alone."""
         loads = self.loads + 1
         for name, text in fields.items():
             await self.tab_to(name)
@@ -126,21 +126,21 @@ class Browser:
         await self.loaded(loads)
 
     async def html(self) -> str:
-        """The HTML of the current document."""
+        """Returns the HTML of the current document."""
         root = (await self.call("DOM.getDocument"))["root"]
         return str((await self.call("DOM.getOuterHTML", nodeId=root["nodeId"]))["outerHTML"])
 
     async def address(self) -> str:
-        """Address in the address bar."""
+        """Returns the address in the address bar."""
         history = await self.call("Page.getNavigationHistory")
         return str(history["entries"][history["currentIndex"]]["url"])
 
     async def width(self) -> int:
-        """The page's width in pixels, with the part outside the window."""
+        """Returns the page's width in pixels, including the part outside the window."""
         return int((await self.call("Page.getLayoutMetrics"))["cssContentSize"]["width"])
 
     async def picture(self) -> bytes:
-        """The whole page, PNG."""
+        """Returns a PNG of the whole page."""
         shot = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
@@ -155,7 +155,7 @@ def _has_focus(node: dict[str, Any]) -> bool:
 
 @contextlib.asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Browser]:
-    """A browser with an empty page, which ends with the block."""
+    """Yields a browser with an empty page, closed at the end of the block."""
     (to_read, theirs_out), (theirs_in, to_write) = os.pipe(), os.pipe()
     command = [str(browser()), *WORDS, *QUIET, f"--user-data-dir={folder}/profile", "--remote-debugging-pipe"]
     shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'

@@ -1,6 +1,6 @@
-"""Templates are rendered in the tests' own process: to start one takes longer than most of these tests.
+"""Templates are rendered in the tests' own process, because starting one takes longer than most of these tests.
 
-What a process of their own is for: test_renderer.py. The gateway's processes of test_server.py have them.
+test_renderer.py tests the separate process; the gateway's processes of test_server.py have one.
 """
 
 from __future__ import annotations

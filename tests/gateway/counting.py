@@ -1,4 +1,4 @@
-"""A program of `gateway.worker` for tests: it counts its messages, works for ever or takes all memory."""
+"""A program of `gateway.worker` for tests: it counts its messages, works forever or takes all memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gateway.worker import Work, serve
 
 
 def load(_settings: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """The work of the process: it counts."""
+    """Returns the work of the process: counting."""
     count = 0
 
     def answer(message: bytes) -> bytes:

@@ -1,8 +1,9 @@
-"""A small LLM engine over HTTP, in the place of vLLM or trtllm-serve: the tests' Triton with their protocol before it.
+"""A small LLM engine over HTTP in place of vLLM or trtllm-serve: their protocol over the tests' Triton.
 
-It plays the same scripts and remembers requests by the slot's names, so that every test of an LLM can ask either. What
-it refuses, the programs refuse: `refusal` keeps their rules, read on 2026-11-27 in vLLM 0.26.0 (`CompletionRequest`,
-`SamplingParams._verify_args`) and in TensorRT-LLM's main branch (`openai_protocol.py`, which forbids unknown fields).
+It plays the same scripts and records requests by the slot's names, so that every test of an LLM can use either. It
+refuses the fields that the programs refuse: `refusal` keeps their rules, read on 2026-11-27 in vLLM 0.26.0
+(`CompletionRequest`, `SamplingParams._verify_args`) and in TensorRT-LLM's main branch (`openai_protocol.py`, which
+forbids unknown fields).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ NEUTRAL |= {"repetition_penalty": 1.0}
 
 
 def refusal(body: dict[str, Any], runtime: str) -> str:
-    """The field for which the program answers 400; "" if it takes the body."""
+    """Returns the field for which the program answers 400; "" if it accepts the body."""
     if unknown := set(body) - FIELDS[runtime]:
         return sorted(unknown)[0]
     prompts = body.get("prompt")
@@ -133,7 +134,7 @@ class Engine:
 
     @staticmethod
     async def _watch(reader: asyncio.StreamReader) -> None:
-        """Ends once the client has closed the connection; nothing is read of its next request."""
+        """Returns once the client has closed the connection; reads no byte of its next request."""
         while not reader.at_eof():
             await asyncio.sleep(0.005)
 
@@ -209,14 +210,14 @@ class Engine:
         return {"id": "cmpl-1", "object": "text_completion", "choices": choices, "usage": usage_of(body, events)}
 
     def _error(self, status: int, param: str | None = None) -> bytes:
-        """An error whose text must not reach clients or logs."""
+        """Returns an error whose text must not reach clients or logs."""
         error = {"message": "secret words of the engine", "type": "x", "param": param, "code": status}
         value = {"error": error} if self.runtime == "vllm" else {"object": "error", **error}
         return json.dumps(value).encode()
 
 
 def logprobs_of(ids: tuple[int, ...], width: int) -> dict[str, Any]:
-    """The lists of a completion, with ids in the place of texts; the values are those of the tests' Triton."""
+    """Returns the lists of a completion, with ids in place of texts and the values of the tests' Triton."""
     tops = [[(identity, -0.5), (identity + 1, -1.5)][: max(width, 1)] for identity in ids]
     return {
         "text_offset": [0] * len(ids),
@@ -227,14 +228,14 @@ def logprobs_of(ids: tuple[int, ...], width: int) -> dict[str, Any]:
 
 
 def usage_of(body: dict[str, Any], events: tuple[Event, ...]) -> dict[str, Any]:
-    """The counts of all sequences together; cached tokens are those of the prompt."""
+    """Returns the counts of all sequences together; cached tokens are those of the prompt."""
     completion, cached = sum(event.tokens for event in events), max(event.cached for event in events)
     usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": completion}
     return usage | ({"prompt_tokens_details": {"cached_tokens": cached}} if cached >= 0 else {})
 
 
 def remembered(body: dict[str, Any], headers: dict[str, str]) -> ModelRequest:
-    """The request by the slot's names, without numbers that change no probability."""
+    """Returns the request by the slot's names, without numbers that change no probability."""
     prompt = body["prompt"]
     tensors: dict[str, Any] = {"prompt_token_ids": prompt[0] if prompt and isinstance(prompt[0], list) else prompt}
     for name in ("max_tokens", "temperature", "seed", "min_tokens", "logprobs", *NEUTRAL):

@@ -49,7 +49,7 @@ class Builder:
         return lambda value: (self.fields.__setitem__(name.removeprefix("with_"), value), self)[1]
 
     def text(self) -> str:
-        """All values, as text."""
+        """Returns all values as text."""
         return " ".join(
             part.text()
             if isinstance(part, Builder)

@@ -49,7 +49,7 @@ class Scene:
 
 @contextlib.contextmanager
 def standing(work: Path) -> Iterator[Scene]:
-    """The models are ready, on weights that are made in this folder."""
+    """Yields ready models on weights written to this folder."""
     published.gpt_oss(work / "weights", [])
     repository = work / "models"
     for path, content in render(llm(work / "weights"), Defaults()).items():
@@ -71,7 +71,7 @@ def standing(work: Path) -> Iterator[Scene]:
 
 @contextlib.contextmanager
 def receiving(spans: Path) -> Iterator[list[str]]:
-    """Flags of a server that traces into this file as one behind a gateway does; in a container the port is fixed."""
+    """Yields flags of a server that traces into this file like one behind a gateway; a container has a fixed port."""
     (port,) = free_ports(1)
     with spans.open("wb") as output:
         receiver = subprocess.Popen([sys.executable, "-I", str(RECEIVER), str(port)], stdout=output)
@@ -83,7 +83,7 @@ def receiving(spans: Path) -> Iterator[list[str]]:
 
 
 def image(work: Path) -> Path:
-    """The parts of the image that the slot reads, in one place."""
+    """Collects the parts of the image that the slot reads."""
     folder = work / "image"
     shutil.copytree(STAND_INS / "all_models" / "tensorrt_llm" / "1", folder)
     for package in ("tensorrt_llm", "openai"):
@@ -94,7 +94,7 @@ def image(work: Path) -> Path:
 
 
 def llm(weights: Path) -> ServerSlice:
-    """The plan's LLM alone, on these weights."""
+    """Returns the plan's LLM alone, on these weights."""
     server = plan(**main()).slices[0].servers[0]
     (model,) = [model for model in server.models if model.kind == "llm"]
     kept = {name: model.settings[name] for name in ("backend", "max_batch_size", "triton_config")}
@@ -108,7 +108,7 @@ def llm(weights: Path) -> ServerSlice:
 
 @contextlib.asynccontextmanager
 async def running_gateway(scene: Scene, folder: Path, **more: int) -> AsyncIterator[RunningGateway]:
-    """A gateway before that Triton, which asks for no key."""
+    """Yields a gateway before that Triton, which needs no key."""
     gateway_settings = settings([scene.triton.grpc], scene.weights, None, **more)
     gateway_settings["models"]["llama"]["context_tokens"] = CONTEXT_TOKENS
     gateway_settings["models"]["nomic"]["dimensions"] = 64
@@ -117,7 +117,7 @@ async def running_gateway(scene: Scene, folder: Path, **more: int) -> AsyncItera
 
 
 def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: list[list[str]]) -> list[float]:
-    """The values of the model's first output, requested over KServe's HTTP interface."""
+    """Returns the values of the model's first output, requested over KServe's HTTP interface."""
     tensors = [
         {"name": name, "datatype": "BYTES", "shape": [len(rows), len(rows[0])], "data": rows[0]}
         for name, rows in inputs.items()
@@ -128,7 +128,7 @@ def directly(scene: Scene, model: str, parameters: dict[str, Any], **inputs: lis
 
 
 def running_requests(scene: Scene) -> float:
-    """The number of requests that the slot reports as running."""
+    """Returns the number of requests that the slot reports as running."""
     with urllib.request.urlopen(f"http://{scene.triton.metrics}/metrics", timeout=300) as page:
         lines = page.read().decode().splitlines()
     (line,) = [line for line in lines if line.startswith("enginehouse_llm_running_requests{")]

@@ -1,4 +1,4 @@
-"""Aliases that split their requests over models, and aliases that another model answers for."""
+"""Aliases that split their requests over models, and aliases with another model as a fallback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOWN = (grpc.StatusCode.UNAVAILABLE, "connection refused")
 
 
 def two_models(folder: Path, **alias: Any) -> dict[str, Any]:
-    """Models `llama` on the first server and `next` on the second, and the alias `chat`."""
+    """Returns settings with `llama` on the first server, `next` on the second, and the alias `chat`."""
     llm = {"kind": "llm", "files": str(folder / "weights"), "context_tokens": 200}
     return {
         "models": {

@@ -34,7 +34,7 @@ HEAD = (
 
 
 def hidden(*framing: str, body: bytes = SECOND) -> bytes:
-    """A request with these headers about its end, and another one in what follows."""
+    """Returns a request with these headers about its end, and another request after it."""
     return "\r\n".join([HEAD, *framing, "", ""]).encode() + body
 
 
@@ -88,7 +88,7 @@ async def test_pipelined_requests_are_separated_and_a_refused_request_ends_the_c
 
 @in_loop
 async def test_a_client_that_sends_a_whole_oversized_body_reads_the_refusal(tmp_path: Path) -> None:
-    """The body is received and kept nowhere; the next request of the connection is answered."""
+    """The gateway discards the body; it answers the next request of the connection."""
     good = SECOND.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     large = b" " * (15 * 2**20)
     async with process(tmp_path) as running:
@@ -189,7 +189,7 @@ async def test_a_body_of_a_gibibyte_is_refused_before_it_is_received(tmp_path: P
 
 
 async def taken(running: Process, chunked: bool) -> int:
-    """Bytes of a body that were sent before the connection ended; a client may miss the 413 meanwhile."""
+    """Returns the bytes of a body sent before the connection ended; a client may miss the 413 meanwhile."""
     framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {GIB}"
     part = b"100000\r\n" + b" " * 2**20 + b"\r\n" if chunked else b" " * 2**20
     reader, writer = await running.connected()
@@ -237,7 +237,7 @@ async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
 
 @in_loop
 async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> None:
-    """The process notices the changed key file by itself; it gets no signal."""
+    """The process notices the changed key file without a signal."""
     async with process(tmp_path) as running:
         running.triton.script = Script(halts_after=1)
         reader, writer = await running.connected()

@@ -1,4 +1,4 @@
-"""Completions of several prompts: numbered, counted, limited, failed and left as one request."""
+"""Completions of several prompts: numbered, counted, limited, failed, and with a client that disconnects."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ async def running(talk: Conversation) -> AsyncIterator[None]:
 
 
 def names_its_prompt() -> Callable[[ModelRequest], tuple[Event, ...]]:
-    """Answers that begin with their own prompt, each sequence with its number; later prompts answer in more events."""
+    """Returns answers that begin with their prompt, each sequence with its number; later prompts take more events."""
 
     def events(request: ModelRequest) -> tuple[Event, ...]:
         (count,), prompt = request.tensors.get("sampling_param_n", [1]), request.tensors["prompt_token_ids"]
@@ -88,7 +88,7 @@ async def test_texts_and_ids_may_stand_in_one_list(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_stream_sends_each_prompts_events_as_they_come(tmp_path: Path) -> None:
-    """No prompt waits for the end of another: every one has begun while none has ended."""
+    """No prompt waits for the end of another: all have begun before one has ended."""
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(halts_after=1)
         talk = front.opened(PATH, BATCH | {"stream": True})

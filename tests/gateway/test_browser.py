@@ -1,4 +1,4 @@
-"""The gateway's pages in a real browser: by keys alone, nothing from elsewhere, and no form of another site."""
+"""The gateway's pages in a real browser: used by keys alone, without other sites' content or forms."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOST_LOOKS = 60
 
 @contextlib.asynccontextmanager
 async def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Process, Browser, str]]:
-    """A gateway's process that counts usage, a browser, and the gateway's address."""
+    """Yields a gateway process that counts usage, a browser, and the gateway's address."""
     (folder / "state").mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(folder / "state"))
     async with process(folder, PRICES) as running, opened(folder) as page:
@@ -49,7 +49,7 @@ async def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 async def filled_in(page: Browser, url: str, path: str) -> str:
-    """The page that answers the form at this path; that of usage once it counts all requests before it."""
+    """Returns the page that answers the form at this path; usage is read once it counts all earlier requests."""
     button, fields = FORMS[path]
     await page.open(f"{url}{path}")
     await page.submit(button, **{"API key": KEY, **fields})
@@ -63,7 +63,7 @@ async def filled_in(page: Browser, url: str, path: str) -> str:
 
 
 def keep(path: str, more: str, picture: bytes) -> None:
-    """Writes the README's picture of the page anew if `GOLDEN=write` asks for it."""
+    """Updates the README's picture of the page if `GOLDEN=write` is set."""
     if os.environ.get("GOLDEN") == "write":
         name = path.strip("/").replace("/", "-") or "page"
         (PICTURES / f"gateway-{name}{more}.png").write_bytes(picture)

@@ -33,7 +33,7 @@ from tests.gateway.triton import Script
 
 
 async def limited(front: RunningGateway, **limits: int) -> None:
-    """`KEY` has these limits, and `OTHER_KEY`, of another tenant, has none."""
+    """Gives `KEY` these limits; `OTHER_KEY`, of another tenant, has none."""
     keys = [key_line(KEY, "acme", **limits), key_line(OTHER_KEY, "umbrella")]
     front.keys_file.write_text(json.dumps({"keys": keys}))
     await front.gateway.refresh()
@@ -130,7 +130,7 @@ async def test_a_client_that_disconnects_pays_for_the_generated_tokens(
 async def test_one_tenants_thousand_requests_make_no_other_wait(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four of them are under way, the others are refused at once; the other tenant is answered in between."""
+    """Four of them run and the others are refused immediately; the other tenant gets its answer meanwhile."""
     async with running_gateway(tmp_path) as front:
         await limited(front, concurrent=4)
         front.triton.script = Script(halts_after=1)
@@ -218,7 +218,7 @@ def test_spans_are_written_as_openai_writes_them() -> None:
 
 
 def taken_on(budgets: Budgets, key: Key, requests: int) -> int:
-    """The number of admitted requests among `requests` concurrent requests."""
+    """Returns the number of admitted requests among `requests` concurrent requests."""
     count = 0
     for _ in range(requests):
         with suppress(ApiError):

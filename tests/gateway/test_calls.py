@@ -1,5 +1,6 @@
-"""Tool calls and reasoning in a text that comes in pieces: the pieces change nothing, and what is not a call is
-text."""
+"""Tool calls and reasoning in a text that comes in pieces: the cuts change no result, and text that is no call
+stays text.
+"""
 
 import json
 from collections.abc import Callable
@@ -28,19 +29,19 @@ TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
 def parts_of(machine: Calls | Named | Thoughts, pieces: list[str]) -> list[Part]:
-    """The parts that the parser returns for a text in these pieces."""
+    """Returns the parser's parts for a text in these pieces."""
     return [part for piece in pieces for part in machine.feed(piece)] + machine.end()
 
 
 def summed(parts: list[Part]) -> tuple[str, str, list[tuple[int, str, str]]]:
-    """Content, reasoning, and each call's index, name and arguments."""
+    """Returns content, reasoning, and each call's index, name and arguments."""
     content = "".join(part.text for part in parts if isinstance(part, Content))
     reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
     return content, reasoning, [(part.index, part.name, part.arguments) for part in parts if isinstance(part, Call)]
 
 
 def cut(text: str, places: list[int]) -> list[str]:
-    """The text in pieces that end at these places."""
+    """Returns the text in pieces that end at these places."""
     edges = [0, *sorted(min(place, len(text)) for place in places), len(text)]
     return [text[start:end] for start, end in pairwise(edges)]
 
@@ -158,7 +159,7 @@ def test_a_guided_call_of_a_single_tool_is_streamed_in_pieces() -> None:
 
 @pytest.mark.parametrize("machine", [Hermes, Mistral, Llama3])
 def test_the_work_grows_with_the_text(machine: type[Calls]) -> None:
-    """A text made to be slow, a character at a time; with work that grows with its square this takes minutes."""
+    """The text is slow by design and comes one character at a time; quadratic work would take minutes."""
     slow = '<tool_call>{"[TOOL_CALLS]' + " " * 20_000 + "{" * 20_000
     assert summed(parts_of(machine(NAMES), list(slow)))[0] == slow
     assert summed(parts_of(Thoughts(True), list(" " * 20_000)))[0] == ""

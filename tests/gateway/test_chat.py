@@ -1,4 +1,4 @@
-"""Chats: the LLM's input and the client's answer, streamed and whole."""
+"""Chats: the LLM's input and the client's answer, streamed and unstreamed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Requests as unmodified clients send them by default: taken, and what is passed over is named."""
+"""Requests as unmodified clients send them by default: accepted, with the ignored fields named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def running_gateway(folder: Path, **more: Any) -> Any:
 
 
 def text_of(front: Any) -> str:
-    """The prompt that the model got, as text."""
+    """Returns the prompt that the model got, as text."""
     ids = front.triton.requests[-1].tensors["prompt_token_ids"]
     return str(front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False))
 
@@ -270,7 +270,7 @@ async def test_an_input_type_is_the_models_task(tmp_path: Path, more: Any, statu
 
 @in_loop
 async def test_gzip_of_blocks_without_content_is_refused_in_turns(tmp_path: Path) -> None:
-    """Empty blocks unpack to nothing, so that a bound of what comes out alone would read them all at once."""
+    """Empty blocks unpack to no bytes, so that a limit on unpacked bytes alone would read them all at once."""
     packed = zlib.compressobj(wbits=31)
     body = packed.compress(b"") + b"".join(packed.flush(zlib.Z_FULL_FLUSH) for _ in range(50_000)) + packed.flush()
     async with running_gateway(tmp_path) as front:

@@ -36,7 +36,7 @@ def lines(answer: Any) -> list[Any]:
 
 
 def turns(front: Any) -> list[str]:
-    """The messages of the prompt."""
+    """Returns the messages of the prompt."""
     return [text.split("<|im_end|>")[0] for text in prompt_of(front).split("<|im_start|>")[1:]]
 
 

@@ -13,7 +13,7 @@ PATH = "/v1/completions"
 
 @in_loop
 async def test_a_prompt_begins_as_the_tokenizer_begins_a_text(tmp_path: Path) -> None:
-    """The client writes the whole prompt: its control tokens are meant."""
+    """The client writes the whole prompt, including its control tokens."""
     async with running_gateway(tmp_path) as front:
         await front.ask(PATH, {"model": "llama", "prompt": "hello<|im_end|>"})
         ids = front.triton.requests[0].tensors["prompt_token_ids"]

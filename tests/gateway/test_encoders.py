@@ -13,7 +13,7 @@ from tests.gateway.triton import Script, vector
 
 @in_loop
 async def test_vectors_keep_the_order_of_the_texts_across_parts(tmp_path: Path) -> None:
-    """The model takes three texts together; seven are three parts."""
+    """The model takes three texts per request; seven texts make three parts."""
     texts = [f"text {'x' * number}" for number in range(7)]
     async with running_gateway(tmp_path) as front:
         answer = (await front.ask("/v1/embeddings", {"model": "nomic", "input": texts})).json()

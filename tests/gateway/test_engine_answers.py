@@ -89,7 +89,7 @@ CHANGING = re.compile(
 
 @contextlib.asynccontextmanager
 async def both(folder: Path, **more: Any) -> AsyncIterator[tuple[RunningGateway, RunningGateway]]:
-    """A gateway before a Triton, and one before an engine."""
+    """Yields a gateway before a Triton, and one before an engine."""
     for name in ("triton", "engine"):
         (folder / name).mkdir()
     shared = {"template": TOOLS_TEMPLATE, "llm": MODEL} | more
@@ -101,7 +101,7 @@ async def both(folder: Path, **more: Any) -> AsyncIterator[tuple[RunningGateway,
 
 
 def compared(answer: Any) -> tuple[int, bytes]:
-    """Status and body without names and times that are new in every answer."""
+    """Returns status and body without names and times that are new in every answer."""
     return answer.status, CHANGING.sub(b"*", answer.body)
 
 
@@ -253,7 +253,7 @@ async def test_events_are_forwarded_as_soon_as_the_engine_sends_them(tmp_path: P
 async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(
     stream: bool, stops_by: str, tmp_path: Path
 ) -> None:
-    """The engine ends a stream before its first token, or a whole answer anywhere; the request waits until it is back.
+    """The engine ends a stream before its first token, or a complete answer anywhere; the request waits for its return.
 
     A whole answer that vLLM aborts has status 200, some text, and "abort" as its reason to finish.
     """
@@ -281,7 +281,7 @@ async def test_a_whole_answer_that_is_aborted_without_another_engine_may_be_trie
 
 @in_loop
 async def test_an_answer_that_is_aborted_after_its_first_token_ends_with_the_reason(tmp_path: Path) -> None:
-    """Half an answer has reached the client, so that the request is not asked again."""
+    """The client already has part of the answer, so that the gateway does not retry the request."""
     async with running_gateway(tmp_path, runtime="vllm", hold_seconds=60) as front:
         front.triton.script = Script((Event("Hel"), Event("", finish="abort", tokens=2)))
         answer = await front.chat(**STREAM)

@@ -19,18 +19,18 @@ Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], "asyncio.Future[No
 
 
 def event(value: object) -> bytes:
-    """A chunk with an event of a stream."""
+    """Returns a chunk with an event of a stream."""
     data = b"data: " + (value if isinstance(value, bytes) else json.dumps(value).encode()) + b"\n\n"
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
 def text(index: object = 0, content: object = "a", finish: object = None, **more: object) -> dict[str, object]:
-    """An event of one choice."""
+    """Returns an event of one choice."""
     return {"choices": [{"index": index, "text": content, "finish_reason": finish, **more}]}
 
 
 def body(value: object) -> bytes:
-    """A whole answer."""
+    """Returns a complete answer."""
     content = value if isinstance(value, bytes) else json.dumps(value).encode()
     return OK + f"content-length: {len(content)}\r\n\r\n".encode() + content
 
@@ -99,7 +99,7 @@ BAD_BODIES = {
 async def before(
     folder: Path, play: bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 ) -> AsyncIterator[RunningGateway]:
-    """A gateway before a server that answers every request with these bytes, or plays something."""
+    """Yields a gateway before a server that answers every request with these bytes or this behaviour."""
     tasks: set[asyncio.Task[object]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -140,7 +140,7 @@ async def before(
 
 
 def judge(answer: Answer, capsys: pytest.CaptureFixture[str]) -> None:
-    """The client gets an error, and the engine's text appears nowhere."""
+    """Asserts that the client gets an error, and that the engine's text appears nowhere."""
     error = (answer.json() if answer.status != 200 else answer.events[-1])["error"]
     assert error["code"] in ("upstream_error", "unavailable", "timeout", None)
     written = capsys.readouterr()
@@ -169,7 +169,7 @@ async def test_a_malformed_answer_ends_in_an_error(
 
 
 async def endless_line(writer: asyncio.StreamWriter) -> None:
-    """An event that never ends."""
+    """Sends an event that never ends."""
     writer.write(CHUNKED)
     while True:
         writer.write(b"10000\r\ndata: " + b"a" * (65536 - 6) + b"\r\n")
@@ -177,7 +177,7 @@ async def endless_line(writer: asyncio.StreamWriter) -> None:
 
 
 async def endless_head(writer: asyncio.StreamWriter) -> None:
-    """Headers without an end."""
+    """Sends headers without an end."""
     writer.write(OK)
     while True:
         writer.write(b"a: " + b"b" * 1000 + b"\r\n")
@@ -185,7 +185,7 @@ async def endless_head(writer: asyncio.StreamWriter) -> None:
 
 
 async def endless_size(writer: asyncio.StreamWriter) -> None:
-    """The length of a chunk, without an end."""
+    """Sends the length of a chunk, without an end."""
     writer.write(CHUNKED)
     while True:
         writer.write(b"0" * 65536)
@@ -193,18 +193,18 @@ async def endless_size(writer: asyncio.StreamWriter) -> None:
 
 
 async def silence(writer: asyncio.StreamWriter) -> None:
-    """No byte of an answer."""
+    """Sends no byte of an answer."""
     await asyncio.sleep(60)
 
 
 async def silence_after_one(writer: asyncio.StreamWriter) -> None:
-    """An event, and nothing more."""
+    """Sends an event and then no more bytes."""
     writer.write(CHUNKED + event(text()))
     await asyncio.sleep(60)
 
 
 async def comments(writer: asyncio.StreamWriter) -> None:
-    """Comments for ever, which are no events."""
+    """Sends comments forever, which are no events."""
     writer.write(CHUNKED)
     while True:
         writer.write(b"4\r\n: x\n\r\n")

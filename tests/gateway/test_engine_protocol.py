@@ -1,4 +1,4 @@
-"""An engine's answer reads the same however the network cuts it, and a request's body is one that the engine takes."""
+"""An engine's answer reads the same for all network cuts, and a request has only fields that the engine accepts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CHUNKED = Head(200, {b"transfer-encoding": b"chunked"})
 
 
 def sampled(**fields: Any) -> Sampling:
-    """The sampling that a client's fields ask for."""
+    """Returns the sampling that a client's fields request."""
     return sampling_of(Fields(fields), {"top_k": 20, "top_p": 0.9}, 4096)
 
 
 @st.composite
 def samplings(draw: st.DrawFn) -> Sampling:
-    """All values that the gateway accepts from a client."""
+    """Draws all values that the gateway accepts from a client."""
     unit, few = st.floats(0, 1, allow_subnormal=False), st.integers(1, 9)
     choices = {
         "temperature": st.floats(0, 2),
@@ -97,12 +97,12 @@ def test_a_prompt_written_in_pieces_is_complete(length: int, greedy: bool) -> No
 
 
 def chunks(pieces: list[bytes]) -> bytes:
-    """A body in chunks."""
+    """Returns a body in chunks."""
     return b"".join(f"{len(piece):X};x=y\r\n".encode() + piece + b"\r\n" for piece in pieces if piece) + b"0\r\n\r\n"
 
 
 def cut(raw: bytes, places: list[int]) -> list[bytes]:
-    """The bytes in pieces that end at these places."""
+    """Returns the bytes in pieces that end at these places."""
     bounds = sorted({0, len(raw), *(place % (len(raw) + 1) for place in places)})
     return [raw[begin:end] for begin, end in pairwise(bounds)]
 
@@ -164,7 +164,7 @@ def test_a_stream_reads_the_same_however_it_is_cut(places: list[int]) -> None:
 
 
 def test_an_answer_that_ended_before_its_first_event_may_be_asked_elsewhere() -> None:
-    """So an engine ended one that reached it while it was being stopped (vLLM 0.26.0 on an H100, 2026-11-27)."""
+    """An engine ended a request this way while it stopped (vLLM 0.26.0 on an H100, 2026-11-27)."""
     completion = Completion(REQUEST)
     assert list(completion.feed(b"data: [DONE]\n\n")) == []
     with pytest.raises(UpstreamError) as ended:

@@ -1,8 +1,8 @@
 """Every field of OpenAI's, Cohere's, Jina's and TEI's requests: honoured, refused, named in a header, or harmless.
 
-Honoured: what the model is asked, or what the client is answered, is another with the field than without it. Harmless:
-both stay as they were, and files/gateway/README.md says so. A refused field that has a value which changes nothing is
-taken with that value. Fields as of openai 3.54, cohere 7.3, TEI 1.9 and Jina's page of 2026-11.
+An honoured field changes the model's request or the client's answer. A harmless field changes neither, and
+files/gateway/README.md says so. A refused field is accepted with a value that has no effect. Fields as of openai 3.54,
+cohere 7.3, TEI 1.9 and Jina's page of 2026-11.
 """
 
 import re
@@ -24,7 +24,7 @@ NEVER: Any = object()
 
 @dataclass(frozen=True)
 class Honoured:
-    """`beside`: fields that have to be there as well."""
+    """An honoured field; `beside` lists fields that it needs."""
 
     value: Any
     beside: dict[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Honoured:
 
 @dataclass(frozen=True)
 class Refused:
-    """`idle`: a value that changes nothing and is taken."""
+    """A refused field; `idle` is an accepted value without effect."""
 
     value: Any
     idle: Any = NEVER
@@ -183,13 +183,13 @@ PLAIN: dict[str, dict[str, Any]] = {
 
 
 def running_gateway(folder: Path) -> Any:
-    """A gateway whose LLM has every capability of a model."""
+    """Yields a gateway whose LLM has every capability of a model."""
     aliases = {"another": {"model": "llama"}, "vectors": {"model": "nomic"}, "ranks": {"model": "bge"}}
     return plain_gateway(folder, template=EFFORT, llm=HERMES | {"guided_decoding": True}, aliases=aliases)
 
 
 async def outcome(front: RunningGateway, path: str, body: dict[str, Any]) -> tuple[Answer, object]:
-    """The answer, and the values to compare: the requests to the model and the body without ids and times."""
+    """Returns the answer, and the values to compare: the model's requests and the body without ids and times."""
     before = len(front.triton.requests)
     answer = await front.ask(path, body)
     requests = [(request.model, request.tensors, request.parameters) for request in front.triton.requests[before:]]

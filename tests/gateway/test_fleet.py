@@ -188,7 +188,7 @@ async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its
 
 @in_loop
 async def test_the_status_of_the_traffic_service_decides_readiness() -> None:
-    """200 is ready and 503 is not; from one that does not answer nothing follows."""
+    """200 is ready and 503 is not; a failed request decides nothing."""
     statuses = [b"200 OK", b"503 Service Unavailable", b"404 Not Found", b""]
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

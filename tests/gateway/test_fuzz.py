@@ -191,7 +191,7 @@ SHOWS_TOOLS = "{{ tools | tojson if tools }}{% for m in messages if m.tool_calls
 
 @st.composite
 def bodies(draw: st.DrawFn, path: str) -> dict[str, Any]:
-    """A body for the path; most of its required fields are valid."""
+    """Draws a body for the path; most of its required fields are valid."""
     body: dict[str, Any] = {"model": MODELS.get(path, "llama")}
     for name in NAMES[path]:
         if name in LIKELY and not (name == "text" and path == "/v1/responses") and draw(st.integers(0, 5)):

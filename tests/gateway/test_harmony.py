@@ -1,6 +1,6 @@
-"""gpt-oss through the gateway: prompts and answers by token ids, and a vocabulary that is nobody else's.
+"""gpt-oss through the gateway: prompts and answers by token ids, with its own vocabulary.
 
-If openai-harmony is installed and `.cache/o200k_base.tiktoken` was brought, with both; else with a stand-in.
+Runs with openai-harmony and `.cache/o200k_base.tiktoken` if both are present; else with a stand-in.
 """
 
 import base64
@@ -68,7 +68,7 @@ PIECES = [
 
 @pytest.fixture(autouse=True)
 def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The weights have the vocabulary that the format wants; without the real one that is the one they have."""
+    """Gives the weights the format's vocabulary; without the real one, the stand-in's."""
     harmony.encoding_of.cache_clear()
     (tmp_path / "weights").mkdir()
     if IS_REAL:
@@ -80,7 +80,7 @@ def vocabulary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 
 def running_gateway(folder: Path, **more: Any) -> Any:
-    """A gateway in front of a gpt-oss."""
+    """Yields a gateway before a gpt-oss."""
     return plain_gateway(folder, llm=HARMONY | more)
 
 
@@ -94,7 +94,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def spoken(text: str, finish: str = "stop", size: int = 3) -> Script:
-    """An answer of these tokens, several in each event; the gateway does not read its text."""
+    """Returns an answer of these tokens, several in each event; the gateway does not read its text."""
     ids = ids_of(text)
     events = [Event("?", ids=tuple(ids[at : at + size])) for at in range(0, len(ids), size)]
     return Script((*events, Event("", finish=finish, tokens=len(ids))))

@@ -22,7 +22,7 @@ def sent_messages(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def user(part: str = "text") -> dict[str, Any]:
-    """A message with an unknown field; the gateway reads no other fields of a part than its text."""
+    """Returns a message with an unknown field; the gateway reads only a part's text."""
     return {"role": "user", "content": [{"type": part, "text": "1?"}], **NEW}
 
 

@@ -50,7 +50,7 @@ async def test_bodies_that_are_withheld_leave_room_for_other_tenants(tmp_path: P
 
 
 def first_then_nothing(receive: Any) -> Any:
-    """A client that sends the beginning of a body."""
+    """Sends the beginning of a body as a client."""
     sent: list[int] = []
 
     async def slow() -> Any:
@@ -99,7 +99,7 @@ async def test_the_body_is_released_before_its_answer_streams(tmp_path: Path) ->
 
 
 async def two_tenants(front: RunningGateway, **limits: int) -> None:
-    """`KEY` is acme's, with these limits, and `OTHER_KEY` umbrella's, for every model."""
+    """Gives `KEY` of acme these limits, and `OTHER_KEY` of umbrella every model."""
     keys = [key_line(KEY, "acme", **limits), key_line(OTHER_KEY, "umbrella")]
     front.keys_file.write_text(json.dumps({"keys": keys}))
     await front.gateway.refresh()
@@ -163,7 +163,7 @@ def test_brackets_within_strings_are_not_counted_as_values() -> None:
 
 
 def test_quotes_without_an_end_are_read_once() -> None:
-    """The work grows with the length: what was counted by a regular expression before took minutes for this MiB."""
+    """The work grows with the length; an earlier regular expression took minutes for this MiB."""
     with pytest.raises(ValueError, match="nested deeper than 64"):
         gateway.bodies.parsed(b"[" * 65 + b'"' + b'\\"' * 2**19, bounds())
 
@@ -237,7 +237,7 @@ async def test_counting_a_text_costs_its_tokens(tmp_path: Path, capsys: pytest.C
 
 
 def used(front: RunningGateway) -> int:
-    """Tokens of the last minute of `KEY`."""
+    """Returns tokens of the last minute of `KEY`."""
     key = front.gateway.keys.holder(f"Bearer {KEY}".encode())
     return front.gateway.budgets.usage(key).spent.tokens
 

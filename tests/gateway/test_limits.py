@@ -41,7 +41,7 @@ async def test_a_body_that_is_no_plain_json_is_refused(tmp_path: Path, body: byt
 )
 @in_loop
 async def test_brackets_are_counted_before_anything_reads_them(tmp_path: Path, depth: int, words: str) -> None:
-    """Python's own parser gives up on some; the readers behind it, and the model's compiler of schemas, would not."""
+    """Python's own parser rejects some depths; later readers and the model's schema compiler would not."""
     async with running_gateway(tmp_path) as front:
         answer = await front.ask(CHAT, b"[" * depth + b"]" * depth)
     assert (answer.status, words in answer.error["message"]) == (400, True)
@@ -78,7 +78,7 @@ async def test_a_body_that_does_not_arrive_is_refused(tmp_path: Path) -> None:
 
 
 def first_then_nothing(receive):
-    """A client that sends the beginning of a body."""
+    """Sends the beginning of a body as a client."""
     sent = []
 
     async def slow():

@@ -31,7 +31,7 @@ class Jobs:
         await end.wait()
 
     async def end(self, number: int) -> None:
-        """The work that began as this number, from 0, has ended, and who waited had time to begin."""
+        """Ends the work that began with this number, from 0, and lets waiting work begin."""
         self._ends[number].set()
         for _ in range(5):
             await asyncio.sleep(0)

@@ -29,7 +29,7 @@ BROKEN = "enginehouse_gateway_streams_broken_total"
 
 
 async def samples(front: RunningGateway) -> dict[str, float]:
-    """Each sample of the page by its name and labels."""
+    """Returns each sample of the page by its name and labels."""
     page = (await front.ask("/metrics", key=None)).body.decode()
     return {name: float(value) for name, value in re.findall(r"^(\w+\{.*\}) (\S+)$", page, re.MULTILINE)}
 
@@ -106,7 +106,7 @@ async def is_stopped(front: RunningGateway, talk: Conversation) -> None:
 
 
 def fault(code: grpc.StatusCode) -> Script:
-    """The model fails after its first event."""
+    """Returns a script in which the model fails after its first event."""
     return Script(error=(code, "a fault"), error_after=2, halts_after=1)
 
 

@@ -1,4 +1,4 @@
-"""`GET /`: what people read, with a key and without one; nothing from elsewhere, nothing of a client's unescaped."""
+"""`GET /`: the page with a key and without one; it loads no other site and escapes all client text."""
 
 import html
 import json
@@ -14,7 +14,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 
 
 def text_of(body: bytes) -> str:
-    """The visible text of the page, with its white space collapsed."""
+    """Returns the visible text of the page, with its white space collapsed."""
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", body.decode())).split())
 
 

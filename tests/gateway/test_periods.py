@@ -1,4 +1,4 @@
-"""Tokens of a day and a month: a used budget refuses, over processes and restarts, until its period ends."""
+"""Tokens of a day and a month: a used budget refuses requests, across processes and restarts, until its period ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Request:
 
 @dataclass
 class World:
-    """Processes of a host with a calendar of ours; the folder outlives them."""
+    """Processes of a host with a test calendar; the folder outlives them."""
 
     folder: Path
     processes: int
@@ -61,12 +61,12 @@ class World:
         return usage
 
     def of(self, requests: Iterator[Request], letters: int) -> int:
-        """Tokens of the requests of this day (10 letters), or of this month (7)."""
+        """Returns the tokens of requests of this day (10 letters), or of this month (7)."""
         period = f"{self.now:%Y-%m-%d}"[:letters]
         return sum(request.tokens for request in requests if f"{request.began:%Y-%m-%d}"[:letters] == period)
 
     def asks(self, number: int, tokens: int) -> None:
-        """A new request; it is admitted exactly if the tokens that the process sees are below the budgets."""
+        """Sends a new request; it is admitted only if the tokens that the process sees are below the budgets."""
         place = number % self.processes
         budgets = Budgets("")
         budgets.periods, budgets.calendar = self.usages[place].periods, lambda: self.now
@@ -101,7 +101,7 @@ class World:
         self.looked[place] = self.now
 
     def sees(self, place: int, counts_all: bool) -> None:
-        """The process counts its own log, or all logs, and reads the counters."""
+        """Makes the process count its own log, or all logs, and read the counters."""
         since = FIRST if counts_all else min([self.now, *self.unread[place]])
         self.unread[place] = set()
         for request in self.requests:
@@ -111,7 +111,7 @@ class World:
                 request.seen_by.add(place)
 
     def dies(self, number: int, _tokens: int) -> None:
-        """The process is killed, its requests with it, and another begins in its place."""
+        """Kills the process and its requests, and starts another in its place."""
         place = number % self.processes
         killed = self.usages[place]
         for held in (killed._log, killed._counters):
@@ -124,7 +124,7 @@ class World:
         self.sees(place, counts_all=True)
 
     def waits(self, _number: int, _tokens: int) -> None:
-        """The next day begins, and each process counts in its first second."""
+        """Begins the next day; each process counts in its first second."""
         self.now += timedelta(days=1)
         for place in (*range(self.processes), *range(self.processes)):
             self.counts(place, 0)
@@ -154,7 +154,7 @@ STEPS = st.lists(
 def test_killed_processes_never_let_a_day_exceed_its_budget_and_its_running_requests(
     processes: int, steps: list[tuple[str, int, int]]
 ) -> None:
-    """A process sees its own requests at once, those of others when both have counted, and a restart forgets none."""
+    """A process sees its own requests at once, others' after both have counted, and a restart forgets none."""
     with world(processes) as made:
         for word, number, tokens in steps:
             getattr(made, word)(number, tokens)
@@ -177,7 +177,7 @@ def test_the_share_of_each_host_is_rounded_up() -> None:
 
 
 def test_a_request_that_began_yesterday_stays_in_the_month_when_it_is_counted(tmp_path: Path) -> None:
-    """The counters are read again from its day on, and not only from today on."""
+    """The counters are read again from its day on, not only from today on."""
     usage, today = Usage(str(tmp_path)), FIRST + timedelta(days=1)
     usage.days = 31
     usage.count(today)
@@ -213,7 +213,7 @@ AMOUNTS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(amounts=AMOUNTS)
 def test_sums_of_money_are_exact_however_large(amounts: list[tuple[str, str, int]]) -> None:
-    """SQLite's numbers end at 9.2 · 10^18, a sum of ten million units: a dear request would stop all counting."""
+    """SQLite's integers end at 9.2 · 10^18, a sum of ten million units: one dear request would stop all counting."""
     with tempfile.TemporaryDirectory() as folder:
         counters, periods = Counters(Path(folder)), Periods()
         for key, currency, cost in amounts:

@@ -1,4 +1,4 @@
-"""Budgets of keys and tenants as clients meet them: refusals, waits, headers; and persons whom a proxy names."""
+"""Budgets of keys and tenants for clients: refusals, waits, headers, and persons that a proxy names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = datetime(2026, 11, 30, 23, 59, 59, tzinfo=UTC)
 
 
 async def limited(front: RunningGateway, limit: str, tenant: bool = False) -> None:
-    """`KEY` or its tenant has a budget of one token, or of a millionth of a euro."""
+    """Gives `KEY` or its tenant a budget of one token, or of a millionth of a euro."""
     limits = {limit: 1} | ({"currency": "EUR"} if limit.startswith("cost") else {})
     own, shared = ({}, [{"tenant": "acme", **limits}]) if tenant else (limits, [])
     keys = [key_line(KEY, "acme", **own), key_line(OTHER_KEY, "umbrella")]

@@ -153,9 +153,9 @@ def prompted(front: RunningGateway) -> list[Callable[[], Conversation]]:
 
 
 async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
-    """An answer whose spans came. The exporter drops what it cannot send for 10 s, so the request is repeated then.
+    """Returns an answer whose spans arrived; repeats the request, because the exporter drops spans for up to 10 s.
 
-    Every third run of these tests had such an export, and those behind it waited (OpenTelemetry C++ 1.13 in Triton
+    A third of the runs of these tests had such an export, and later exports waited (OpenTelemetry C++ 1.13 in Triton
     2.51; nothing reached the receiver meanwhile; 2026-11-24).
     """
     for _ in range(8):
@@ -171,7 +171,7 @@ async def followed(scene: Scene, ask: Callable[[], Conversation]) -> Answer:
 async def test_a_traced_request_is_followed_and_its_text_is_nowhere(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Spans, the server's verbose log, both pages of metrics, what the gateway prints; refused requests too."""
+    """Checks spans, the server's verbose log, both metrics pages and the gateway's output; refused requests too."""
     async with running_gateway(scene, tmp_path, trace_one_in=1) as front:
         answers = [await followed(scene, ask) for ask in prompted(front)]
         pages = front.gateway.metrics.page()

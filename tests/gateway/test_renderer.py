@@ -1,4 +1,4 @@
-"""Templates of a hostile checkpoint: damage beyond Jinja's sandbox is confined to their own process."""
+"""Templates of a hostile checkpoint: a separate process confines damage beyond Jinja's sandbox."""
 
 import asyncio
 import re
@@ -80,7 +80,7 @@ def test_a_template_is_never_compiled_in_an_unconfined_process(tmp_path: Path, m
 
 @in_loop
 async def test_a_confined_template_still_has_everything_of_jinja() -> None:
-    """Modules that Jinja imports late are there already: the process can open no file for them."""
+    """Modules that Jinja imports late are loaded already, because the process can open no file."""
     source = (
         "{% macro m() %}{% endmacro %}{{ 'a b' | wordwrap(1) }} {{ [1] | pprint }} {{ lipsum(1) | length > 9 }}"
         " {{ '\\N{CAT FACE}' }} {{ strftime_now('%Y') | length }} {{ [3] | random }} "

@@ -30,7 +30,7 @@ def body(**more: Any) -> dict[str, Any]:
 
 
 def names(answer: Any) -> list[str]:
-    """The names of a stream's events, each of which its data repeats."""
+    """Returns the names of a stream's events, each repeated in its data."""
     lines = [line for line in answer.body.decode().splitlines() if line.startswith("event: ")]
     assert [line.removeprefix("event: ") for line in lines] == [event["type"] for event in events(answer)]
     return [event["type"].removeprefix("response.") for event in events(answer)]

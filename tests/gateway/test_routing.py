@@ -1,6 +1,6 @@
 """The choice of a server for each prompt, and the engines behind an alias.
 
-More than 300 lines, because properties and running gateways prove the same promises.
+More than 300 lines, because properties and running gateways test the same guarantees.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LONG = "the cat sat on the mat " * 4
 
 @dataclass
 class Some:
-    """A server as far as routing reads it."""
+    """A server with the fields that routing reads."""
 
     name: str
     outstanding: int = 0
@@ -143,7 +143,7 @@ def test_the_removal_of_a_server_moves_only_its_chats(firsts: list[int], count: 
 
 
 def test_a_chat_moved_to_another_server_moves_no_other_chat() -> None:
-    """Both begin with the same eight blocks; the second chat was answered elsewhere, and each stays where it was."""
+    """Both begin with the same eight blocks; another server answered the second chat, and each stays on its server."""
     known, shared, ready = Known(), [1] * 256, {"a", "b"}
     first, second = (prefix_of([*shared, *[number] * 64], "acme", "") for number in (2, 3))
     known.learn(first, "a", ready)
@@ -170,7 +170,7 @@ def test_memory_is_bounded_and_a_tenant_that_fills_it_forgets_its_own(flood: int
 
 
 async def servers_of(front: RunningGateway, texts: list[str], **more: Any) -> list[int]:
-    """The number of the server that each chat went to, one after the other."""
+    """Returns the number of the server that got each chat, in sequence."""
     numbers = []
     for text in texts:
         before = [len(triton.requests) for triton in front.tritons]
@@ -231,7 +231,7 @@ async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
 async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_nobody_computes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The tenant's name gives no salt without the host's secret, which no log has; another secret is another salt."""
+    """The salt depends on the host's secret, which no log has, not only on the tenant's name."""
     async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella"), *keys_of(front)]}))
         content = json.loads(front.settings_file.read_text())
@@ -260,7 +260,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
 
 @in_loop
 async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_were_cached(tmp_path: Path) -> None:
-    """Whole and streamed; the audit has the number. If nobody shows a key, nobody is told apart."""
+    """Streamed and unstreamed; the audit has the number. Without keys, tenants are not distinguished."""
 
     async def cached_tokens(has_keys: bool) -> list[int]:
         async with running_gateway(tmp_path, has_keys=has_keys) as front:
@@ -276,7 +276,7 @@ def keys_of(front: RunningGateway) -> list[Any]:
 
 
 def two_engines(folder: Path) -> dict[str, Any]:
-    """A model `llama-long` of 200 tokens and `llama-short` of 60 on the same weights, both as `qwen`."""
+    """Returns settings with `llama-long` of 200 tokens and `llama-short` of 60 on the same weights, both as `qwen`."""
     llm = {"kind": "llm", "servers": ["host-0/main"], "files": str(folder / "weights")}
     return {
         "models": {"llama-long": {**llm, "context_tokens": 200}, "llama-short": {**llm, "context_tokens": 60}},

@@ -35,20 +35,20 @@ class Process:
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the process, closed with it at the latest."""
+        """Returns a connection to the process, closed with it at the latest."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self.writers.append(writer)
         return reader, writer
 
     async def sent(self, raw: bytes) -> bytes:
-        """The answer to these bytes, read until the process closes the connection."""
+        """Returns the answer to these bytes, read until the process closes the connection."""
         reader, writer = await self.connected()
         writer.write(raw)
         return await read_to_end(reader)
 
 
 async def read_to_end(reader: asyncio.StreamReader) -> bytes:
-    """All bytes until the connection is closed or reset."""
+    """Returns all bytes until the connection is closed or reset."""
     received = b""
     with contextlib.suppress(ConnectionError):
         while part := await reader.read(65536):
@@ -88,7 +88,7 @@ async def process(folder: Path, prices: object = None, **listen: int) -> AsyncIt
 
 
 def request(body: object = None, *headers: str, path: str = "/v1/chat/completions") -> bytes:
-    """A request as bytes, after which the connection is closed."""
+    """Returns a request as bytes; the server closes the connection after it."""
     content = json.dumps(chat() if body is None else body).encode()
     lines = [f"POST {path} HTTP/1.1", "Host: gateway", f"Authorization: Bearer {KEY}", "Content-Type: application/json"]
     lines += [f"Content-Length: {len(content)}", "Connection: close", *headers]
@@ -122,7 +122,7 @@ async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_e
 
 
 class Writes:
-    """A transport that remembers its writes."""
+    """A transport that records its writes."""
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Limits over several processes and hosts, of which some are killed: no minute has more than the limit."""
+"""Limits across several processes and hosts, some of them killed: no minute exceeds the limit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Reservation:
 
 @dataclass
 class World:
-    """Processes of hosts with a clock of ours; a host's processes share its folder."""
+    """Processes of hosts with a test clock; a host's processes share its folder."""
 
     root: Path
     hosts: int
@@ -54,7 +54,7 @@ class World:
         return budgets
 
     def asks(self, number: int, tokens: int) -> ApiError | None:
-        """The refusal of a request of this many tokens at a process."""
+        """Sends a request of this many tokens to a process; returns the refusal or None."""
         lease = self.running[number % len(self.running)].lease(self.key)
         try:
             lease.begin()
@@ -66,7 +66,7 @@ class World:
         return None
 
     def ends(self, number: int, share: float) -> None:
-        """A running request ends; it used this share of the tokens it reserved."""
+        """Ends a running request that used this share of its reserved tokens."""
         under_way = [reservation for reservation in self.reservations if reservation.used is None]
         if under_way:
             request = under_way[number % len(under_way)]
@@ -74,7 +74,7 @@ class World:
             request.lease.settle(Record("", "", 0, prompt_tokens=request.used), False)
 
     def dies(self, number: int) -> None:
-        """A process is killed, its requests with it, and another is started in its place."""
+        """Kills a process and its requests, and starts another in its place."""
         place = number % len(self.running)
         killed = self.running[place]._shared
         if killed:
@@ -105,7 +105,7 @@ STEPS = st.lists(
 
 @contextmanager
 def world(hosts: int = 1, processes: int = 1, limits: KeyLimits = LIMITS) -> Iterator[World]:
-    """A world in its own folder."""
+    """Yields a world in its own folder."""
     root = Path(tempfile.mkdtemp())
     made = World(root, hosts, processes, Key("k", "k", "t", frozenset(), 0, limits))
     try:
@@ -118,7 +118,7 @@ def world(hosts: int = 1, processes: int = 1, limits: KeyLimits = LIMITS) -> Ite
 @settings(max_examples=40, deadline=None)
 @given(hosts=st.integers(1, 2), processes=st.integers(1, 3), steps=STEPS)
 def test_killed_processes_never_let_a_minute_exceed_the_limit(hosts: int, processes: int, steps: list[Any]) -> None:
-    """Requests, tokens, and requests under way; over all processes and hosts, rounded up for each host."""
+    """Requests, tokens, and running requests; across all processes and hosts, rounded up for each host."""
     with world(hosts, processes) as made:
         for word, *values in steps:
             if word == "waits":

@@ -38,17 +38,17 @@ TURN = [
 
 
 def running_gateway(folder: Path, **more: Any) -> Any:
-    """A gateway whose LLM has a template and a parser for tools."""
+    """Yields a gateway whose LLM has a template and a parser for tools."""
     return plain_gateway(folder, template=TOOLS_TEMPLATE, llm=HERMES | more)
 
 
 def spoken(*texts: str, finish: str = "stop") -> Script:
-    """A script by which the model answers in these pieces."""
+    """Returns a script by which the model answers in these pieces."""
     return Script((*(Event(text) for text in texts), Event("", finish=finish, tokens=9)))
 
 
 def prompt_of(front: Any) -> str:
-    """The last prompt as text."""
+    """Returns the last prompt as text."""
     ids = front.triton.requests[-1].tensors["prompt_token_ids"]
     return str(front.gateway.prompters["llama"]._tokenizer.decode(ids, skip_special_tokens=False))
 
@@ -139,12 +139,12 @@ async def test_tools_calls_and_results_reach_the_template(tmp_path: Path) -> Non
 
 
 def offered(**function: Any) -> dict[str, Any]:
-    """A chat with this tool."""
+    """Returns a chat with this tool."""
     return {"tools": [{"type": "function", "function": {"name": "a", **function}}]}
 
 
 def after_call(identity: str, name: str, arguments: str) -> dict[str, Any]:
-    """A chat in which the assistant has made this call."""
+    """Returns a chat in which the assistant has made this call."""
     call = {"id": identity, "function": {"name": name, "arguments": arguments}}
     return {"messages": [TURN[0], {"role": "assistant", "tool_calls": [call]}]}
 

@@ -1,4 +1,4 @@
-"""The requests for which Triton is asked for a trace."""
+"""The requests for which the gateway asks Triton for a trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMBEDDING = {"model": "nomic", "input": ["a", "b", "c", "d", "e"]}
 
 
 def traces(front: RunningGateway) -> list[str]:
-    """The trace that each request to Triton was a part of; "" of none."""
+    """Returns the trace of each request to Triton; "" if it has none."""
     return [request.metadata.get("traceparent", "") for triton in front.tritons for request in triton.requests]
 
 
@@ -68,7 +68,7 @@ async def test_a_second_try_belongs_to_the_same_trace(tmp_path: Path) -> None:
 
 @in_loop
 async def test_all_parts_of_a_request_are_traced_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five texts are two parts: the model takes three together."""
+    """Five texts make two parts: the model takes three per request."""
     numbers = itertools.count(1)
     made = Exchange.__init__
 

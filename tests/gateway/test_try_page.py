@@ -31,13 +31,13 @@ BODIES = {
 
 
 async def sent(front: RunningGateway, path: str, headers: dict[str, str] | None = None, **fields: str) -> Answer:
-    """The page that answers a form."""
+    """Returns the page that answers a form."""
     form = {"key": KEY, **({"max_tokens": "100"} if path == "/try" else {}), **FORMS.get(path, {}), **fields}
     return await front.ask(path, urlencode(form).encode(), key=None, headers=FORM | (headers or {}))
 
 
 def field_of(body: bytes, name: str) -> str:
-    """The text of a field of the page's form."""
+    """Returns the text of a field of the page's form."""
     page = body.decode()
     area = re.search(rf'<textarea id="{name}"[^>]*>\n(.*?)</textarea>', page, re.S)
     value = area or re.search(rf'<input [^>]*name="{name}"[^>]* value="([^"]*)"', page)
@@ -62,7 +62,7 @@ async def test_each_page_answers_with_the_first_model_of_its_kind(tmp_path: Path
 async def test_a_form_counts_as_the_request_of_a_client_does(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Audit, limits and usage are the same, line by line, whichever of the two ways a request came."""
+    """Audit, limits and usage are equal, line by line, for both ways of a request."""
     (tmp_path / "usage").mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "usage"))
     names = ("tenant", "key", "endpoint", "model", "status", "end", "prompt_tokens", "completion_tokens")

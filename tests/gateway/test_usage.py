@@ -1,4 +1,4 @@
-"""Usage: what ended is counted once, whoever is killed when, and nothing of a request's text is kept."""
+"""Usage: each ended request counts once in spite of killed processes, and no request text is kept."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_usage_run_by_root_leaves_only_files_of_the_folders_owner(tmp_path: Path
 
 
 async def whole_answer(port: int) -> bool:
-    """True if the gateway answered a chat to its end."""
+    """Returns True if the gateway answered a chat to its end."""
     body = json.dumps(chat()).encode()
     head = f"POST {CHAT} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {KEY}\r\nContent-Type: application/json\r\n"
     with contextlib.suppress(OSError):

@@ -29,7 +29,7 @@ RERANK = {"model": "bge", "query": "a", "documents": ["b"]}
 
 @asynccontextmanager
 async def used(folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> AsyncIterator[RunningGateway]:
-    """A gateway that three keys of two tenants have asked, and that has counted it."""
+    """Yields a gateway that has counted requests of three keys of two tenants."""
     (folder / "state").mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(folder / "state"))
     price = {"prompt": 1.0, "cached": 1.0, "completion": 1.0, "currency": "EUR"}
@@ -46,7 +46,7 @@ async def used(folder: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> As
 
 
 async def lines_of(front: RunningGateway, **fields: str) -> dict[str, list[str]]:
-    """The lines of the table by their names."""
+    """Returns the lines of the table by their names."""
     answer = await front.ask("/usage", urlencode({"key": KEY, **fields}).encode(), key=None, headers=FORM)
     assert answer.status == 200
     rows = re.findall(r'<tr><th scope="row">(.*?)</th>(.*?)</tr>', answer.body.decode())

@@ -1,8 +1,8 @@
-"""A small KServe gRPC server: Triton's inference calls, with answers that a test writes and a memory of what came.
+"""A small KServe gRPC server: Triton's inference calls, with answers from a test and a record of requests.
 
-It keeps what a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of events, an error
-of a stream is a gRPC status if the client asks for one and a message if it does not, who leaves is cancelled,
-`ModelInfer` of a decoupled model is refused, and tensors travel as raw bytes.
+It keeps the behaviour that a gateway depends on: a decoupled model answers on `ModelStreamInfer` with any number of
+events, an error of a stream is a gRPC status if the client asks for one and a message if it does not, a disconnected
+client's request is cancelled, `ModelInfer` of a decoupled model is refused, and tensors travel as raw bytes.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def ServerReady(self, request: Any, context: Any) -> Any:
-        """The readiness that the test sets."""
+        """Returns the readiness that the test sets."""
         return service_pb2.ServerReadyResponse(ready=self.is_ready)
 
     async def ModelInfer(self, request: Any, context: Any) -> Any:
-        """Vectors or scores that follow from the texts."""
+        """Returns vectors or scores that depend only on the texts."""
         received = self._remember(request, context)
         if self.script.error:
             await context.abort(*self.script.error)
@@ -101,7 +101,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         return await context.abort(STATUS.UNIMPLEMENTED, message)
 
     async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        """The script's events for each request of the stream."""
+        """Yields the script's events for each request of the stream."""
         is_running = False
         try:
             async for request in requests:
@@ -133,7 +133,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
             self.running -= is_running
 
     def _events(self, request: ModelRequest) -> tuple[Event, ...]:
-        """The script's events; a script of one sequence is repeated for every requested sequence."""
+        """Returns the script's events; a script of one sequence is repeated for every requested sequence."""
         (count,) = request.tensors.get("sampling_param_n", [1])
         if any(event.sequence for event in self.script.events):
             return self.script.events
@@ -167,18 +167,18 @@ async def serving(triton: Triton, port: int = 0) -> AsyncIterator[Triton]:
 
 
 def vector(text: str) -> list[float]:
-    """A vector that differs between texts."""
+    """Returns a vector that differs between texts."""
     return [float(len(text)), float(sum(text.encode()) % 97), 0.5, -1.25]
 
 
 def score(query: str, passage: str) -> float:
-    """The share of the query's words that the passage has."""
+    """Returns the share of the query's words that the passage has."""
     words = query.split()
     return sum(word in passage.split() for word in words) / len(words)
 
 
 def values(datatype: str, raw: bytes) -> Any:
-    """A tensor's values, flat."""
+    """Returns a tensor's values, flat."""
     if datatype == "BYTES":
         texts, place = [], 0
         while place < len(raw):
@@ -202,7 +202,7 @@ def tensor(message: Any, name: str, datatype: str, shape: tuple[int, ...], value
 
 
 def response(request: Any, output: tuple[str, str, tuple[int, ...], list[float]], counts: list[int]) -> Any:
-    """An encoder's answer."""
+    """Returns an encoder's answer."""
     message = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
     tensor(message, *output)
     tensor(message, "token_counts", "INT32", (1, len(counts)), counts)
@@ -210,7 +210,7 @@ def response(request: Any, output: tuple[str, str, tuple[int, ...], list[float]]
 
 
 def event_response(request: Any, event: Event, received: ModelRequest) -> Any:
-    """An LLM's event: what the request asked for, and counts with a sequence's last one."""
+    """Returns an LLM's event: the requested outputs, and counts with a sequence's last one."""
     message = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
     tensor(message, "text_output", "BYTES", (1,), [event.text])
     tensor(message, "sequence_index", "INT32", (1,), [event.sequence])

@@ -35,7 +35,7 @@ TEMPLATE = """{{ bos_token }}{% for message in messages %}
 
 
 def tokenizer() -> Tokenizer:
-    """Byte-level BPE whose post-processor puts a BOS before every text, as Llama's does."""
+    """Returns a byte-level BPE tokenizer whose post-processor puts a BOS before every text, like Llama's."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
@@ -50,7 +50,7 @@ def tokenizer() -> Tokenizer:
 
 
 def written(folder: Path, template: str = TEMPLATE) -> Path:
-    """The folder has the files that an LLM's weights are published with."""
+    """Writes the files that an LLM's weights are published with."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer().save(str(folder / "tokenizer.json"))
     config = {

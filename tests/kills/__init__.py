@@ -1,1 +1,1 @@
-"""The control process is killed at random moments of a full run, and the next run makes it good."""
+"""The control process is killed at random moments of a full run, and the next run repairs the result."""

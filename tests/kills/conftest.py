@@ -13,7 +13,7 @@ from tests.kills.ground import Ground
 
 @pytest.fixture(scope="module")
 def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
-    """The module's rehearsal; removed before and afterwards."""
+    """Yields the module's rehearsal, removed before and afterwards."""
     number = request.module.NUMBER
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(number))

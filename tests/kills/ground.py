@@ -1,4 +1,4 @@
-"""A rehearsal whose machine is made anew for every moment; its operator is killed and runs again."""
+"""A rehearsal with a new machine for each moment; its operator's run is killed and repeated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD = ["silent", "serves", []]
 
 @dataclass
 class Ground:
-    """The rehearsal, the inventory, and what a run leaves there that nobody interrupts."""
+    """The rehearsal, the inventory, and the state after an uninterrupted run."""
 
     places: Places
     inventory: str
@@ -32,7 +32,7 @@ class Ground:
 
     @classmethod
     def of(cls, number: int, inventory: str) -> Ground:
-        """Ready to be killed on: a full run was measured, and what it left was kept."""
+        """Measures a full run and keeps its resulting state; returns the rehearsal ready for kills."""
         places = Places(REPOSITORY / ".rehearsal" / f"number-{number}", number)
         ground = cls(places, inventory, Timeline(), {})
         machine = ground.bare()
@@ -44,7 +44,7 @@ class Ground:
         return ground
 
     def bare(self) -> Machine:
-        """The machine as it comes from the provider, and an operator who has never deployed from here."""
+        """Returns a machine in the provider's initial state, with an operator who has never deployed from here."""
         with contextlib.suppress(Exception):
             machines.named(NAME, self.places).destroy()
         shutil.rmtree(self.home, ignore_errors=True)
@@ -54,19 +54,20 @@ class Ground:
 
     @property
     def home(self) -> Path:
-        """The operator's home: what the control machine keeps between runs."""
+        """Returns the operator's home, with the state that the control machine keeps between runs."""
         return self.places.root / "home"
 
     def run(self, heard: Callable[[str], None] | None = None, note: str = "") -> Run:
-        """A run as a person types it; operator.log keeps its output."""
+        """Runs a deploy like an operator; operator.log keeps its output."""
         run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
         with (self.places.root / "operator.log").open("a") as log:
             log.write(f"$ {self.inventory}\n{run.output}exit {run.code} after {run.seconds:.1f} s{note}\n\n")
         return run
 
     def killed(self, machine: Machine, moment: Moment) -> Run:
-        """A run whose control process is killed at the moment. A host it had told to reboot has done so: while it is
-        away nobody deploys to it."""
+        """Runs a deploy whose control process is killed at the moment. Waits for the end of a reboot that it requested,
+        since no deploy can reach the host meanwhile.
+        """
         before = nspawn.leader_pid(machine.directory)
         run = self.run(Killer(self.places, moment).heard, f", killed {moment}")
         if reboots(machine):
@@ -75,7 +76,7 @@ class Ground:
         return run
 
     def ends(self, machine: Machine) -> list[object]:
-        """Changes of another run, whether the host serves, and differences from an uninterrupted run."""
+        """Returns the changes of another run, whether the host serves, and differences from an uninterrupted run."""
         again = self.run()
         changes = "silent" if again.is_silent else again.output[-3000:]
         serves = "serves" if until(lambda: answers(machine), 60) else "does not serve"
@@ -83,7 +84,7 @@ class Ground:
 
 
 def reboots(machine: Machine) -> bool:
-    """True if the host is about to go down, or on its way."""
+    """Returns True if the host is about to shut down or is shutting down."""
     try:
         answer = machine.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
     except RehearsalRefused:

@@ -1,9 +1,9 @@
 """Moments at which the control process is killed: random ones of a full run, as an operation and seconds into it.
 
-The moments are stratified: one in each fifteenth of the run, uniform inside it. Drawn plainly, fifteen moments would
-leave a third of the run without any, and so would every repetition, because the draw is seeded. A moment is translated
-into the operation that was in progress then when nobody interrupted, and the seconds since that one began: a machine
-that is slower today is cut at the same place, and the test's name and message say where.
+The moments are stratified: one in each fifteenth of the run, uniform inside it. A plain draw of fifteen moments would
+leave a third of the run without any, also in every repetition, because the draw is seeded. A moment is translated into
+the operation of an uninterrupted run at that time and the seconds since its start, so that a slower machine is
+interrupted at the same place, which the test's name and message say.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BEFORE, END = "before the first operation", "--> Results"
 
 
 def drawn(seed: int, count: int) -> list[float]:
-    """Fractions of a full run, one in each stratum, rounded so that a test's name says all of it."""
+    """Returns fractions of a full run, one in each stratum, rounded so that a test's name contains them exactly."""
     draw = random.Random(seed)
     return [round((stratum + draw.random()) / count, 4) for stratum in range(count)]
 
@@ -42,14 +42,14 @@ class Moment:
 
 @dataclass
 class Timeline:
-    """The operations of a run, each with the seconds since the run's first word at which it began."""
+    """The operations of a run, each with the seconds from the run's first output to its start."""
 
     began: list[tuple[str, float]] = field(default_factory=list)
     ended: float = 0.0
     _first: float = 0.0
 
     def heard(self, line: str) -> None:
-        """Reads a line of the run as it comes."""
+        """Reads a line of the run's output."""
         now = time.monotonic()
         if not self.began:
             self._first = now
@@ -60,7 +60,7 @@ class Timeline:
             self.ended = now - self._first
 
     def moment(self, fraction: float) -> Moment:
-        """The step in progress after that fraction of the run, and its age."""
+        """Returns the step in progress after that fraction of the run, and its age."""
         after = fraction * self.ended
         number = max(index for index, (_, began) in enumerate(self.began) if began <= after)
         label, began = self.began[number]
@@ -69,7 +69,7 @@ class Timeline:
 
 @dataclass
 class Killer:
-    """Listens to a run and kills its control process, and nothing else, at the moment."""
+    """Listens to a run and kills its control process alone at the moment."""
 
     places: Places
     moment: Moment
@@ -77,7 +77,7 @@ class Killer:
     _timer: threading.Timer | None = None
 
     def heard(self, line: str) -> None:
-        """Reads a line of the run as it comes."""
+        """Reads a line of the run's output."""
         self._timeline.heard(line)
         number = len(self._timeline.began) - 1
         if number > self.moment.number or self._timeline.ended:
@@ -87,7 +87,7 @@ class Killer:
             self._timer.start()
 
     def kill(self) -> None:
-        """SIGKILL, to its pid alone; what it has started is left to itself."""
+        """Sends SIGKILL to its pid alone; its child processes go on."""
         if self._timer:
             self._timer.cancel()
         if pid := control_pid(self.places):

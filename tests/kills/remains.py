@@ -1,8 +1,8 @@
 """The state a run leaves on a host, to compare an interrupted and repeated run with an uninterrupted one.
 
-Compared as a whole, and not looked through for the names that leftovers have today: a staging directory, a temporary
-file, a unit, a container, a hold or a process that an uninterrupted run would not have left is found whatever it is
-called, and so is half a file under its final name.
+The whole state is compared instead of a search for known names. So a staging directory, a temporary file, a unit, a
+container, a hold or a process that an uninterrupted run would not have left is found under any name, and so is an
+incomplete file under its final name.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
 
 
 def remains(machine: Machine) -> dict[str, str]:
-    """Everything of this host that a deploy may leave, as "kind name" and what it is."""
+    """Returns everything of this host that a deploy may leave, as "kind name" and its content."""
     lines: dict[str, str] = {}
     for kind, question in ASKED.items():
         for line in machine.run(f"{question}; true").stdout.splitlines():
@@ -57,7 +57,7 @@ def remains(machine: Machine) -> dict[str, str]:
 
 
 def differences(remaining: dict[str, str], wanted: dict[str, str]) -> list[str]:
-    """Lines for everything left over, missing or different."""
+    """Returns lines for each remaining, missing or different item."""
     return [
         f"{name}: {remaining.get(name, 'missing')!r}, uninterrupted {wanted.get(name, 'not there')!r}"
         for name in sorted(remaining.keys() | wanted.keys())

@@ -1,4 +1,4 @@
-"""The rehearsal's inventory with the two smallest models, brought by the ways that a killed control process can cut."""
+"""The rehearsal's inventory with the two smallest models, each sent in a way that a kill can interrupt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BANDWIDTH = "25m"
 
 
 def hosts(fetch_on: Literal["host", "control"]) -> list[tuple[str, Data]]:
-    """Every host of the rehearsal: minilm is a directory of the control machine, nomic-moe comes from the hub."""
+    """Returns every host of the rehearsal: minilm is a local directory, nomic-moe comes from the hub."""
 
     def change(data: Data, state: Path) -> dict[str, Any]:
         services = json.loads((state / "services/services.json").read_text())

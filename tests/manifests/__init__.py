@@ -1,1 +1,1 @@
-"""Manifests before programs that judge any: `make manifests`."""
+"""Manifests checked by three programs: `make manifests`."""

@@ -1,4 +1,4 @@
-"""Exports of the shipped inventories, written by the project's own Python; an API server that knows kinds alone."""
+"""Exports of the shipped inventories, written by the project's own Python; an API server that only knows kinds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if importlib.util.find_spec("kubernetes_validate") is None:  # the project's own
 
 @pytest.fixture(scope="session")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folder of each export, by its inventory."""
+    """Returns the folder of each export, by its inventory."""
     folders = {name: tmp_path_factory.mktemp("manifests") / name for name in INVENTORIES}
     for name, folder in folders.items():
         words = ["-m", "deploy", "export", "kubernetes", f"inventories/{name}.py", "-o", str(folder)]
@@ -40,10 +40,10 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Discovery(BaseHTTPRequestHandler):
-    """Answers what kubectl asks before it reads a manifest: groups, and the kinds of each."""
+    """Answers kubectl's requests before it reads a manifest: groups, and the kinds of each."""
 
     def do_GET(self) -> None:
-        """The list that a path of discovery stands for; 404 for all else."""
+        """Answers a discovery path with its list, and other paths with 404."""
         content = discovery(self.path.partition("?")[0].strip("/"))
         body = json.dumps(content or {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}).encode()
         self.send_response(200 if content else 404)
@@ -57,7 +57,7 @@ class Discovery(BaseHTTPRequestHandler):
 
 
 def discovery(path: str) -> dict[str, Any]:
-    """The answer to a path of discovery; empty for another one."""
+    """Returns the answer to a path of discovery; empty for another path."""
     if path == "api":
         return {"kind": "APIVersions", "versions": ["v1"]}
     if path == "apis":
@@ -79,7 +79,7 @@ def discovery(path: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def api_server() -> Iterator[str]:
-    """The API server's address."""
+    """Yields the API server's address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Discovery) as server:
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()

@@ -1,4 +1,4 @@
-"""Manifests of the shipped inventories before kubernetes-validate, kubectl and checkov."""
+"""Manifests of the shipped inventories, checked by kubernetes-validate, kubectl and checkov."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ACCEPTED = {
 
 
 def kubectl(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """kubectl, without any configuration of this machine."""
+    """Runs kubectl without any configuration of this machine."""
     variables = {**os.environ, "KUBECONFIG": "/dev/null", **environment}
     return subprocess.run([BIN / "kubectl", *words], capture_output=True, text=True, env=variables, check=False)
 
@@ -35,7 +35,7 @@ def kubectl(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_object_is_of_its_schema(exports: dict[str, Path], inventory: str, version: str) -> None:
-    """Strictly: a field that this version of Kubernetes lacks is an error. Of kinds of operators there is no schema."""
+    """Strictly: an unknown field for this version of Kubernetes is an error. Kinds of operators have no schema."""
     count = 0
     for path in exports[inventory].rglob("*.yaml"):
         for item in yaml.load_all(path.read_text(), yaml.CSafeLoader):

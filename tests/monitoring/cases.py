@@ -1,7 +1,7 @@
 """For each alert: series under which it fires, and series near them under which it does not.
 
-A series is written as promtool takes it: `0+6x60` are 61 samples a minute apart, each 6 more. `at` is when both are
-judged. `fires` says the labels of the alert; `value` is what its text says if that holds a number.
+Series have promtool's notation: `0+6x60` are 61 samples a minute apart, each 6 more. `at` is the time at which both are
+judged. `fires` has the labels of the alert; `value` is the number in its text.
 """
 
 from __future__ import annotations
@@ -35,13 +35,15 @@ class Case:
 
 
 def lost(job: str, at: str) -> Case:
-    """A target that stops answering, against one that was away for a while."""
+    """Returns a target that stops answering, and one that was away for a while."""
     series, labels = f'up{{instance="it",job="{job}"}}', {"instance": "it", "job": job}
     return Case(at, {series: "1x2 0x60"}, {series: "1x2 0x3 1x60"}, labels)
 
 
 def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: str = f'{REQUESTS}"500"}}') -> Case:
-    """Good and bad requests of a model; a client's own mistakes instead; a few failures alone, after `few` samples."""
+    """Returns good and bad requests of a model; as silent series a client's own mistakes,
+    and a few failures alone after `few` samples.
+    """
     calm = {f'{REQUESTS}"200"}}': good, f'{REQUESTS}"500"}}': "0x150", f'{REQUESTS}"429"}}': bad}
     calm |= {f'{BROKEN}"left"}}': bad, f'{BROKEN}"upstream_error"}}': "0x150"}
     few = {f'{REQUESTS}"200"}}': "0x150", f'{REQUESTS}"500"}}': f"0x{few} 1 2 3"}
@@ -57,7 +59,7 @@ def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: st
 
 
 def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, value: str) -> Case:
-    """A histogram of which most observations lie above the edge, against one if few do."""
+    """Returns a histogram with most observations above the edge, and one with few above it."""
     total, under = f"{metric}_count{{{GATEWAY},{labels}}}", f'{metric}_bucket{{{GATEWAY},{labels},le="{edge}"}}'
     return Case(
         at,
@@ -70,7 +72,7 @@ def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, v
 
 
 def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
-    """A certificate that ends this many days after the first sample; an expired one fires as well."""
+    """Returns a certificate that ends this many days after the first sample; an expired one fires as well."""
     labels = f'file="{file}",kind="{kind}"'
     series = f"enginehouse_certificate_end_timestamp_seconds{{{HOST},{labels}}}"
     fires = {"instance": "h100-01", "job": "host", "file": file, "kind": kind}
@@ -79,7 +81,7 @@ def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
 
 
 def steady(series: str, firing: str, silent: str, at: str = "30m", **fires: str) -> Case:
-    """A series at a constant value: one at which the alert fires, and one at which it is silent."""
+    """Returns a series at a constant value: one value at which the alert fires, and one at which it is silent."""
     job, instance = ("host", "h100-01")
     for known in (MAIN, EDGE):
         if known in series:
@@ -88,12 +90,12 @@ def steady(series: str, firing: str, silent: str, at: str = "30m", **fires: str)
 
 
 def gpu(metric: str) -> Case:
-    """A number of GPU 0 that is to be 0."""
+    """Returns a number of GPU 0 that should be 0."""
     return steady(f'enginehouse_gpu_{metric}{{{HOST},gpu="0"}}', "1", "0", gpu="0")
 
 
 def xid(remedy: str, other_remedy: str) -> Case:
-    """An Xid of that remedy, and one of another remedy."""
+    """Returns an Xid of that remedy, and one of another remedy."""
     start = f'enginehouse_gpu_xids{{{HOST},pci="0000:00:06",'
     labels = {"instance": "h100-01", "job": "host", "pci": "0000:00:06", "xid": "79", "remedy": remedy}
     return Case(
@@ -105,7 +107,7 @@ def xid(remedy: str, other_remedy: str) -> Case:
 
 
 def throttled(event: str, other_event: str) -> Case:
-    """A clock event of dcgm-exporter, and another one."""
+    """Returns a clock event of dcgm-exporter, and another one."""
     labels = {
         "gpu": "0",
         "UUID": "GPU-0",
@@ -122,7 +124,7 @@ def throttled(event: str, other_event: str) -> Case:
 
 
 def unit(name: str, kind: str = "oneshot") -> Case:
-    """A failed unit, a foreign unit, and a swap, which has its own alert."""
+    """Returns a failed unit, a foreign unit, and a swap, which has its own alert."""
     mine, foreign, swap = (
         f'{UNIT}"failed",name="{unit_name}",type="{kind}"}}'
         for unit_name in (name, "cron.service", "enginehouse-swap@a.service")
@@ -133,7 +135,7 @@ def unit(name: str, kind: str = "oneshot") -> Case:
 
 
 def share(metric: str, of: str, firing: str, silent: str, labels: str = "", **fires: str) -> Case:
-    """Two numbers of the host: the first is this percentage of the second."""
+    """Returns two numbers of the host: the first is this percentage of the second."""
     more = f",{labels}" if labels else ""
     series, whole = f"{metric}{{{HOST}{more}}}", f"{of}{{{HOST}{more}}}"
     return Case(

@@ -1,4 +1,4 @@
-"""The selectors of an expression, as far as these rules go: names, matchers, and labels in brackets."""
+"""The selectors of an expression, as far as these rules need: names, matchers, and labels in brackets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Parsed:
 
 
 def parse(expression: str) -> Parsed:
-    """Functions, operators, ranges and numbers left out."""
+    """Parses an expression without functions, operators, ranges and numbers."""
     selectors: list[Selector] = []
     labels: set[str] = set()
     place = 0
@@ -55,5 +55,5 @@ def parse(expression: str) -> Parsed:
 
 
 def _is_aggregation(expression: str, place: int, name: str) -> bool:
-    """`sum` of `sum by (model) (…)` is not a metric."""
+    """Returns True for `sum` of `sum by (model) (…)`, which is not a metric."""
     return re.match(r"\s*(by|without)\b", expression[place:]) is not None and name.islower()

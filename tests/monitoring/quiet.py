@@ -1,8 +1,8 @@
-"""Scrapes of a fleet that is well, as Prometheus kept them, and an hour made of them for promtool.
+"""Scrapes of a healthy fleet from Prometheus, and an hour made from them for promtool.
 
-The file has, of each series that a rule reads, the values of some scrapes in a row. The hour repeats them every 15 s:
-counters go on from where the round before ended, and what is a time of day stays as long ago as it was. So whatever
-these scrapes are, a rule that fires in that hour fires on a fleet in which nothing is wrong.
+The file has the values of some consecutive scrapes of each series that a rule reads. The hour repeats them every 15 s:
+counters continue from the end of the previous round, and times of day keep their age. So a rule that fires in that hour
+fires on a healthy fleet.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OF_DAY = re.compile(r".+(_timestamp_seconds|_mtime_seconds|_cert_expiry)")
 
 
 def recorded(rows: Iterable[Mapping[str, Any]], source: str) -> str:
-    """The file's text; `rows` are the series of a range query with their raw samples."""
+    """Returns the file's text; `rows` are the series of a range query with their raw samples."""
     wanted = selectors()
     series: dict[str, list[float]] = {}
     for row in rows:
@@ -45,12 +45,12 @@ def recorded(rows: Iterable[Mapping[str, Any]], source: str) -> str:
 
 
 def selectors() -> set[Selector]:
-    """Selectors of all rules."""
+    """Returns the selectors of all rules."""
     return {selector for group in groups() for rule in group["rules"] for selector in parse(rule["expr"]).selectors}
 
 
 def hour(series: Mapping[str, list[float]]) -> list[dict[str, str]]:
-    """promtool's input: an hour of each series."""
+    """Returns promtool's input: an hour of each series."""
     return [{"series": name, "values": " ".join(map(_written, _hour(name, values)))} for name, values in series.items()]
 
 

@@ -1,4 +1,4 @@
-"""Records scrapes anew; NODE and BLACKBOX are the programs of Debian's two exporters.
+"""Records new scrapes; NODE and BLACKBOX are the programs of Debian's two exporters.
 
     PYTHONPATH=.:files python -m tests.monitoring.record gateway haproxy triton host=NODE probe=BLACKBOX
 
@@ -34,7 +34,7 @@ SCRAPES = Path(__file__).parent / "scrapes"
 
 
 def keep(job: str, source: str, page: str) -> None:
-    """scrapes/JOB.prom is this page under its header, without help and what every Go program says of itself."""
+    """Writes this page to scrapes/JOB.prom under its header, without help texts and Go runtime metrics."""
     today = datetime.datetime.now(datetime.UTC).date()
     lines = [line for line in page.splitlines() if not line.startswith("# HELP ")]
     lines = [line for line in lines if not line.removeprefix("# TYPE ").startswith(("go_", "process_", "promhttp_"))]
@@ -42,13 +42,13 @@ def keep(job: str, source: str, page: str) -> None:
 
 
 def get(address: str, path: str) -> str:
-    """The page of an exporter."""
+    """Returns the page of an exporter."""
     with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as reply:
         return str(reply.read().decode())
 
 
 async def gateway_page(folder: Path) -> None:
-    """The gateway of this checkout, asked for chats, vectors, scores and nonsense, before a small KServe server."""
+    """Records this checkout's gateway after chats, vectors, scores and bad requests, before a small KServe server."""
     from tests.gateway.asking import chat, running_gateway
     from tests.gateway.triton import STATUS, Script
 
@@ -66,7 +66,7 @@ async def gateway_page(folder: Path) -> None:
 
 
 async def haproxy(folder: Path) -> None:
-    """The role's HAProxy before two stand-ins of hosts."""
+    """Records the role's HAProxy before two stand-ins of hosts."""
     from tests.roles.balancer.bench import bench
 
     async with bench() as edge:
@@ -78,7 +78,7 @@ async def haproxy(folder: Path) -> None:
 
 
 async def triton(folder: Path) -> None:
-    """The real Triton with an embedder and a reranker, and the LLM's slot over the stand-in of its image."""
+    """Records the real Triton with an embedder, a reranker and the LLM slot over the stand-in of its image."""
     from rehearsal import checkpoints as published
     from roles.triton.defaults import Defaults
     from roles.triton.render import render
@@ -115,7 +115,7 @@ async def triton(folder: Path) -> None:
 
 
 async def host(folder: Path, program: str) -> None:
-    """Debian's node-exporter beside this project's textfiles, with an nvidia-smi and a journal of a few lines."""
+    """Records Debian's node-exporter with this project's textfiles, an nvidia-smi and a journal of a few lines."""
     from host import certificates, watch
     from tests.roles.health.test_gpu_state import LINE, Host
 
@@ -142,7 +142,7 @@ async def host(folder: Path, program: str) -> None:
 
 
 async def textfiles(folder: Path) -> None:
-    """Textfiles of notices and repairs, as their programs write them; node-exporter hands them on as they are."""
+    """Writes textfiles of notices and repairs like their programs; node-exporter passes them on unchanged."""
     from host.notices.main import metrics as of_notices
     from host.repair.main import EMPTY
     from host.repair.metrics import metrics as of_repairs
@@ -158,7 +158,7 @@ async def textfiles(folder: Path) -> None:
 
 
 async def probe(folder: Path, program: str) -> None:
-    """Debian's blackbox-exporter, which asks a small server with a certificate."""
+    """Records Debian's blackbox-exporter, which asks a small server with a certificate."""
     certificate = write_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, certificate.with_suffix(".key"))
@@ -175,7 +175,7 @@ async def probe(folder: Path, program: str) -> None:
 
 @contextlib.contextmanager
 def exporter(program: str, *words: str) -> Iterator[str]:
-    """A program of Debian's listens at the address that is yielded."""
+    """Runs a program of Debian's; yields its address."""
     (port,) = free_ports(1)
     place = f"127.0.0.1:{port}"
     with subprocess.Popen([program, f"--web.listen-address={place}", *words], stderr=subprocess.DEVNULL) as process:
@@ -191,7 +191,7 @@ def exporter(program: str, *words: str) -> Iterator[str]:
 
 
 def version(program: str) -> str:
-    """The program's name and version, and the system's."""
+    """Returns the program's name and version, and the system's."""
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     number = (done.stdout + done.stderr).split()[2].strip(",")
     return f"{Path(program).name} {number} of {platform.freedesktop_os_release()['PRETTY_NAME']}"

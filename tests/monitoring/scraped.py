@@ -1,4 +1,4 @@
-"""Metrics of the kept scrapes, with the values that each of their labels had."""
+"""Metrics of the kept scrapes, with the values of each label."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)",?')
 
 @dataclass
 class Metric:
-    """A metric: its job, whether a machine said it, its type, and its label sets."""
+    """A metric: its job, whether it comes from a machine, its type, and its label sets."""
 
     job: str
     is_recorded: bool
@@ -30,18 +30,18 @@ class Metric:
     series: list[dict[str, str]] = field(default_factory=list)
 
     def values(self, label: str) -> set[str]:
-        """The label's values; empty if no series has it."""
+        """Returns the label's values; empty if no series has it."""
         return {labels[label] for labels in self.series if label in labels}
 
     @property
     def labels(self) -> set[str]:
-        """Labels of every series."""
+        """Returns the labels of every series."""
         return set.intersection(*(set(labels) for labels in self.series)) if self.series else set()
 
 
 @functools.cache
 def metrics() -> dict[str, Metric]:
-    """All metrics by the names of their samples, with `up`, `ALERTS` and recorded ones."""
+    """Returns all metrics by the names of their samples, with `up`, `ALERTS` and recorded ones."""
     known_metrics = {"up": Metric("", True, "gauge", [{}])}
     known_metrics["ALERTS"] = Metric(
         "", True, "gauge", [{"alertname": "Any", "alertstate": "firing", "severity": "page"}]
@@ -62,7 +62,7 @@ def metrics() -> dict[str, Metric]:
 
 
 def wrong_names(expression: str) -> list[str]:
-    """Metrics, labels and values of labels that the expression reads and no kept scrape has."""
+    """Returns metrics, labels and label values that the expression reads and no kept scrape has."""
     wrong, parsed = [], parse(expression)
     for selector in parsed.selectors:
         metric = metrics().get(selector.metric)
@@ -82,7 +82,7 @@ def wrong_names(expression: str) -> list[str]:
 
 
 def samples(lines: list[str]) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Name, type and labels of each sample."""
+    """Yields name, type and labels of each sample."""
     kind = ""
     for line in lines:
         if line.startswith("# TYPE "):

@@ -1,4 +1,4 @@
-"""The dashboards: every query parses and reads metrics that exist, and the JSON is what Grafana needs."""
+"""The dashboards: every query parses and reads metrics that exist, and the JSON is valid for Grafana."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ for_each_dashboard = pytest.mark.parametrize("dashboard", BY_UID.values(), ids=B
 
 
 def page(dashboard: Dashboard) -> dict[str, Any]:
-    """The dashboard as Grafana reads it."""
+    """Returns the dashboard in Grafana's form."""
     return dict(json.loads(to_json(dashboard)))
 
 
 def queries(dashboard: Dashboard) -> Iterator[tuple[str, str, str]]:
-    """Title, expression and legend of each query, with variables as Grafana fills them in."""
+    """Yields title, expression and legend of each query, with variables filled in like Grafana does."""
     for panel in page(dashboard)["panels"]:
         for target in panel["targets"]:
             filled = target["expr"].replace("$__rate_interval", "5m").replace("$per_hour", "2.5")

@@ -1,4 +1,4 @@
-"""The page of the eyes lists every metric that a rule, a panel or `enginehouse top` reads, and where it was seen."""
+"""The monitoring page lists every metric that a rule, a panel or `enginehouse top` reads, and where it was seen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OF_PROMETHEUS = {"up", "ALERTS"}
 
 
 def read() -> set[str]:
-    """Names of metrics that are read, but for what Prometheus makes itself."""
+    """Returns the names of metrics that are read, except Prometheus' own."""
     rules = [rule for group in groups(["580"]) for rule in group["rules"]]
     expressions = [rule["expr"] for rule in rules]
     queries = [query for board in DASHBOARDS for panel in board.panels for query, _ in panel.queries]
@@ -32,7 +32,7 @@ def read() -> set[str]:
 
 
 def rows() -> Iterator[str]:
-    """A row for each recording that has names which are read."""
+    """Yields a row for each recording with metrics that are read."""
     for path in sorted(SCRAPES.glob("*.prom")):
         head, _job, *lines = path.read_text().splitlines()
         how, _, source = head.removeprefix("# ").partition(": ")

@@ -22,7 +22,7 @@ VERSIONS = {"12": "2.42.", "13": "2.53."}
 
 
 def promtool_of(debian: str) -> Path:
-    """The program out of that Debian's package; fetched once, and kept in the cache."""
+    """Returns the promtool of that Debian's package, downloaded once and kept in the cache."""
     place = cache() / f"promtool-{debian}"
     with cache_locked(place.name):
         if not place.exists():
@@ -35,7 +35,7 @@ def promtool_of(debian: str) -> Path:
 
 
 def output_of(program: Path, *words: str, folder: Path) -> str:
-    """The program's output; fails unless every rule and every case passes."""
+    """Returns the program's output; fails unless every rule and every case passes."""
     ran = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, (ran.stdout + ran.stderr)[:6000]
     return ran.stdout + ran.stderr

@@ -1,4 +1,4 @@
-"""An hour of a fleet that is well, made of recorded scrapes: no rule fires in it, and one that must does."""
+"""An hour of a healthy fleet, made of recorded scrapes: no rule fires in it, except a deliberate one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def fired(series: dict[str, list[float]], folder: Path) -> str:
-    """promtool's output if an alert fires in an hour of these series; empty if none does."""
+    """Returns promtool's output if an alert fires in an hour of these series; empty if none does."""
     (folder / "rules.yml").write_text(json.dumps({"groups": groups(["580"])}))
     alerts = [rule["alert"] for group in groups(["580"]) for rule in group["rules"] if "alert" in rule]
     silent = [

@@ -1,4 +1,4 @@
-"""The alert rules: each fires on its fault and on nothing near it, names its remedy, and reads metrics that exist."""
+"""The alert rules: each fires on its fault and on no similar series, names its remedy, and reads existing metrics."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ promtool = pytest.mark.skipif(
 
 
 def group_of(alert: str) -> str:
-    """The group that the alert stands in."""
+    """Returns the alert's group."""
     return next(str(group["name"]) for group in GROUPS if any(rule.get("alert") == alert for rule in group["rules"]))
 
 
 def written(text: str, labels: dict[str, str], value: str) -> str:
-    """An annotation as Prometheus fills it in; a label that the series lacks fails."""
+    """Returns an annotation filled in like Prometheus does; fails on a label that the series lacks."""
     return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda hole: labels[hole[1]], text).replace(
         "{{ $value | humanizePercentage }}", value
     )
 
 
 def expected(name: str) -> list[dict[str, Any]]:
-    """The alert as promtool is to see it fire: once, with its labels and words."""
+    """Returns promtool's expectation that the alert fires once, with its labels and text."""
     return as_told(name, CASES[name].fires)
 
 
 def as_told(name: str, labels: dict[str, str]) -> list[dict[str, Any]]:
-    """The alert with these labels, once, and its words."""
+    """Returns the alert with these labels, once, and its text."""
     case, rule = CASES[name], ALERTS[name]
     annotations = {key: written(text, labels, case.value) for key, text in rule["annotations"].items()}
     return [{"exp_labels": rule["labels"] | labels, "exp_annotations": annotations}]
 
 
 def scene(every: int, names: list[str], series: dict[str, str], fires: bool) -> dict[str, Any]:
-    """promtool's test of these alerts on these series, together."""
+    """Returns promtool's test of these alerts on these series together."""
     return {
         "interval": f"{every}m",
         "input_series": [{"series": name, "values": values} for name, values in series.items()],
@@ -71,7 +71,7 @@ def scene(every: int, names: list[str], series: dict[str, str], fires: bool) -> 
 
 
 def scenes(every: int, names: list[str]) -> list[dict[str, Any]]:
-    """All faults at once; all that is near them at once; and what else is near one, by itself."""
+    """Returns tests of all faults at once, of all similar silent series at once, and of further ones separately."""
     firing = {series: values for name in names for series, values in CASES[name].firing.items()}
     silent = {series: values for name in names for series, values in CASES[name].silent.items()}
     more = [scene(every, [name], series, False) for name in names for series in CASES[name].also]
@@ -118,7 +118,7 @@ def test_a_misspelt_name_label_or_value_is_found() -> None:
 
 
 def test_our_own_metrics_have_the_scraped_names() -> None:
-    """A metric that is renamed in the code takes the rules with it only once it was scraped anew."""
+    """A metric renamed in the code changes the rules only after a new recording."""
     gateway = Metrics()
     for counter in (gateway.requests, gateway.tokens, gateway.running, gateway.broken):
         counter.add(tuple("x" for _ in counter._labels))
@@ -152,7 +152,7 @@ def test_the_series_of_the_cases_have_the_labels_that_were_scraped() -> None:
 
 
 def test_rates_are_taken_of_counters_only() -> None:
-    """`rate` of a gauge, or of dcgm-exporter's windowed counts, says nothing."""
+    """`rate` of a gauge, or of dcgm-exporter's windowed counts, has no meaning."""
     for rule in RULES:
         for name in re.findall(r"(?:rate|increase)\(([a-z_A-Z:]+)", rule["expr"]):
             assert metrics()[name].kind in ("counter", "histogram"), (rule, name)
@@ -194,7 +194,7 @@ def test_a_driver_branch_alerts_ninety_days_before_its_end() -> None:
 
 
 def test_no_rule_reads_the_number_of_the_last_xid() -> None:
-    """The number never returns to 0, so that such a rule would fire for ever."""
+    """The number never returns to 0, so that such a rule would fire forever."""
     assert not any("DCGM_FI_DEV_XID_ERRORS" in rule["expr"] for rule in RULES)
 
 

@@ -1,1 +1,1 @@
-"""The plug is pulled in the middle of a publish and of a swap, on a machine whose disk loses what was not synced."""
+"""Power cuts during a publish and a swap, on a machine whose disk loses unsynced data."""

@@ -1,4 +1,4 @@
-"""A machine with a kernel of its own for all cuts: number 8, beside whatever else is up.
+"""A machine with its own kernel for all cuts: number 8, beside other rehearsals.
 
 ENGINEHOUSE_FAULTS_KEEP=1 keeps it, and the snapshot it is made from, between runs.
 """
@@ -19,7 +19,7 @@ KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
 
 @pytest.fixture(scope="package")
 def ground() -> Iterator[Ground]:
-    """The machine, serving; removed before and afterwards."""
+    """Yields the serving machine, removed before and afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:

@@ -1,8 +1,8 @@
-"""Counts requests as a process of the gateway does, without a pause: python3 -m counting FOLDER NAME
+"""Counts requests like a gateway process, without a pause: python3 -m counting FOLDER NAME
 
-It runs on the machine, with the gateway's own `usage.py` beside it and the standard library alone. `begun N` says how
-many requests are over, `counted N` how many of them the counters had when their file was on the disk. A hundred
-requests have a key of their own, so whatever is counted twice shows up as a key with more.
+It runs on the machine, with the gateway's own `usage.py` beside it and the standard library alone. `begun N` is the
+number of ended requests, `counted N` the number in the counters when their file was on the disk. Each hundred requests
+have their own key, so a double count appears as a key with more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNT_SECONDS = 1.0
 
 
 def main(folder: str, name: str) -> None:
-    """Runs until the power goes."""
+    """Runs until the power cut."""
     usage, ended, due = Usage(folder), 0, time.monotonic()
     usage.days = 30
     while True:

@@ -1,4 +1,4 @@
-"""The machine whose plug is pulled: made ready once, worked on, cut, and looked at after it has booted again."""
+"""The machine of the power cuts: prepared once, worked on, cut, and examined after its next boot."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class Look:
     """The journal of a server that is not active."""
 
     def serves(self, release: str) -> bool:
-        """True if the server serves, by the role's own fact."""
+        """Returns True if the server serves, by the role's own fact."""
         return (self.current, self.active, self.cut) == (release, "active", "")
 
 
 @dataclass(frozen=True)
 class Words:
-    """A look, in words: `old`, `new`, `whole`; whatever else was seen is told as it was seen."""
+    """A look as words: `old`, `new`, `whole`, or the observed value."""
 
     serves: str
     started: set[str]
@@ -89,7 +89,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Cut:
-    """A power cut: its moments in seconds since each work began, the state after the boot, and after repeating both."""
+    """A power cut: its times in seconds from each job's start, the state after the boot, and after repeating both."""
 
     number: int
     publish_at: float
@@ -102,7 +102,7 @@ class Cut:
 
 @dataclass
 class Ground:
-    """The machine, what was published on it, and how long its work takes when nobody cuts it."""
+    """The machine, its published files, and the duration of uninterrupted jobs."""
 
     machine: Machine
     bulk: Path
@@ -116,19 +116,19 @@ class Ground:
     """The reason why no further cut is tried."""
 
     def release(self, number: int) -> Release:
-        """The server's release of that number."""
+        """Returns the server's release of that number."""
         return work.release(self.machine.address, number)
 
     def publish(self, number: int) -> Work:
-        """Publish the many files as the revision of that number."""
+        """Returns the job that publishes the many files as the revision of that number."""
         return work.publish("bulk", revision(number), self.bulk)
 
     def manifest(self, number: int) -> str:
-        """The sum of that revision's manifest, by which the role knows it."""
+        """Returns the sum of that revision's manifest, by which the role knows it."""
         return sha256(self.publish(number).files["manifest"]).hexdigest()
 
     def swap(self, number: int) -> Work:
-        """Publish and swap in the release of that number."""
+        """Returns the job that publishes and swaps in the release of that number."""
         return work.swap(self.release(number))
 
     def begin(self, *works: tuple[Work, float]) -> None:
@@ -142,7 +142,7 @@ class Ground:
         self.machine.run("; ".join(BEGIN.format(name=task.name) for task, _ in works))
 
     def done(self, *works: Work) -> None:
-        """All were done on the machine, one beside the other, to their end; how long each took is in `seconds`."""
+        """Runs all jobs on the machine concurrently to their end; `seconds` gets their durations."""
         if not works:
             return
         self.begin(*((task, 0.0) for task in works))
@@ -157,9 +157,9 @@ class Ground:
             self.seconds[name] = float(moments[1]) - float(moments[0])
 
     def cut(self, ordinal: int) -> Cut:
-        """The plug was pulled in the middle of publishing and swapping in the next number, and both were done again.
+        """Cuts the power while the next number is published and swapped in, then repeats both.
 
-        The moments are the same for that cut whichever cuts were made before it.
+        A cut's times do not depend on earlier cuts.
         """
         assert not self.lost, f"not tried: {self.lost}"
         number, self.next = self.next, self.next + 1
@@ -183,7 +183,7 @@ class Ground:
         )
 
     def boot(self, ordinal: int) -> None:
-        """The plug was pulled, and the machine is up again. One that does not come is not waited for nine times."""
+        """Cuts the power and boots the machine. A failed boot ends the wait for all later cuts."""
         try:
             self.machine.power_cycle()
         except RehearsalRefused:
@@ -196,7 +196,7 @@ class Ground:
             log.write(f"{cut}\n")
 
     def words(self, look: Look, number: int) -> Words:
-        """The state in words: old (the number before), new (this number) or another."""
+        """Returns the state in words: old (the number before), new (this number) or another."""
         names = {number - 1: "old", number: "new"}
         releases = {self.release(release_number).id: name for release_number, name in names.items()}
         listings = {
@@ -213,7 +213,7 @@ class Ground:
         )
 
     def look(self) -> Look:
-        """The machine's state after the server's start succeeded or failed."""
+        """Returns the machine's state after the server's start succeeded or failed."""
         seen = Look()
         for line in self.machine.run(LOOK, timeout=600).stdout.splitlines():
             key, _, value = line.partition("=")
@@ -228,7 +228,7 @@ class Ground:
         return seen
 
     def listing(self, release: Release) -> str:
-        """The listing that a whole release prints at its start."""
+        """Returns the listing that a complete release prints at its start."""
         manifest = work.publish("embed", "local-0", self.bulk.parent / "small").files["manifest"].decode()
         place = work.target("embed", "local-0")
         weights = {f"{place}/{name}": digest for digest, name in (line.split("  ") for line in manifest.splitlines())}
@@ -237,17 +237,17 @@ class Ground:
 
 
 def revision(number: int) -> str:
-    """Name of a revision of the many files."""
+    """Returns the name of a revision of the many files."""
     return f"local-{number:02}"
 
 
 def unpack(machine: Machine, place: str, files: dict[str, bytes]) -> None:
-    """The files are on the machine under `place`."""
+    """Copies the files to the machine under `place`."""
     machine.run(f"mkdir -p {place} && tar -xz -C {place}", input=tarred(files))
 
 
 def ready() -> Ground:
-    """The machine serves release 0 and has revision 0 of the many files; its state is kept as a snapshot."""
+    """Returns the machine with release 0 and revision 0 of the many files, restored from a snapshot of its state."""
     with contextlib.suppress(Exception):
         machines.named(NAME, PLACES).destroy()
     known = (PLACES.snapshots / READY).exists()

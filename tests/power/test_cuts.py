@@ -1,8 +1,8 @@
-"""Ten times the power goes while weights are published, and while a release is published and swapped in.
+"""Ten power cuts while weights are published, and while a release is published and swapped in.
 
-Both run beside each other on one machine, so that one cut hits both; each at a moment of its own, drawn (seeded) from
-the time it takes when nobody cuts it. Unsynced writes are lost: QEMU's process is killed, and the disk keeps what was
-flushed. tests/power/work.py says what is real; rehearsal/reader what stands in for Triton.
+Both run concurrently on one machine, so that one cut hits both, each at a random (seeded) moment of its uninterrupted
+duration. Unsynced writes are lost: QEMU's process is killed, and the disk keeps what was flushed. tests/power/work.py
+lists the real parts; rehearsal/reader the stand-ins for Triton.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
 
 @pytest.fixture(scope="module", params=range(1, CUTS + 1), ids=lambda ordinal: f"cut-{ordinal}")
 def cut(ground: Ground, request: pytest.FixtureRequest) -> Cut:
-    """A power cut of the ten."""
+    """Returns one power cut of the ten."""
     cut = ground.cut(request.param)
     ground.tell(cut)
     return cut

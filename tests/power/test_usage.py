@@ -1,7 +1,7 @@
-"""The power goes while two processes count requests: none is counted twice, and none is lost that was on the disk.
+"""The power is cut while two processes count requests: none counts twice, and none on the disk is lost.
 
-The machine has a kernel and a disk cache of its own, and Python: no Docker, so that it boots soon. 100,000 requests end
-there, in two parts; at the end of each the plug is pulled, at a moment that nothing on the machine chose.
+The machine has its own kernel and disk cache, and Python, but no Docker, so that it boots quickly. 100,000 requests end
+there, in two parts; the power is cut at the end of each, at a moment independent of the machine.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ REPORT = f"cd {HERE} && python3 -B -m gateway usage {FOLDER}"
 
 @dataclass
 class Process:
-    """A process that counts on the machine, by what it said before the power went."""
+    """A process that counts on the machine, with its output before the power cut."""
 
     name: str
     begun: int = 0
@@ -46,7 +46,7 @@ class Process:
     """Ends the connection, which does not notice that the power went."""
 
     def follow(self, machine: Machine) -> None:
-        """Runs it until the power goes."""
+        """Runs it until the power cut."""
         words = ["ssh", "-F", str(machine.ssh_config), "-o", "ControlPath=none", machine.name]
         with subprocess.Popen([*words, f"sudo sh -c '{COUNT}{self.name}'"], stdout=subprocess.PIPE, text=True) as run:
             assert run.stdout
@@ -61,7 +61,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Cut:
-    """The requests of each process of a cut: over, on the disk by its own word, and counted after the boot."""
+    """The requests of each process of a cut: ended, on the disk by its own output, and counted after the boot."""
 
     begun: dict[str, int]
     on_disk: dict[str, int]
@@ -79,7 +79,7 @@ class Counting:
     cuts: list[Cut] = field(default_factory=list)
 
     def cut(self, ordinal: int) -> Cut:
-        """Two processes count until each had its requests; then the plug is pulled, and the machine boots again."""
+        """Runs two processes until each had its requests, cuts the power, and boots the machine."""
         before = self.counts()[0]
         processes = [Process(f"cut{ordinal}.{number}") for number in range(PROCESSES)]
         threads = [threading.Thread(target=process.follow, args=(self.machine,)) for process in processes]
@@ -98,7 +98,7 @@ class Counting:
         return self.cuts[-1]
 
     def counts(self) -> tuple[dict[str, int], int]:
-        """Counted requests by process, and the most of a key, as the operator's verb reads them on the machine."""
+        """Returns counted requests by process, and the most of a key, from the operator's verb on the machine."""
         rows: list[dict[str, Any]] = json.loads(self.machine.run(f"mkdir -p {FOLDER}; {REPORT}").stdout)["rows"]
         sums: Counter[str] = Counter()
         for row in rows:
@@ -108,7 +108,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def counting() -> Iterator[Counting]:
-    """The gateway's own programs are on the machine; afterwards the counts of all cuts lie beside it."""
+    """Yields the machine with the gateway's own programs; writes the counts of all cuts beside it afterwards."""
     if lacking := [*requirements.missing(PLACES, "qemu"), *requirements.missing_packages(for_faults=True)]:
         pytest.skip(requirements.explain(lacking))
     if not (PLACES.snapshots / BARE).exists():
@@ -130,7 +130,7 @@ def counting() -> Iterator[Counting]:
 
 @pytest.fixture(scope="module", params=range(1, CUTS + 1), ids=lambda ordinal: f"cut-{ordinal}")
 def cut(counting: Counting, request: pytest.FixtureRequest) -> Cut:
-    """A cut of the power."""
+    """Returns a power cut."""
     return counting.cut(request.param)
 
 
@@ -139,7 +139,7 @@ def test_no_request_is_counted_twice(cut: Cut) -> None:
 
 
 def test_requests_that_were_on_the_disk_outlive_the_power(cut: Cut) -> None:
-    """The rest is lost: lines of the last second, and no others."""
+    """Only lines of the last second are lost."""
     assert all(cut.counted[name] >= least > 0 for name, least in cut.on_disk.items())
 
 

@@ -1,7 +1,7 @@
 """The roles' own commands of a publish and a swap, as scripts the machine can run.
 
-A script runs on the machine by itself, so that nothing on this side hangs on a line that is cut. It differs from a
-deploy in one thing: rsync copies from a directory of the same machine instead of over SSH.
+A script runs on the machine alone, so that no process here waits on a dead connection. It has one difference from a
+deploy: rsync copies from a directory of the same machine instead of over SSH.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ class Work:
 
 @dataclass(frozen=True)
 class Release:
-    """A release of the server, rendered as the role renders it."""
+    """A release of the server, rendered by the role."""
 
     id: str
     files: dict[str, bytes]
 
     @property
     def place(self) -> str:
-        """Its directory on the machine."""
+        """Returns its directory on the machine."""
         return places.release(self.id)
 
 
 def release(address: str, number: int) -> Release:
-    """The server's release of that number: another batch size, so another id and other bytes."""
+    """Returns the server's release of that number: another batch size, so another id and other bytes."""
     server = _server(address, number)
     rendered = release_of(server, Defaults())
     return Release(rendered.id, dict(rendered.files))
@@ -79,12 +79,12 @@ def _server(address: str, number: int) -> ServerSlice:
 
 
 def server(address: str) -> ServerSlice:
-    """The server itself, for its unit and programs."""
+    """Returns the server itself, for its unit and programs."""
     return _server(address, 0)
 
 
 def served_weights() -> WeightsSlice:
-    """Weights of the served model."""
+    """Returns the weights of the served model."""
     return _weights("embed", "local-0", Path())
 
 
@@ -96,7 +96,7 @@ def _weights(model: str, revision: str, directory: Path) -> WeightsSlice:
 
 
 def bulk(directory: Path) -> dict[str, str]:
-    """Weights of many files are in `directory`, the same every time; their sums by path."""
+    """Writes weights of many files, equal at each call, to `directory`; returns their sums by path."""
     chance = random.Random(8)
     sizes = {f"parts/{number:03}.json": chance.randrange(100, 40_000) for number in range(SMALL_FILES)}
     sizes |= {f"model-{number}.safetensors": 6 << 20 for number in range(LARGE_FILES)}
@@ -107,7 +107,7 @@ def bulk(directory: Path) -> dict[str, str]:
 
 
 def publish(model: str, revision: str, directory: Path) -> Work:
-    """Send and publish the weights in `directory`, a copy of which is in COPIES."""
+    """Returns the job that sends and publishes the weights in `directory`, a copy of which is in COPIES."""
     staging, lines, standard_input = f"{places.ROOT}/weights/{model}/.{revision}.partial", ["set -e"], ""
     for command in Send(_weights(model, revision, directory), Hub(), StoreDefaults()).commands(StoreState()):
         if isinstance(command, Rsync):
@@ -121,12 +121,12 @@ def publish(model: str, revision: str, directory: Path) -> Work:
 
 
 def target(model: str, revision: str) -> str:
-    """The directory of a published revision."""
+    """Returns the directory of a published revision."""
     return weights_path(_weights(model, revision, Path()))
 
 
 def swap(wanted: Release) -> Work:
-    """Publish the release, tell the host what is wanted, start the swap's unit and wait for its end."""
+    """Returns the job that publishes the release, starts the swap's unit and waits for its end."""
     steps = list(ask_for("main", wanted.id, Asking("plan-1", "run-1", 1, "me@here"), Defaults(), 600))
     write, start = (step for step in steps if isinstance(step, StringCommand))
     lines = [
@@ -144,7 +144,7 @@ def swap(wanted: Release) -> Work:
 
 
 def listing(wanted: Release, weights: dict[str, str]) -> str:
-    """The stand-in's listing after it read every byte of this release and of the weights `{path: sha256}`."""
+    """Returns the stand-in's listing after it read every byte of this release and of the weights `{path: sha256}`."""
     sums = {f"{wanted.place}/{path}": sha256(content).hexdigest() for path, content in wanted.files.items()}
     sums |= weights
     lines = "".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items()))

@@ -1,7 +1,7 @@
-"""A server as deploy.py would bring it, but here: the real Triton with a planned release, small models, no container.
+"""A deployed server on this computer: the real Triton with a planned release, small models, no container.
 
-What systemd, Docker and the card would say is made up. The card's memory is what the plan has for the models that are
-loaded at the moment, so that a measurement of it can be judged.
+The answers of systemd, Docker and the card are invented. The card's memory is the planned memory of the currently
+loaded models, so that a measurement of it can be judged.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TINY = Checkpoint(
 
 
 def own(name: str) -> Weights:
-    """A repository of that name, which no hub has."""
+    """Returns a repository of that name, which no hub has."""
     return Weights.hub(f"example/{name}", "b" * 40)
 
 
@@ -86,7 +86,7 @@ MODELS = (
 
 
 def planned() -> ServerSlice:
-    """The H100's plan of the models, on three free ports, for the Triton that runs here."""
+    """Returns the H100's plan of the models, on three free ports, for this computer's Triton."""
     http, grpc, metrics = free_ports(3)
     ports = {"http_port": http, "grpc_port": grpc, "metrics_port": metrics, "address": "127.0.0.1"}
     server = plan(**main(*MODELS, **ports), own_random_weights=("bge", "nomic", "llama")).slices[0].servers[0]
@@ -95,7 +95,7 @@ def planned() -> ServerSlice:
 
 @contextmanager
 def deployed(work: Path, checkpoints_at: Path) -> Iterator[Deployed]:
-    """The planned server with every model loaded. `places` of the host are put into `work` meanwhile."""
+    """Runs the planned server with every model loaded, with the host's `places` in `work`."""
     server = planned()
     tuned = {
         model.name: model.settings | {"model_path": str(checkpoints_at / directory(model))}
@@ -147,13 +147,13 @@ def _triton(work: Path, release: Path, server: ServerSlice) -> Iterator[None]:
 
 
 class Stub:
-    """The machine: files are read for real, programs say what a calm machine says, and the card what the plan has."""
+    """The machine: real files, program answers of a healthy machine, and the card's planned memory."""
 
     def __init__(self, server: ServerSlice, log: Path) -> None:
         self.server, self.log, self.is_up = server, log, True
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300) -> subprocess.CompletedProcess[str]:
-        """The ended command."""
+        """Returns the ended command."""
         word = command.split()[0]
         if command.endswith(f"triton@{self.server.name}.service"):
             self.is_up = not command.startswith("systemctl stop")
@@ -168,7 +168,7 @@ class Stub:
         return subprocess.CompletedProcess(command, 0, output, "")
 
     def used_mib(self) -> int:
-        """MiB that the plan has for tritonserver and the loaded models; 0 while it is stopped."""
+        """Returns the planned MiB of tritonserver and the loaded models; 0 while it is stopped."""
         if not self.is_up:
             return 0
         index = json.loads(Deployed(self.server, self, "127.0.0.1")._tell("/v2/repository/index"))
@@ -178,6 +178,6 @@ class Stub:
 
 
 def patched(monkeypatch: Any, work: Path) -> None:
-    """`places` of a host lie in `work`."""
+    """Moves the host's `places` into `work`."""
     monkeypatch.setattr(places, "SERVERS", str(work / "servers"))
     monkeypatch.setattr(places, "RUNTIME", str(work / "run"))

@@ -1,4 +1,4 @@
-"""The one program that the machine with a GPU runs: it takes parts by their hash and unpacks what is whole."""
+"""The one program that the machine with a GPU runs: it takes parts by their hash and unpacks complete archives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def drive(tmp_path: Path) -> Drive:
 
 @pytest.fixture
 def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Part]]:
-    """Parts of two archives, each of one file, with their table."""
+    """Returns parts of two archives, each of one file, with their table."""
     monkeypatch.setattr(parts, "PART_BYTES", 2000)
     into = tmp_path / "build/real-gpu"
     parts_of = {}
@@ -56,7 +56,7 @@ def made(tmp_path: Path, drive: Drive, monkeypatch: pytest.MonkeyPatch) -> dict[
 
 
 def paths(made: dict[str, list[Part]], *names: str) -> list[str]:
-    """Paths of these archives' parts."""
+    """Returns the paths of these archives' parts."""
     return [f"build/real-gpu/{part.file}" for name in names for part in made[name]]
 
 

@@ -1,4 +1,4 @@
-"""Streams of a gateway: the content of an answer, on a server here that follows a script."""
+"""Streams of a gateway: the content of an answer, from a server here that follows a script."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TEXTS = [{"choices": [{"text": "one"}]}, {"choices": [{"text": " two", "finish_r
 
 
 class Scripted(BaseHTTPRequestHandler):
-    """Sends the events that the body's `events` name, waits for `opened` before the last, and ends or breaks off."""
+    """Sends the body's `events`, waits for `opened` before the last, and ends or breaks off."""
 
     opened = threading.Event()
 
     def do_POST(self) -> None:
-        """The stream."""
+        """Sends the stream."""
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         assert self.headers["Authorization"] == "Bearer key" and body["stream"]
         self.send_response(body.get("status", 200))
@@ -43,7 +43,7 @@ class Scripted(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
-    """A server on the loopback."""
+    """Yields a server on the loopback."""
     Scripted.opened.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

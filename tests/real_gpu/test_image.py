@@ -1,4 +1,4 @@
-"""The serving image of a machine's own root: which packages, files and Python packages are copied, on made-up roots."""
+"""The serving image of a machine's root: which packages, files and Python packages are copied, on invented roots."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Status: install ok installed
 
 @pytest.fixture
 def outer(tmp_path: Path) -> Path:
-    """A root with merged /usr, those packages, and some of their files."""
+    """Returns a root with merged /usr, those packages, and some of their files."""
     root, info = tmp_path / "outer", tmp_path / "outer/var/lib/dpkg/info"
     info.mkdir(parents=True)
     (root / "var/lib/dpkg/status").write_text(STATUS)
@@ -88,7 +88,7 @@ def outer(tmp_path: Path) -> Path:
 
 
 def closed(outer: Path, *names: str) -> set[str]:
-    """These packages with their dependencies."""
+    """Returns these packages with their dependencies."""
     return image._closed(list(names), image._packages(outer))
 
 
@@ -102,7 +102,7 @@ def test_a_package_is_found_by_a_name_that_it_provides(outer: Path) -> None:
 
 
 def test_what_is_not_installed_is_no_package(outer: Path) -> None:
-    """Only its configuration is left; an unknown name is ignored."""
+    """Only its configuration remains; an unknown name is ignored."""
     assert "libcrypt1" not in image._packages(outer)
     assert closed(outer, "libcrypt1", "never", "nothing-of-this") == set()
 
@@ -114,7 +114,7 @@ def test_a_package_with_the_name_comes_before_one_that_provides_it(outer: Path) 
 
 
 def test_files_are_named_below_usr_where_that_is_merged(outer: Path) -> None:
-    """A layer that has both `lib` as a link and something in it is none; `lib` itself stays the link."""
+    """A layer with both `lib` as a link and a file below it is invalid; `lib` itself stays the link."""
     assert list(image._files(outer, "libc6")) == ["lib", "usr/lib/libc.so.6", "usr/lib64/gone.so"]
 
 
@@ -128,7 +128,7 @@ def test_documentation_stays_behind(outer: Path) -> None:
 def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_for(
     outer: Path, tmp_path: Path
 ) -> None:
-    """Programs by their package, alternatives by their links, certificates by their tree, essential packages always."""
+    """Programs come with their package, alternatives with their links, certificates with their tree."""
     words = image.system_layer(outer, "3.12", tmp_path)
     listed = (tmp_path / "system.files").read_text().splitlines()
     assert words == ["-C", str(outer), "--no-recursion", "-T", str(tmp_path / "system.files"), "-c"]
@@ -139,7 +139,7 @@ def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_
 
 
 def test_tar_takes_the_system_layer_as_it_is_listed(outer: Path, tmp_path: Path) -> None:
-    """tar reads the list, in which no path repeats: Docker would refuse that."""
+    """tar reads the list, in which no path repeats, as Docker would refuse that."""
     words = image.system_layer(outer, "3.12", tmp_path)
     packed = subprocess.run(["tar", *words], check=True, capture_output=True).stdout
     names = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()
@@ -174,7 +174,7 @@ def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_pat
 
 
 def distributions(*names: str, **variables: str) -> dict[str, Any]:
-    """Facts of these distributions, read by this Python."""
+    """Returns facts of these distributions, read by this Python."""
     isolated = [] if variables else ["-I"]
     command = [sys.executable, *isolated, "-c", image.ASK, *names]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | variables)
@@ -182,7 +182,7 @@ def distributions(*names: str, **variables: str) -> dict[str, Any]:
 
 
 def test_this_python_names_what_torch_needs_and_no_numpy() -> None:
-    """numpy is the one that Triton's stub was built for."""
+    """numpy is the version that Triton's stub was built for."""
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
@@ -198,7 +198,7 @@ def test_this_python_names_what_torch_needs_and_no_numpy() -> None:
 
 
 def distribution(folder: Path, name: str, *needs: str) -> None:
-    """A distribution of one file, and one that lies outside."""
+    """Writes a distribution of one file, and one outside the folder."""
     about = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     about.mkdir(parents=True)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", *(f"Requires-Dist: {need}" for need in needs)]
@@ -234,7 +234,7 @@ def test_a_python_that_does_not_start_is_refused_with_its_last_words(monkeypatch
 
 
 def ended(code: int, stdout: str, stderr: str = "") -> subprocess.CompletedProcess[str]:
-    """A program that has ended."""
+    """Returns an ended program."""
     return subprocess.CompletedProcess([], code, stdout, stderr)
 
 

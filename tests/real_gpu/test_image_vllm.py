@@ -1,4 +1,4 @@
-"""The layers of the serving image that have vLLM, made of what travelled and of the machine's own Python."""
+"""The image layers that contain vLLM, built from the sent packages and from the machine's own Python."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_vllm_lies_in_a_folder_of_its_own_with_what_it_wants_of_the_machines_pyt
 
 
 def _write_distribution(site: Path, name: str, required: list[str]) -> None:
-    """A Python package of one module, in the form that pip installs."""
+    """Writes a Python package of one module, in pip's installed form."""
     about = site / f"{name}-1.0.dist-info"
     about.mkdir(parents=True, exist_ok=True)
     (about / "METADATA").write_text(
@@ -53,7 +53,7 @@ def _write_distribution(site: Path, name: str, required: list[str]) -> None:
 
 
 def _python_with(site: Path, packages: dict[str, list[str]]) -> str:
-    """A Python whose packages are these; the question about packages is all that it is asked."""
+    """Returns a stand-in of Python with these packages, which only answers the question about them."""
     for name, required in packages.items():
         _write_distribution(site, name, required)
     program = site.parent / "python-with"

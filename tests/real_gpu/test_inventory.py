@@ -1,4 +1,4 @@
-"""The inventory of the run on a real GPU is a plan in both kinds and every layout, and fits the card."""
+"""The inventory of the run on a real GPU plans in both kinds and every layout, and fits the card."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SERVICES = Services(
 
 @cache
 def planned(real: bool, layout: str = "one", gpus: int = 1, changed: bool = False) -> Slice:
-    """The plan of the one host, in a folder with a made-up state directory."""
+    """Returns the plan of the one host, in a folder with an invented state directory."""
     settings = {"real": real, "gpu": "h100-80", "gpus": gpus, "changed": changed, "layout": layout, "image_mib": 9000}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         state = Path(folder) / ".rehearsal"
@@ -103,7 +103,7 @@ def test_a_dry_pass_has_small_encoders_on_the_cpu() -> None:
 
 @KINDS
 def test_the_changed_release_differs_in_the_llm_alone(real: bool) -> None:
-    """Half as many sequences; the cache stays as it is, so that both fit."""
+    """Half as many sequences; the cache stays equal, so that both fit."""
     unchanged, changed = planned(real), planned(real, changed=True)
     assert replace(changed, servers=unchanged.servers) == unchanged
     before, after = (_llm(host.servers[0]) for host in (unchanged, changed))
@@ -115,7 +115,7 @@ def test_the_changed_release_differs_in_the_llm_alone(real: bool) -> None:
 
 
 def _llm(server: ServerSlice) -> dict[str, Any]:
-    """The LLM of a server, and everything else of it."""
+    """Returns the LLM of a server, and the rest of the server."""
     rest = tuple(model for model in server.models if model.kind != "llm")
     (llm,) = (model for model in server.models if model.kind == "llm")
     return {"llm": llm, "rest": replace(server, models=rest)}

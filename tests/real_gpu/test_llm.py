@@ -1,4 +1,4 @@
-"""The LLM that computes, as a tiny Llama on a CPU: batching, streaming, stop words, cancelling and what it refuses."""
+"""The computing LLM, a tiny Llama on a CPU: batching, streaming, stop words, cancelling and refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def trt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The packages as the image of a machine with a GPU has them, `openai` repaired."""
+    """Yields the packages of the image of a machine with a GPU, with `openai` repaired."""
     packages = tmp_path_factory.mktemp("packages") / "packages"
     shutil.copytree(STAND_INS / "packages", packages, ignore=shutil.ignore_patterns("__pycache__"))
     lay(packages)
@@ -81,7 +81,7 @@ def llm(start: Callable[..., Any]) -> Any:
 
 @pytest.fixture(scope="module")
 def greedy(checkpoint: Path) -> Callable[[list[int], int], list[int]]:
-    """The answer of transformers' own `generate` to a prompt."""
+    """Returns the answer of transformers' own `generate` to a prompt."""
     model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
 
     def greedy(ids: list[int], tokens: int) -> list[int]:
@@ -94,7 +94,7 @@ def greedy(checkpoint: Path) -> Callable[[list[int], int], list[int]]:
 
 
 def stream(llm: Any, prompt: str, stopped: Callable[[], bool] = lambda: False, **sampling: Any) -> tuple[str, Any]:
-    """(the parts of the answer joined, the last output)."""
+    """Returns (the parts of the answer joined, the last output)."""
     parts = []
     for output in llm.stream(prompt, stopped, **sampling):
         parts.append(output.new_text)
@@ -102,7 +102,7 @@ def stream(llm: Any, prompt: str, stopped: Callable[[], bool] = lambda: False, *
 
 
 def together(count: int, act: Callable[[int], Any]) -> list[Any]:
-    """Results of `act` for each number, in parallel threads."""
+    """Returns results of `act` for each number, in parallel threads."""
     answers: list[Any] = [None] * count
 
     def run(number: int) -> None:
@@ -124,7 +124,7 @@ def cache(llm: Any) -> Any:
 
 
 def requests_in_cache(llm: Any) -> set[str]:
-    """Requests that hold blocks; transformers 5.17 and later keep them in another structure."""
+    """Returns requests that hold blocks; transformers 5.17 and later keep them in another structure."""
     blocks = cache(llm)
     allocators = (
         blocks.group_cache_managers if hasattr(blocks, "group_cache_managers") else blocks.cache_allocators.values()
@@ -133,7 +133,7 @@ def requests_in_cache(llm: Any) -> set[str]:
 
 
 def idle(llm: Any) -> None:
-    """The loop has taken a request up after everything said before, so it has done what was said."""
+    """Waits until the loop has taken a request, and so has finished all earlier work."""
     stream(llm, "done?", max_tokens=1)
 
 

@@ -1,4 +1,4 @@
-"""The measuring half of a run on a real card, on a server without one: every step ends and finds what it is to find."""
+"""The measuring part of a run on a real card, on a server without one: every step ends with its findings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.rehearsal
 
 @pytest.fixture(scope="module")
 def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
-    """A served release with small models on a CPU, and how it is measured."""
+    """Yields a served release with small models on a CPU, and its measurement settings."""
     work = tmp_path_factory.mktemp("real-gpu")
     with pytest.MonkeyPatch.context() as monkeypatch:
         deployed.patched(monkeypatch, work)
@@ -43,7 +43,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setting]:
 
 
 def measured(setting: Setting, folder: Path, name: str) -> dict[str, Any]:
-    """The figures in the step's file."""
+    """Returns the figures in the step's file."""
     with step(name, folder, facts(setting)) as figures:
         take(name, setting, figures)
     record = json.loads((folder / f"step-{name}.json").read_text())
@@ -88,7 +88,7 @@ def test_encoders_are_compared_in_turn_and_then_beside_the_llm(setting: Setting,
 
 
 def test_all_models_are_loaded_at_once_by_one_share_and_by_two(setting: Setting, tmp_path: Path) -> None:
-    """Two shares on one server, as a server over two GPUs gets them."""
+    """Two shares on one server, like on a server over two GPUs."""
     tokenizers = {kind: setting.tokenizer(kind) for kind in setting.encoders}
     load = layouts.Load(setting.llm_prompts, setting.prompts, 1.0, tokenizers, small=True)
     figures = layouts.over_all(setting.deployed, 2, load, tmp_path, dict.fromkeys(layouts.RATES, 1e9))
@@ -109,7 +109,7 @@ def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting
 def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
     setting: Setting, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A budget below one text's tokens is none. Every line printed has what is known by then."""
+    """A budget below one text's tokens is invalid. Every printed line has all results so far."""
     figures = workspaces.main([str(setting.weights), "--device", "cpu", "--tokens", "1", "512"])
     assert [("problem" in row, "loaded" in row) for row in figures["encoders"]] == [(True, False), (False, True)] * 2
     lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -120,7 +120,7 @@ def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
 def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is_not(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The start loads the model again, as the unit does on a host."""
+    """The start loads the model again, like the unit on a host."""
     deployed_, (first, *_) = setting.deployed, setting.deployed.server.models
     assert not deployed_.revive()
     deployed_.unload(first)
@@ -139,7 +139,7 @@ def test_every_streamed_answer_is_complete_and_a_disconnect_ends_only_its_own(se
 
 
 def test_kernels_are_read_once_every_model_has_logged_them(tmp_path: Path) -> None:
-    """A model of Triton is ready before Triton has its lines: a log read at once named one model of two."""
+    """A model of Triton is ready before its log lines: an early read named one model of two."""
     log, line = tmp_path / "log", "{}: Embedder on cpu in fp32, up to 512 tokens, 9 MiB held; plain steps\n"
     log.write_text(line.format("bge"))
     writer = threading.Timer(0.2, lambda: log.write_text(line.format("bge") + line.format("nomic")))

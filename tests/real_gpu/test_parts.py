@@ -24,7 +24,7 @@ NAMES = st.text("ab0-_.", min_size=1, max_size=3)
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Parts are of 100 bytes."""
+    """Sets the size of parts to 100 bytes."""
     monkeypatch.setattr(parts, "PART_BYTES", 100)
     return 100
 
@@ -109,7 +109,7 @@ def test_a_part_fits_one_transfer() -> None:
     )
 )
 def test_of_a_lock_file_whole_paragraphs_are_kept_in_their_order(rows: list[tuple[str, int, bool, bool]]) -> None:
-    """A paragraph is the pin, its hashes, and the note who wants it."""
+    """A paragraph is the pin, its hashes, and the note about its dependents."""
     paragraphs = [
         f"{name}==1.0 \\\n"
         + " \\\n".join(f"    --hash=sha256:{number:064x}" for number in range(hashes))
@@ -123,7 +123,7 @@ def test_of_a_lock_file_whole_paragraphs_are_kept_in_their_order(rows: list[tupl
 
 
 def test_every_package_of_the_lock_files_is_read_as_one() -> None:
-    """A line that were no pin to `_pinned` would go with the package above it."""
+    """A line that `_pinned` missed would join the package above it."""
     for lock in LOCKS:
         lines = (REPOSITORY / lock).read_text().splitlines()
         begins = [line for line in lines if line and not line[0].isspace() and not line.startswith("#")]
@@ -131,7 +131,7 @@ def test_every_package_of_the_lock_files_is_read_as_one() -> None:
 
 
 def test_the_control_side_gets_every_pin_once_and_with_its_hashes() -> None:
-    """pip is told to want hashes; a package that is named twice it refuses."""
+    """pip requires hashes and refuses a package that is named twice."""
     paragraphs = ["".join(_pinned(_locked(), lambda name, only=name: name == only)) for name in pinned_names(_locked())]
     assert all("--hash=sha256:" in paragraph for paragraph in paragraphs)
     assert len(pinned_names(_locked())) == len(set(pinned_names(_locked())))
@@ -139,7 +139,7 @@ def test_the_control_side_gets_every_pin_once_and_with_its_hashes() -> None:
 
 
 def test_what_is_left_out_is_in_the_lock_file_and_does_not_travel() -> None:
-    """An obsolete package name would leave nothing out."""
+    """An obsolete package name would exclude nothing."""
     assert set(pinned_names((REPOSITORY / LOCKS[0]).read_text())) >= parts.LEFT_OUT
     assert set(pinned_names((REPOSITORY / LOCKS[1]).read_text())) >= parts.FOR_SMOKE_TESTS
     assert not set(pinned_names(_locked())) & parts.LEFT_OUT
@@ -154,7 +154,7 @@ def test_the_lock_of_vllm_has_the_release_whose_flags_the_catalog_has_and_no_tor
 
 
 def pinned_names(text: str) -> list[str]:
-    """Names of the pinned packages, in their order."""
+    """Returns the names of the pinned packages, in their order."""
     return [match["name"] for line in text.splitlines() if (match := parts.PINNED.match(line))]
 
 

@@ -1,4 +1,4 @@
-"""The steps of a run on a real GPU, and what they are told: no machine, no card."""
+"""The steps of a run on a real GPU and their settings, without a machine or card."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CARD = {"memory.total": "81559", "memory.used": "61000", "memory.reserved": "480
 
 
 def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
-    """Triton's metrics of a GPU, as it writes them."""
+    """Returns Triton's metrics of a GPU, in its own form."""
     gpu = '{gpu_uuid="GPU-7ec0ffee-0000-4000-8000-000000000001"}'
     return [
         f"nv_gpu_utilization{gpu} 0",
@@ -32,7 +32,7 @@ def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
 
 @pytest.mark.parametrize("used_mib", [61_000, 61_480, 61_000 - 1631, 61_480 + 1631])
 def test_metrics_that_say_what_nvidia_smi_says_are_right(used_mib: float) -> None:
-    """Used memory by 2 % of the card, with or without what the driver keeps for itself."""
+    """Used memory differs by at most 2 % of the card, with or without the driver's own share."""
     assert wrong_metrics(metrics(used_mib=used_mib), CARD) == []
 
 
@@ -50,7 +50,7 @@ def test_total_memory_has_to_be_the_cards(total_mib: float) -> None:
 
 
 def test_metrics_that_are_missing_are_wrong() -> None:
-    """Both, if Triton was started without them."""
+    """Both are missing if Triton was started without them."""
     assert [line.split()[0] for line in wrong_metrics(metrics()[:1], CARD)] == [
         "nv_gpu_memory_total_bytes",
         "nv_gpu_memory_used_bytes",
@@ -59,7 +59,7 @@ def test_metrics_that_are_missing_are_wrong() -> None:
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty state directory of a dry pass."""
+    """Returns an empty state directory of a dry pass."""
     monkeypatch.setattr(scene, "places", lambda: Places(tmp_path / "state"))
     monkeypatch.setenv("ENGINEHOUSE_REAL", "no")
     return tmp_path / "state"
@@ -91,7 +91,7 @@ def test_a_dry_pass_asks_no_card(state: Path) -> None:
 
 
 def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
-    """nvidiactl and the like are none."""
+    """nvidiactl and similar nodes do not count."""
     nodes = ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
     two_cards = hardware.Hardware(gpu="h100-80", driver="/usr/local/nvidia", nodes=nodes)
     assert [scene.gpus_of(machine) for machine in (two_cards, hardware.h100(), hardware.h100(gpus=4))] == [2, 1, 4]
@@ -105,7 +105,7 @@ def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *words: str, fails: str = "") -> tuple[int, list[str]]:
-    """Exit status of the command line, and the steps that ran, in this process; `fails` is refused."""
+    """Returns exit status of the command line and the steps that ran, in this process; `fails` is refused."""
     ran: list[str] = []
 
     def recorded(name: str) -> Any:
@@ -152,7 +152,7 @@ def test_a_measurement_that_failed_stops_no_other(tmp_path: Path, monkeypatch: p
 
 
 def test_the_rest_of_a_sitting_is_what_is_not_done_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sitting takes several commands where one may last ten minutes."""
+    """A sitting takes several commands if each may take ten minutes."""
     run(monkeypatch, tmp_path, "artefacts", "machine", "memory", fails="memory")
     code, ran = run(monkeypatch, tmp_path, "--rest", "second")
     assert (code, ran) == (0, ["workspaces", "deploy", "memory", "filled", "encoders", "untouched"])
@@ -175,7 +175,7 @@ def test_a_step_that_does_not_end_is_ended() -> None:
 def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGTERM, as `in_time` sends it, is an exception for the step: it can put back what it changed."""
+    """SIGTERM from `in_time` is an exception in the step, which can restore its changes."""
 
     def killed(figures: report.StepResults) -> None:
         figures["begun"] = True
@@ -195,7 +195,7 @@ def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
 def test_what_an_empty_card_holds_is_what_the_machine_step_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in card says nothing."""
+    """A stand-in card has no reading."""
     monkeypatch.setattr(measured, "REPORT", tmp_path)
     assert measured.empty_mib() is None
     for memory, empty in (({}, None), ({"memory.used": "3"}, 3)):

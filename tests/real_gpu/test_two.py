@@ -1,4 +1,4 @@
-"""The fifth sitting: a machine with one of several cards, and the LLM of two cards started on one."""
+"""The fifth sitting: a machine with one of several cards, and the two-card LLM started on one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.real_gpu.test_inventory import SERVICES, planned
 
 @pytest.mark.parametrize(("only", "cards"), [(None, ["nvidia0", "nvidia1"]), (1, ["nvidia1"])])
 def test_a_machine_has_all_cards_or_the_chosen_one(tmp_path: Path, only: int | None, cards: list[str]) -> None:
-    """nvidiactl and the like belong to every machine."""
+    """nvidiactl and similar nodes belong to every machine."""
     dev, driver = tmp_path / "dev", tmp_path / "driver"
     for path in (driver / "bin/nvidia-smi", driver / "lib64/libcuda.so.1"):
         path.parent.mkdir(parents=True)
@@ -56,7 +56,7 @@ def test_a_script_that_has_another_form_is_not_started() -> None:
 
 @pytest.mark.parametrize("real", [True, False], ids=["real", "dry"])
 def test_each_of_two_hosts_has_half_of_the_layers(real: bool) -> None:
-    """The second one has no HTTP of its own and waits for the first."""
+    """The second host has no HTTP port and waits for the first."""
     runtimes = [runtime_of(real, name) for name in two_hosts.NAMES]
     groups = [runtime.group for runtime in runtimes if runtime.group]
     layers = 31 if real else 3
@@ -65,7 +65,7 @@ def test_each_of_two_hosts_has_half_of_the_layers(real: bool) -> None:
 
 
 def runtime_of(real: bool, name: str) -> RuntimeSlice:
-    """The program of a host, in a folder with made-up machines."""
+    """Returns the program of a host, in a folder with invented machines."""
     settings = {"real": real, "gpu": "h100-80", "gpus": 2, "changed": False, "layout": "cards", "image_mib": 9000}
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         state = Path(folder) / ".rehearsal"

@@ -1,4 +1,4 @@
-"""Checkpoints made on the machine: the published shapes, and what a Llama of them needs to be served."""
+"""Checkpoints made on the machine: the published shapes, and the requirements for serving a Llama of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests on whole machines: the machines, what is stood in for, and the real deploy from bare to rolled back."""
+"""Tests on whole machines: the machines, the stand-ins, and the real deploy from bare to rolled back."""

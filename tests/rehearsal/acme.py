@@ -1,7 +1,7 @@
-"""An ACME authority on the outer machine: Pebble as Debian ships it, with the name server that comes with it.
+"""An ACME authority on the outer machine: Debian's Pebble with its name server.
 
-Every name leads to one rehearsal machine. The directory is reached by a name that machines know already, with the
-certificate of the rehearsal's services, and gives certificates that certbot takes for due at once.
+Every name resolves to one rehearsal machine. The directory has a name that machines know already and the certificate of
+the rehearsal's services, and it issues certificates that certbot considers due immediately.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SECONDS = 120
 
 
 def programs() -> Path:
-    """The directory with both programs, unpacked once into the cache."""
+    """Returns the directory with both programs, unpacked once into the cache."""
     folder = cache() / "pebble-12"
     with cache_locked("pebble-12"):
         if not (folder / "usr/bin/pebble").exists():
@@ -42,7 +42,7 @@ def programs() -> Path:
 
 @contextlib.contextmanager
 def authority(folder: Path, services: Path, address: str, machine: str) -> Iterator[Path]:
-    """The authority at `address`, for names that lead to `machine`; yields the PEM file of its root.
+    """Runs the authority at `address`, for names that resolve to `machine`; yields the PEM file of its root.
 
     `services` holds the certificate of the rehearsal's services, `folder` is for files of this authority.
     """
@@ -77,7 +77,7 @@ def authority(folder: Path, services: Path, address: str, machine: str) -> Itera
 
 
 def _fetched(root: Path, services: Path, address: str) -> bool:
-    """True once the authority answers; `root` holds its certificate then."""
+    """Returns True once the authority answers, and writes its certificate to `root`."""
     context = ssl.create_default_context(cafile=str(services / "ca.crt"))
     with contextlib.suppress(OSError):
         with urllib.request.urlopen(f"https://{address}:{MANAGEMENT}/roots/0", context=context, timeout=5) as answer:

@@ -45,7 +45,7 @@ class Cluster:
     nodes: Sequence[Machine]
 
     def make(self) -> None:
-        """Every daemon runs, and every node is idle."""
+        """Starts every daemon and waits until every node is idle."""
         machines = [self.controller, *self.nodes]
         names = "".join(f"{machine.address} {machine.name}\n" for machine in machines)
         for machine in machines:
@@ -68,7 +68,7 @@ class Cluster:
             node.run(f"usermod -aG docker {USER} && systemctl restart slurmd")
 
     def share(self, texts: Mapping[str, str]) -> None:
-        """The folder of an export is on every machine."""
+        """Copies the folder of an export to every machine."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             for name, text in texts.items():
@@ -80,7 +80,7 @@ class Cluster:
             machine.run(f"base64 -d | runuser -u {USER} -- tar -xz -C {JOBS}", input=content)
 
     def give(self, machine: Machine, path: str, content: str) -> None:
-        """A file of the user alone, below its home."""
+        """Writes a private file of the user below its home."""
         home = f"/home/{USER}"
         machine.run(
             f"runuser -u {USER} -- sh -c 'umask 077; mkdir -p $(dirname {home}/{path}); cat >{home}/{path}'",
@@ -88,19 +88,19 @@ class Cluster:
         )
 
     def types(self, command: str) -> str:
-        """Output of a command of the user on the controller, in the folder of the export."""
+        """Returns the output of the user's command on the controller, in the folder of the export."""
         ran = self.controller.run(f"cd {JOBS} && runuser -u {USER} -- bash -c {_quoted(command)} 2>&1", check=False)
         return ran.stdout.strip()
 
     def submit(self, words: str) -> str:
-        """The number of a submitted job."""
+        """Returns the number of a submitted job."""
         output = self.types(f"sbatch {words}")
         match = re.fullmatch(r"Submitted batch job (\d+)", output)
         assert match, output
         return match[1]
 
     def state(self, job: str) -> str:
-        """`RUNNING h1`, `PENDING`, `COMPLETED h1`, …, as slurmctld has it."""
+        """Returns `RUNNING h1`, `PENDING`, `COMPLETED h1`, …, from slurmctld."""
         shown = self.types(f"scontrol show job {job}")
         state = re.search(r"JobState=(\w+)", shown)
         node = re.search(r" NodeList=(\S+)|\n +NodeList=(\S+)", shown)
@@ -108,7 +108,7 @@ class Cluster:
         return f"{state[1] if state else ''} {'' if name == '(null)' else name}".strip()
 
     def log(self, job: str) -> str:
-        """Output of a job from all nodes that it ran on."""
+        """Returns the output of a job from all its nodes."""
         return "\n".join(
             node.run(f"cat {JOBS}/*-{job}.log 2>/dev/null", check=False).stdout
             for node in self.nodes
@@ -116,7 +116,7 @@ class Cluster:
         )
 
     def node(self, name: str) -> Machine:
-        """The node of this name."""
+        """Returns the node of this name."""
         return next(node for node in self.nodes if node.name == name)
 
 

@@ -1,8 +1,8 @@
-"""Two machines, Debian 12 and 13, with services of their own, deployed to once and shared by all `test_deploy*.py`.
+"""Two machines, Debian 12 and 13, with separate services, deployed to once for all `test_deploy*.py`.
 
-They run beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
-directory. A first deploy costs more than a minute, so the files tell one story, in the order pytest runs them (by
-name, then from top to bottom): bare, deployed, asked, failing and going back, searched for secrets.
+They have their own number, and so their own bridge, services and state directory beside another running rehearsal. A
+first deploy takes more than a minute, so the files form one sequence, in pytest's order (by name, then from top to
+bottom): bare, deployed, asked, failing and rolled back, searched for secrets.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class Pair:
 
     @property
     def both(self) -> tuple[Machine, Machine]:
-        """Debian 12 first."""
+        """Returns both machines, Debian 12 first."""
         return self.d12, self.d13
 
     @property
     def names(self) -> list[str]:
-        """Machine names in results."""
+        """Returns machine names in results."""
         return [machine.name for machine in self.both]
 
 
 @dataclass(frozen=True)
 class Before:
-    """The dry run against bare machines, and what was written on each of them and on the control machine meanwhile."""
+    """The dry run against bare machines, and the files written meanwhile on each of them and on the control machine."""
 
     run: Run
     written: dict[str, list[str]]
@@ -60,13 +60,13 @@ class Before:
 
 @pytest.fixture(scope="package")
 def operator() -> Operator:
-    """The person who types the commands of this story; the log stays in the state directory until the next story."""
+    """Returns the operator of these tests; the log stays in the state directory until the next run."""
     return Operator.fresh(PLACES)
 
 
 @pytest.fixture(scope="package")
 def bare(operator: Operator) -> Iterator[Pair]:
-    """Both machines as they come from the provider; removed before and afterwards."""
+    """Yields both machines in the provider's initial state; removes them before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     _throw_away(operator)
@@ -81,7 +81,7 @@ def bare(operator: Operator) -> Iterator[Pair]:
 
 @pytest.fixture(scope="package")
 def before(operator: Operator, bare: Pair) -> Before:
-    """`--dry` before the first run."""
+    """Runs `--dry` before the first run."""
     for machine in bare.both:
         machine.run(MARK)
     run = operator.pyinfra("--dry")
@@ -91,13 +91,13 @@ def before(operator: Operator, bare: Pair) -> Before:
 
 @pytest.fixture(scope="package")
 def first(operator: Operator, before: Before) -> Run:
-    """The first run, to both machines at once, at the highest verbosity: nothing it could give away stays unsaid."""
+    """Runs the first deploy, to both machines at once, at the highest verbosity, to find leaked secrets."""
     return operator.pyinfra("-vvv", "--debug")
 
 
 @pytest.fixture(scope="package")
 def deployed(bare: Pair, first: Run) -> Pair:
-    """Both machines serving."""
+    """Returns both serving machines."""
     assert first.code == 0, first.output[-4000:]
     return bare
 

@@ -1,7 +1,7 @@
-"""Three machines of two GPU kinds, forked from one that serves, for the story of engines in `test_engines.py`.
+"""Three machines of two GPU kinds, forked from a serving one, for `test_engines.py`.
 
-A fork costs seconds where a first deploy costs a minute. They run beside other rehearsals: another number, so another
-bridge, other services and another state directory.
+A fork takes seconds, a first deploy a minute. They have their own number, and so their own bridge, services and state
+directory beside other rehearsals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WAIT_SECONDS = 600
 
 @dataclass
 class Fleet:
-    """e1 and e2 with an H100, e3 with an L40S, and who types the commands."""
+    """The machines e1 and e2 with an H100 and e3 with an L40S, and their operator."""
 
     operator: Operator
     e1: Machine
@@ -49,21 +49,21 @@ class Fleet:
 
     @property
     def all(self) -> tuple[Machine, Machine, Machine]:
-        """Machines by name."""
+        """Returns the machines by name."""
         return self.e1, self.e2, self.e3
 
     def deploy(self, *words: str, **changes: str) -> Run:
-        """`pyinfra INVENTORY deploy.py WORDS` with the inventory changed as the environment says."""
+        """Runs `pyinfra INVENTORY deploy.py WORDS` with the inventory changed by the environment."""
         with environment(changes):
             return self.operator.pyinfra(*words, inventory=INVENTORY)
 
     def plan(self, **changes: str) -> str:
-        """The output of `enginehouse plan`."""
+        """Returns the output of `enginehouse plan`."""
         with environment(changes):
             return self.operator.python("-m", "deploy", "plan", INVENTORY).stdout
 
     def begin(self, *words: str, **changes: str) -> subprocess.Popen[bytes]:
-        """The same deploy, typed and not waited for, in a process group of its own."""
+        """Starts the same deploy without waiting, in its own process group."""
         program = str(Path(sys.executable).with_name("pyinfra"))
         typed = [program, INVENTORY, "deploy.py", "-y", *words]
         surroundings = self.operator.environment | {"HOME": str(self.operator.home)} | changes
@@ -73,7 +73,7 @@ class Fleet:
             )
 
     def checkpoint(self, name: str, **changes: object) -> None:
-        """A copy of the small Llama in the rehearsal's state, its config.json changed."""
+        """Copies the small Llama with a changed config.json into the rehearsal's state."""
         target = PLACES.root / name
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(self.services.checkpoints / MODEL, target)
@@ -95,7 +95,7 @@ def environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def fleet() -> Iterator[Fleet]:
-    """The machines, serving an embedder and no LLM; removed before and afterwards."""
+    """Yields the machines, serving an embedder and no LLM; removes them before and afterwards."""
     operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:
@@ -129,52 +129,52 @@ def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """The control process and all it started are gone, without a chance to say anything."""
+    """Kills the control process and its children without warning."""
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def build_unit(machine: Machine) -> dict[str, str]:
-    """Properties of the unit that builds the engine."""
+    """Returns properties of the unit that builds the engine."""
     command = f"systemctl show -p ActiveState,StatusText,InvocationID {UNIT}"
     return dict(line.split("=", 1) for line in machine.run(command).stdout.splitlines())
 
 
 def is_building(machine: Machine) -> bool:
-    """True if the compiler itself runs."""
+    """Returns True if the compiler itself runs."""
     state = build_unit(machine)
     return state["ActiveState"] == "activating" and state["StatusText"].startswith("build ")
 
 
 def builds(machine: Machine) -> int:
-    """Number of the unit's starts."""
+    """Returns the number of the unit's starts."""
     journal = machine.run(f"journalctl -q --boot=all -o cat -u {UNIT}; true").stdout
     return sum(line.startswith(f"Starting {UNIT}") for line in journal.splitlines())
 
 
 def engines(machine: Machine) -> list[str]:
-    """Names in the model's directory, hidden names included."""
+    """Returns names in the model's directory, hidden names included."""
     return machine.run(f"ls -A {ENGINES} 2>/dev/null; true").stdout.split()
 
 
 def current(machine: Machine) -> str:
-    """The release that serves."""
+    """Returns the serving release."""
     return machine.run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 
 def serves(machine: Machine) -> bool:
-    """True if the server's unit is active: all its models have answered."""
+    """Returns True if the server's unit is active, so that all its models have answered."""
     return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 
 def answers(machine: Machine, prompt: str = "harbour lights ") -> bool:
-    """True if the LLM says what the stand-in makes of a prompt: some of it, beginning anywhere, in a circle."""
+    """Returns True if the LLM gives the stand-in's answer: words of the prompt in a circle from any start."""
     with tritonclient.grpc.InferenceServerClient(f"{machine.address}:8001") as client:
         text = "".join(ask.generate(client, MODEL, prompt, 4, path="engine"))
         return len(text) == 4 and text in prompt * 2
 
 
 def restarted(machine: Machine) -> str:
-    """The journal of the server's unit after an attempted restart."""
+    """Returns the journal of the server's unit after an attempted restart."""
     machine.run("systemctl restart triton@main.service", check=False, timeout=300)
     return machine.run("journalctl --sync; journalctl -q -o cat -n 40 -u triton@main.service").stdout

@@ -93,28 +93,28 @@ self_made = [(name, _data(address, debian)) for name, address, debian in {hosts}
 
 @dataclass
 class Cloud:
-    """A rehearsal's images, its checkout as an operator would archive it, and the server that machines fetch from."""
+    """A rehearsal's images, its checkout as an operator would archive it, and the server of archive and secrets."""
 
     places: Places
     services: Services
 
     @property
     def folder(self) -> Path:
-        """The files that machines fetch: archive.tar.gz and secrets."""
+        """Returns the folder of downloads for machines: archive.tar.gz and secrets."""
         return self.places.root / "cloud/served"
 
     @property
     def checkout(self) -> Path:
-        """The repository with the inventory of these hosts."""
+        """Returns the repository with the inventory of these hosts."""
         return self.places.root / "cloud/checkout"
 
     @property
     def url(self) -> str:
-        """The server's address, seen from machines."""
+        """Returns the server's address, seen from machines."""
         return f"http://{Network(self.places.number).bridge_address}:{PORT}"
 
     def image_files(self) -> dict[str, str]:
-        """Settings of the image: its address is static, and pip takes packages from this cloud alone."""
+        """Returns settings of the image: its address is static, and pip takes packages from this cloud alone."""
         host = Network(self.places.number).bridge_address
         return {
             "/etc/cloud/cloud.cfg.d/90-rehearsal.cfg": "network: {config: disabled}\n",
@@ -122,7 +122,7 @@ class Cloud:
         }
 
     def make_image(self, debian: str) -> str:
-        """The name of a snapshot: a bare Debian with cloud-init from its own archive, never booted with a seed."""
+        """Returns the name of a snapshot: a bare Debian with cloud-init from its archive, never booted with a seed."""
         name = f"cloud-image-{debian}"
         if not (self.places.snapshots / name).exists():
             (machine,) = machines.up([f"image{debian}"], debian, places=self.places)
@@ -135,7 +135,7 @@ class Cloud:
         return name
 
     def make_machine(self, name: str, debian: str) -> Machine:
-        """A machine of that image that was never started."""
+        """Returns a machine of that image that was never started."""
         image = self.make_image(debian)
         forks.fork(self.places.machines / name, self.places, debian, h100(), image)
         return machines.named(name, self.places)
@@ -174,13 +174,13 @@ class Cloud:
         return sha256(archive.read_bytes()).hexdigest()
 
     def user_data(self, host: Machine, digest: str, archive: str = "archive.tar.gz") -> str:
-        """The text that `enginehouse export cloud-init` prints for a host."""
+        """Returns the text that `enginehouse export cloud-init` prints for a host."""
         words = ["export", "cloud-init", "inventories/self_made.py", host.name, "--sha256", digest]
         words += ["--from", f"{self.url}/{archive}", "--secrets", f"curl -fsS {self.url}/secrets"]
         return self.typed(*words).stdout
 
     def typed(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`enginehouse WORDS`, typed in the operator's checkout."""
+        """Runs `enginehouse WORDS` in the operator's checkout."""
         command = [sys.executable, "-m", "deploy", *words]
         environment = os.environ | {"PYTHONPATH": str(self.checkout)}
         ended = subprocess.run(command, cwd=self.checkout, env=environment, capture_output=True, text=True, check=False)
@@ -203,7 +203,7 @@ class Cloud:
 
 
 def state(machine: Machine) -> dict[str, object]:
-    """The state file of a first boot; empty while there is none."""
+    """Returns the state file of a first boot; empty while there is none."""
     with contextlib.suppress(Exception):
         record: dict[str, object] = json.loads(machine.run(f"cat {STATE}").stdout)
         return record
@@ -211,14 +211,14 @@ def state(machine: Machine) -> dict[str, object]:
 
 
 def wait_until_ended(machine: Machine, seconds: float) -> dict[str, object]:
-    """The state of a first boot that has succeeded or failed."""
+    """Returns the state of a first boot that has succeeded or failed."""
     wait_for(lambda: state(machine).get("state") in ("serving", "failed"), seconds, machine)
     return state(machine)
 
 
 @contextlib.contextmanager
 def cloud(places: Places) -> Iterator[Cloud]:
-    """A cloud without machines; removed before and afterwards."""
+    """Yields a cloud without machines; removes it before and afterwards."""
     throw_away(places)
     web = None
     try:
@@ -238,7 +238,7 @@ def cloud(places: Places) -> Iterator[Cloud]:
 
 
 def fetch_wheels(folder: Path) -> None:
-    """The wheels of the lock for each Debian's Python, and those that repair the image, with their hashes."""
+    """Downloads the wheels of the lock for each Debian's Python, and those that repair the image, with their hashes."""
     words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]
     words += ["--require-hashes", "--dest", str(folder), "--requirement"]
     for version in PYTHONS.values():
@@ -250,7 +250,7 @@ def fetch_wheels(folder: Path) -> None:
 
 
 def throw_away(places: Places) -> None:
-    """Machines, services, images and the checkout of this rehearsal are gone."""
+    """Removes machines, services, images and the checkout of this rehearsal."""
     machines.down(places)
     services.services_down()
     for image in places.snapshots.glob("cloud-image-*"):

@@ -1,7 +1,7 @@
-"""An HTTP proxy that asks for a login, for machines whose only way out it is: CONNECT, and plain requests handed on.
+"""An HTTP proxy with a login, the only exit of some machines: CONNECT, and forwarded plain requests.
 
-Names of the rehearsal's services lead to the bridge, others to wherever the outer machine finds them. `log` has a line
-for each request: its method, its place, and whether it was known, unknown or denied.
+Names of the rehearsal's services resolve to the bridge, others by the outer machine's resolver. `log` has a line for
+each request: its method, its target, and whether it was known, unknown or denied.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REQUEST_SECONDS = 600
 
 @dataclass
 class ForwardProxy:
-    """A proxy at the bridge; `denied` are names that it lets nobody through to."""
+    """A proxy at the bridge; `denied` are names that it never forwards to."""
 
     address: str
     denied: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class ForwardProxy:
         return "Basic " + base64.b64encode(f"{USERNAME}:{PASSWORD}".encode()).decode()
 
     def known(self, method: str = "") -> set[str]:
-        """Names that somebody with the right login was let through to, by this method."""
+        """Returns the names that logged-in clients reached by this method."""
         return {line.split()[1] for line in self.log if line.startswith(method) and line.endswith(" known")}
 
     def serve(self, client: socket.socket) -> None:
@@ -101,7 +101,7 @@ def _head(client: socket.socket) -> bytes:
 
 
 def _copied(source: socket.socket, target: socket.socket) -> None:
-    """Copies until one side ends, and says so to the other."""
+    """Copies until one side ends, and closes the other."""
     with contextlib.suppress(OSError):
         while read := source.recv(262_144):
             target.sendall(read)
@@ -111,7 +111,7 @@ def _copied(source: socket.socket, target: socket.socket) -> None:
 
 @contextlib.contextmanager
 def forward_proxy(address: str) -> Iterator[ForwardProxy]:
-    """The proxy, as long as the block runs."""
+    """Runs the proxy during the block."""
     proxy = ForwardProxy(address)
     with socket.create_server((address, PORT)) as server:
 

@@ -1,4 +1,4 @@
-"""A program with exactly the rights of a unit, which tries what an attacker in the unit's place would try."""
+"""A program with exactly the rights of a unit, which makes an attacker's attempts in the unit's place."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Done:
 
 
 def in_unit(machine: Machine, unit: str, *folders: str) -> Done:
-    """Runs the program in place of all that the unit starts, with every other line of the unit's file as it is.
+    """Runs the program in place of the unit's own, with the rest of the unit's file unchanged.
 
     It tries to read all secrets of the host, and to write into `FOLDERS` and `folders`.
     """

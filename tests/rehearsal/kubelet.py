@@ -1,7 +1,7 @@
 """Runs a Pod of a manifest under a machine's Docker: volumes, init containers, sidecars, probes and hooks.
 
-It does for a Pod what kubelet does, in that order: nothing of the manifest is left out or put in, but for the names of
-images (the machine has them) and the device, which a device plugin would choose.
+It does kubelet's work for a Pod, in the same order, with the whole manifest except the names of images (the machine has
+them) and the device, which a device plugin would choose.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Pod:
 
     @property
     def home(self) -> str:
-        """The directory of its volumes."""
+        """Returns the directory of its volumes."""
         return f"{HOME}/{self.name}"
 
     def make(self) -> None:
-        """Volumes are filled, and a first container holds the Pod's network."""
+        """Fills the volumes and starts a first container that holds the Pod's network."""
         group = self.spec["securityContext"]["fsGroup"]
         for volume in self.spec["volumes"]:
             path = f"{self.home}/{volume['name']}"
@@ -54,7 +54,7 @@ class Pod:
         )
 
     def start(self, name: str) -> None:
-        """A container runs; an init container without restarts has ended, and well."""
+        """Starts a container; waits for the success of an init container without restarts."""
         box = self.container(name)
         is_init = box in self.spec.get("initContainers", []) and box.get("restartPolicy") != "Always"
         words = self.docker(box, "--rm" if is_init or self.spec.get("restartPolicy") else "--detach")
@@ -62,13 +62,13 @@ class Pod:
         self.machine.run(shlex.join(words), timeout=600)
 
     def refuses(self, name: str) -> str:
-        """The output of a container that ends with an error."""
+        """Returns the output of a container that ends with an error."""
         ended = self.machine.run(shlex.join(self.docker(self.container(name), "--rm")), check=False, timeout=600)
         assert ended.returncode, ended.stdout
         return ended.stdout + ended.stderr
 
     def docker(self, box: dict[str, Any], how: str) -> list[str]:
-        """`docker run` with everything that the manifest says of this container."""
+        """Returns `docker run` with all settings of this container in the manifest."""
         context, own = self.spec["securityContext"], box["securityContext"]
         words = ["docker", "run", how, "--name", f"{self.name}-{box['name']}", "--pull", "never"]
         words += ["--network", f"container:{self.name}-pause"]
@@ -84,12 +84,12 @@ class Pod:
         return [*words, box["image"], *command[1:], *box.get("args", [])]
 
     def container(self, name: str) -> dict[str, Any]:
-        """A container of the Pod."""
+        """Returns a container of the Pod."""
         boxes: list[dict[str, Any]] = [*self.spec.get("initContainers", []), *self.spec["containers"]]
         return next(box for box in boxes if box["name"] == name)
 
     def probe(self, name: str, kind: str) -> bool:
-        """A probe or hook of a container, run as kubelet runs it."""
+        """Runs a probe or hook of a container like kubelet."""
         box = self.container(name)
         probe = box["lifecycle"]["preStop"] if kind == "preStop" else box[kind]
         if "exec" in probe:
@@ -102,7 +102,7 @@ class Pod:
 
     @property
     def address(self) -> str:
-        """The Pod's own."""
+        """Returns the Pod's own address."""
         form = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
         return self.machine.run(f"docker inspect -f '{form}' {self.name}-pause").stdout.strip()
 
@@ -121,7 +121,7 @@ class Pod:
         return f"type=bind,source={source},target={mount['mountPath']}" + (",readonly" * mount.get("readOnly", False))
 
     def _texts(self, volume: dict[str, Any]) -> Iterator[tuple[str, str]]:
-        """(path in the volume, text)"""
+        """Yields (path in the volume, text)."""
         sources = volume.get("projected", {}).get("sources", [])
         if "secret" in volume:
             sources = [{"secret": {"name": volume["secret"]["secretName"], "items": volume["secret"]["items"]}}]
@@ -131,7 +131,7 @@ class Pod:
                 yield item["path"], self.files[named["name"], item["key"]]
 
     def _unpack(self, path: str, texts: dict[str, str], group: int) -> None:
-        """Lays a volume of texts out as kubelet does: a dated directory, a link to it, and links to its files."""
+        """Writes a volume of texts like kubelet: a dated directory, a link to it, and links to its files."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             for name, text in texts.items():

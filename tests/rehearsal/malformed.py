@@ -1,7 +1,7 @@
-"""Requests no client should send, made up from a seed: five hundred, half over HTTP and half over gRPC.
+"""Invalid requests, generated from a seed: five hundred, half over HTTP and half over gRPC.
 
-Each is one way to be wrong (a kind) with random particulars. What is judged is the answer; the same seed gives the same
-requests in the same order.
+Each has one kind of error with random details. Tests judge the answer; equal seeds give equal requests in the same
+order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OURS = ("not text", "parameter")
 
 
 def over_http(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answer]:
-    """Sends `count` requests, each over a new connection, and returns the answers' statuses."""
+    """Sends `count` requests, each over a new connection, and yields the answers' statuses."""
     chance = random.Random(seed)
     for number in range(count):
         kind = list(HTTP)[number % len(HTTP)]
@@ -33,7 +33,7 @@ def over_http(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answ
 
 
 def over_grpc(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answer]:
-    """The same over gRPC."""
+    """Sends the requests over gRPC and yields the codes."""
     chance = random.Random(seed)
     for number in range(count):
         kind = list(GRPC)[number % len(GRPC)]
@@ -41,7 +41,7 @@ def over_grpc(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answ
 
 
 def send_http(endpoint: str, method: str, path: str, headers: dict[str, str], body: bytes) -> str:
-    """The status one request is answered with; "closed" if the connection just ended, "silent" after too long."""
+    """Returns the status of one request; "closed" for an ended connection, "silent" after a timeout."""
     with closing(http.client.HTTPConnection(endpoint, timeout=SECONDS)) as connection:
         try:
             connection.putrequest(method, path, skip_accept_encoding=True)
@@ -56,7 +56,7 @@ def send_http(endpoint: str, method: str, path: str, headers: dict[str, str], bo
 
 
 def send_grpc(endpoint: str, method: str, message: bytes) -> str:
-    """The code one message is answered with."""
+    """Returns the code of one message."""
     with grpc.insecure_channel(endpoint, options=[("grpc.max_send_message_length", -1)]) as channel:
         call = channel.unary_unary(f"{SERVICE}/{method}", request_serializer=bytes, response_deserializer=bytes)
         try:
@@ -87,7 +87,7 @@ def _json(chance: random.Random, model: str, **changes: object) -> tuple[str, st
 
 
 def _binary(chance: random.Random, model: str, size: object, body: bytes, header: str = ""):
-    """Triton's binary form: JSON, then bytes, and a header that says where the one ends."""
+    """Returns Triton's binary form: JSON, then bytes, and a header with the length of the JSON."""
     description = json.dumps(
         {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES",
                      "parameters": {"binary_data_size": size}}]}
@@ -106,7 +106,7 @@ def _with_parameters(chance: random.Random, model: str, wrong: dict[str, object]
 
 
 def _raw_strings(chance: random.Random) -> bytes:
-    """A BYTES tensor whose first length says more than there is."""
+    """Returns a BYTES tensor whose first length exceeds its content."""
     return struct.pack("<I", chance.choice([0xFFFFFFFF, 0x7FFFFFFF, 10_000])) + _noise(chance, 64)
 
 

@@ -1,4 +1,4 @@
-"""The person at the control machine: types `pyinfra` as a person would, and keeps its whole output."""
+"""The operator at the control machine, who runs `pyinfra` like a person; keeps its whole output."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ class Run:
 
     @property
     def announced(self) -> dict[Change, str]:
-        """Changes that `--dry` announces: (operation, host) to the operation's name."""
+        """Returns changes that `--dry` announces: (operation, host) to the operation's name."""
         kinds = ("hosts_with_change", "hosts_with_conditional_change")
         return {(op["op_hash"], host): op["name"] for op in self.plan for kind in kinds for host in op[kind]}
 
     @property
     def changed(self) -> dict[Change, str]:
-        """Changes that the run made: (operation, host) to the operation's name."""
+        """Returns changes that the run made: (operation, host) to the operation's name."""
         return {(op["op_hash"], host): op["name"] for op in self.operations for host in op["success"]}
 
     @property
     def operations(self) -> list[dict[str, Any]]:
-        """Every operation of the run, none if it was refused before the first."""
+        """Returns every operation of the run; none if it was refused before the first."""
         return list(self.results.get("operations", ()))
 
     def told_of(self, verb: str) -> list[str]:
-        """Hosts on which the operation whose name begins so changed something."""
+        """Returns hosts on which the operation with this beginning changed something."""
         return sorted(host for (_, host), name in self.changed.items() if name.startswith(verb))
 
 
 @dataclass
 class Operator:
-    """Runs programs of the repository against one rehearsal; `heard` is all output of all runs, kept in `log` too.
+    """Runs programs of the repository against one rehearsal; `heard` has all output of all runs, which `log` keeps too.
 
-    pyinfra runs with a `home` of its own, so that nothing an earlier run left in a cache makes it succeed.
+    pyinfra runs with a separate `home`, so that no cache of an earlier run makes it succeed.
     """
 
     number: int
@@ -72,7 +72,7 @@ class Operator:
 
     @classmethod
     def fresh(cls, places: Places) -> Operator:
-        """An operator with an empty home and without a log, both in the state directory."""
+        """Returns an operator with an empty home and without a log, both in the state directory."""
         operator = cls(places.number, places.root / "operator.log", places.root / "home")
         shutil.rmtree(operator.home, ignore_errors=True)
         operator.home.mkdir(parents=True)
@@ -89,7 +89,7 @@ class Operator:
         return self._run([sys.executable, *words], self.environment)
 
     def pyinfra(self, *words: str, inventory: str = "inventories/rehearsal.py", verb: str = "deploy.py") -> Run:
-        """Runs `pyinfra INVENTORY VERB WORDS --json`; says yes to it, unless the words say `--dry`."""
+        """Runs `pyinfra INVENTORY VERB WORDS --json` and answers yes, unless the words include `--dry`."""
         program = str(Path(sys.executable).with_name("pyinfra"))
         began = time.monotonic()
         typed = [program, inventory, verb, *words, "--json", *(() if "--dry" in words else ("-y",))]

@@ -1,4 +1,4 @@
-"""A machine that serves behind a declared firewall, seen from a network that may come in and from one that may not."""
+"""A machine that serves behind a declared firewall, seen from an allowed and from a denied network."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ AT_ONCE = 256
 
 @dataclass
 class Surface:
-    """The machine, and who types the commands; `deploy` changes the inventory through the environment."""
+    """The machine and its operator; `deploy` changes the inventory through the environment."""
 
     machine: Machine
     operator: Operator
     first: Run
 
     def run(self, *words: str, verb: str = "deploy.py", **changes: str) -> Run:
-        """`pyinfra INVENTORY VERB WORDS` with the inventory as declared, but for `changes`."""
+        """Runs `pyinfra INVENTORY VERB WORDS` with the declared inventory and `changes`."""
         with environment(DECLARED | changes):
             return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
 
     def says(self, command: str) -> list[str]:
-        """Output lines of a command on the machine, also if the command fails."""
+        """Returns output lines of a command on the machine, even if the command fails."""
         return self.machine.run(command, check=False).stdout.splitlines()
 
     def endpoint(self, port: int) -> str:
-        """The URL that a client uses."""
+        """Returns the URL that a client uses."""
         return f"{self.machine.address}:{port}"
 
     def container_address(self) -> str:
-        """Address of Triton's container, on the machine's own bridge."""
+        """Returns the address of Triton's container on the machine's own bridge."""
         template = "{{.NetworkSettings.Networks.enginehouse.IPAddress}}"
         return self.says(f"docker inspect -f '{template}' triton-main")[0]
 
     def status(self, method: str, path: str, body: bytes = b"{}") -> int:
-        """The status of Triton's answer over HTTP."""
+        """Returns the status of Triton's answer over HTTP."""
         request = Request(f"http://{self.endpoint(8000)}{path}", body if method == "POST" else None, method=method)
         try:
             with urlopen(request, timeout=60) as answer:
@@ -68,17 +68,17 @@ class Surface:
             return error.code
 
     def vector(self) -> list[float]:
-        """The embedding of one sentence, always the same one."""
+        """Returns the embedding of one fixed sentence."""
         with tritonclient.http.InferenceServerClient(self.endpoint(8000)) as client:
             return [round(float(value), 5) for value in ask.embed(client, "minilm", [["a boiler makes steam"]])[0][0]]
 
     def text(self) -> str:
-        """The LLM's answer to a fixed prompt."""
+        """Returns the LLM's answer to a fixed prompt."""
         with tritonclient.grpc.InferenceServerClient(self.endpoint(8001)) as client:
             return "".join(ask.generate(client, "gpt-oss-tiny", "a boiler makes", 8))
 
     def starts(self) -> list[str]:
-        """Another answer after every start, of the unit or of the container."""
+        """Returns a value that changes with every start of the unit or of the container."""
         return self.says(
             "systemctl show -p NRestarts,InvocationID triton@main; docker inspect -f '{{.Id}}' triton-main"
         )
@@ -86,7 +86,7 @@ class Surface:
 
 @contextlib.contextmanager
 def routed(address: str, gateway: str) -> Iterator[None]:
-    """Packets to `address` go through `gateway` meanwhile, as a neighbour on its network may send them."""
+    """Routes packets to `address` through `gateway` during the block, like a neighbour on its network."""
     subprocess.run(["ip", "route", "replace", f"{address}/32", "via", gateway], check=True)
     try:
         yield
@@ -95,7 +95,7 @@ def routed(address: str, gateway: str) -> Iterator[None]:
 
 
 def answering(address: str, ports: Iterable[int], source: str) -> list[int]:
-    """The ports of `address` that take a connection from `source`."""
+    """Returns the ports of `address` that accept a connection from `source`."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         wanted = list(ports)
         answers = pool.map(lambda port: connects(address, port, source), wanted)
@@ -103,7 +103,7 @@ def answering(address: str, ports: Iterable[int], source: str) -> list[int]:
 
 
 def connects(address: str, port: int, source: str) -> bool:
-    """True if a TCP connection from `source` is made."""
+    """Returns True if a TCP connection from `source` succeeds."""
     with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as dialled:
         dialled.settimeout(CONNECT_SECONDS)
         dialled.bind((source, 0))
@@ -112,7 +112,7 @@ def connects(address: str, port: int, source: str) -> bool:
 
 @contextlib.contextmanager
 def surface() -> Iterator[Surface]:
-    """The machine, deployed to and serving; removed before and afterwards."""
+    """Yields the deployed, serving machine; removes it before and afterwards."""
     operator = Operator.fresh(PLACES)
     _throw_away(operator)
     try:
@@ -129,7 +129,7 @@ def surface() -> Iterator[Surface]:
 
 
 def _other_networks(machine: Machine) -> None:
-    """The outer machine has an address the inventory does not name, and one of IPv6; the machine knows the way back."""
+    """Adds an undeclared address and an IPv6 one to the outer machine, with routes back on the machine."""
     for address in (f"{OUTSIDE}/32", f"{INSIDE_V6}/{PREFIX_V6}"):
         words = ["ip", "address", "replace", address, "dev", NETWORK.bridge, *(["nodad"] if ":" in address else [])]
         subprocess.run(words, check=True)

@@ -1,4 +1,4 @@
-"""The wanted surface of a serving machine: Triton's refusals, Docker's settings, and the owners of files."""
+"""The expected surface of a serving machine: Triton's refusals, Docker's settings, and the owners of files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """An LLM beside Triton on a machine: deployed, asked through the gateway, swapped, killed, promoted to another program.
 
-One machine and one story in the order pytest runs it. vLLM and trtllm-serve are stood in for (rehearsal/runtimes).
+The tests share one machine and run in pytest's order. vLLM and trtllm-serve are stand-ins (rehearsal/runtimes).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 
 @dataclass
 class Story:
-    """The machine, who types, the key of its gateway, and the first run."""
+    """The machine, its operator, the key of its gateway, and the first run."""
 
     machine: Machine
     operator: Operator
@@ -56,45 +56,45 @@ class Story:
     first: Run
 
     def deploy(self, *words: str, verb: str = "deploy.py", **environment: str) -> Run:
-        """`pyinfra INVENTORY VERB`, with these words for the inventory."""
+        """Runs `pyinfra INVENTORY VERB`, with these words for the inventory."""
         with mock.patch.dict(os.environ, environment):
             run = self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
         assert run.code == 0, run.output[-4000:]
         return run
 
     def says(self, command: str) -> str:
-        """Output of a command on the machine."""
+        """Returns the output of a command on the machine."""
         return self.machine.run(command, check=False).stdout.strip()
 
     def starts(self) -> list[str]:
-        """The invocations of both units: another one is another start."""
+        """Returns the invocations of both units, which change at each start."""
         return [self.says(STARTED.format(unit)) for unit in UNITS]
 
     def ask(self, path: str, **body: Any) -> Any:
-        """The gateway's answer on the machine."""
+        """Returns the gateway's answer on the machine."""
         sent = f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'"
         curl = f"curl -sS -m 120 -H 'Authorization: Bearer {self.key}' {sent} http://127.0.0.1:8080{path}"
         return json.loads(self.machine.run(curl).stdout)
 
     @property
     def version(self) -> str:
-        """The version that the gateway's answers name as `system_fingerprint`."""
+        """Returns the version that the gateway's answers name as `system_fingerprint`."""
         return self.says(f"curl -sS -m 20 -H 'Authorization: Bearer {self.key}' http://127.0.0.1:8080/version")
 
     def tokens(self, **more: Any) -> int:
-        """Tokens of a completion through the gateway."""
+        """Returns the tokens of a completion through the gateway."""
         answer = self.ask("/v1/completions", model="llama-tiny", prompt="hello", max_tokens=4, **more)
         return int(answer["usage"]["completion_tokens"])
 
     def serves(self) -> bool:
-        """True if both models answer through the gateway."""
+        """Returns True if both models answer through the gateway."""
         vector = self.ask("/v1/embeddings", model="minilm", input="some text").get("data")
         return bool(vector) and self.tokens() == 4
 
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; removed before and afterwards."""
+    """Yields a machine after its first deploy; removes it before and afterwards."""
     with fresh_machines(PLACES, ["d13b"], "13") as (operator, (machine,)):
         first = operator.pyinfra(inventory=INVENTORY)
         assert first.code == 0, first.output[-4000:]
@@ -179,7 +179,7 @@ def test_after_a_rollback_the_gateway_has_the_settings_of_before_and_the_earlier
 
 
 def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:
-    """An 8-bit cache changes a word in five: the candidate is put back before a client has seen it."""
+    """An 8-bit cache changes a word in five: the candidate is removed before a client has seen it."""
     before = story.says(RELEASE)
     with mock.patch.dict(os.environ, {"CACHE": "fp8"}):
         refused = story.operator.pyinfra("--data", f"promote={promotion(story)}", inventory=INVENTORY)
@@ -212,18 +212,18 @@ def test_a_promotion_is_taken_back_by_one_command_and_the_gateway_asks_the_earli
 
 
 def program(story: Story) -> str:
-    """The program that serves the LLM, by its last start line."""
+    """Returns the program that serves the LLM, by its last start line."""
     lines = story.says("journalctl -u llm@main -o cat").splitlines()
     return [line for line in lines if line.startswith("rehearsal stand-in of ")][-1].split()[3]
 
 
 def promotion_words(story: Story) -> tuple[str, ...]:
-    """The promotion as `enginehouse promote` takes it: the program, and its image of the machine's registry."""
+    """Returns the promotion in `enginehouse promote`'s form: the program, and its image in the machine's registry."""
     with mock.patch.dict(os.environ, story.operator.environment | {"RUNTIME": "trtllm-serve"}):
         ((_, data),) = runpy.run_path(INVENTORY)["rehearsal"]
     return "--to", "trtllm-serve", "--image", data["servers"][0].models[-1].image
 
 
 def promotion(story: Story) -> str:
-    """The promotion as `--data promote=` takes it."""
+    """Returns the promotion in the form of `--data promote=`."""
     return f"llama-tiny:trtllm-serve:{promotion_words(story)[-1]}"

@@ -1,7 +1,7 @@
-"""`Balancer(clients=…)` on a machine: whoever shows no certificate of the authority is refused at every port.
+"""`Balancer(clients=…)` on a machine: every port refuses clients without a certificate of the authority.
 
-The balancer is deployed over SSH as to any host. Of the host behind it a small server here stands in for the gateway;
-its Triton is down.
+The balancer is deployed over SSH like any host. A small server here replaces the gateway of the host behind it, whose
+Triton is down.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Gateway(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """An answer to health checks and clients."""
+        """Answers health checks and clients."""
         self.send_response(200)
         self.send_header("content-length", "4")
         self.end_headers()
@@ -57,14 +57,14 @@ class _Agent(socketserver.StreamRequestHandler):
     """The host's answers to agent-checks."""
 
     def handle(self) -> None:
-        """The host serves."""
+        """Reports that the host serves."""
         self.rfile.readline()
         self.wfile.write(b"ready\n")
 
 
 class _Host(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """HAProxy closes a health check once it has the status."""
+        """Ignores the error, since HAProxy closes a health check once it has the status."""
 
 
 class _Agents(socketserver.ThreadingTCPServer):
@@ -73,20 +73,20 @@ class _Agents(socketserver.ThreadingTCPServer):
 
 @dataclass
 class Story:
-    """The machine, who types, and the first run."""
+    """The machine, its operator, and the first run."""
 
     machine: Machine
     operator: Operator
     first: Run
 
     def deploy(self) -> Run:
-        """A run for the balancer alone: there is no other machine."""
+        """Runs a deploy for the balancer alone, the only machine."""
         run = self.operator.pyinfra("--limit", "e1", inventory=INVENTORY)
         assert run.code == 0, run.output[-4000:]
         return run
 
     def status(self, port: int, own: Path | None) -> int:
-        """Status of an answer to a client with this certificate; 0 if the balancer ends the handshake."""
+        """Returns the status of an answer to a client with this certificate; 0 if the balancer ends the handshake."""
         context = ssl.create_default_context(cafile=str(PLACES.root / "edge.pem"))
         context.check_hostname = False
         if own:
@@ -101,7 +101,7 @@ class Story:
             line.close()
 
     def grpc_status(self, own: Path | None) -> str:
-        """The gRPC status that a client gets, with its own certificate or without."""
+        """Returns the gRPC status for a client, with its own certificate or without."""
         pair = [own.with_suffix(".key").read_bytes(), own.read_bytes()] if own else []
         credentials = grpc.ssl_channel_credentials((PLACES.root / "edge.pem").read_bytes(), *pair)
         options = [("grpc.ssl_target_name_override", "localhost")]
@@ -115,7 +115,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """The balancer after its first deploy; removed before and afterwards."""
+    """Yields the balancer after its first deploy; removes it before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     bridge = Network(PLACES.number).bridge_address

@@ -1,6 +1,6 @@
-"""Machines with Debian's own cloud-init deploy themselves at their first boot; nobody logs in before they serve.
+"""Machines with Debian's own cloud-init deploy themselves at their first boot, without a login.
 
-One story of three machines that boot side by side: the user-data as exported on Debian 12, the largest that a cloud
+Three machines boot concurrently: the user-data as exported on Debian 12, the largest that a cloud
 takes on Debian 13, and an archive that is not where the user-data says.
 """
 
@@ -37,7 +37,7 @@ SECRETS = (
 
 @dataclass
 class Story:
-    """The machines, and the user-data that each of them was started with."""
+    """The machines, and the user-data of each."""
 
     cloud: Cloud
     plain: Machine
@@ -46,7 +46,7 @@ class Story:
     user_data: dict[str, str]
 
     def doctor(self, machine: Machine) -> dict[str, str]:
-        """The evidence of each finding that `enginehouse doctor` has on a machine, by id."""
+        """Returns the evidence of each `enginehouse doctor` finding on a machine, by id."""
         self.cloud.learn_host_key(machine)
         words = ["doctor", "inventories/self_made.py", "--json", "--no-drift", "--limit", machine.name]
         report = json.loads(self.cloud.typed(*words, check=False).stdout)
@@ -54,13 +54,13 @@ class Story:
 
 
 def padding(size: int) -> str:
-    """A comment of that many bytes that no compression makes smaller."""
+    """Returns an incompressible comment of that many bytes."""
     return f"# {base64.b64encode(random.Random(16_384).randbytes(size)).decode()}"[: size - 1] + "\n"
 
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """The three machines, started side by side."""
+    """Yields the three machines, started concurrently."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
@@ -99,7 +99,7 @@ def test_cloud_init_itself_reports_no_error(story: Story, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "padded"])
 def test_no_secret_stays_in_what_cloud_init_and_the_first_boot_write(story: Story, name: str) -> None:
-    """The journal has none either; files and line numbers are not named."""
+    """The journal has none either; the test names no files or line numbers."""
     machine: Machine = getattr(story, name)
     assert machine.run(SECRETS).stdout.split() == ["0"]
 

@@ -1,4 +1,4 @@
-"""From two bare machines to a service, and silence after it: the first promise of the project."""
+"""From two bare machines to a service, and no changes after it: the project's first guarantee."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed:
 
 
 def begun(machine: Machine) -> list[str]:
-    """Kinds of units of which the journal has any word: pull, weights."""
+    """Returns the kinds of units in the journal: pull, weights."""
     return re.findall(r"enginehouse-(pull|weights)@", machine.run(BEGUN).stdout)
 
 
@@ -99,7 +99,7 @@ def test_a_second_run_changes_nothing_and_is_gates_alone(operator: Operator, dep
 
 
 def test_a_run_that_ended_leaves_its_time_for_the_next_one(deployed: Pair) -> None:
-    """So the next run knows that no other one came between its questions and its lock, and asks once."""
+    """So the next run knows that no other run came between its questions and its lock, and asks once."""
     for machine in deployed.both:
         assert re.fullmatch(r"ended [0-9.]+", machine.run(f"cat {hold.FILE}").stdout.strip())
 

@@ -1,4 +1,4 @@
-"""Answers of a deployed machine to clients on the outer machine, against computations that share no code with it."""
+"""Answers of a deployed machine to clients on the outer machine, against independent computations."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ FLAVOURS = {"http": (tritonclient.http, 8000), "grpc": (tritonclient.grpc, 8001)
 
 @pytest.fixture(params=FLAVOURS)
 def client(deployed: Pair, request: pytest.FixtureRequest) -> Any:
-    """Each flavour of tritonclient in turn (HTTP, gRPC), connected to the Debian 12 machine."""
+    """Returns each flavour of tritonclient in turn (HTTP, gRPC), connected to the Debian 12 machine."""
     module, port = FLAVOURS[request.param]
     with module.InferenceServerClient(f"{deployed.d12.address}:{port}") as opened:
         yield opened
@@ -67,7 +67,7 @@ def test_curl_gets_a_real_sentence_embedding_from_both_machines(deployed: Pair) 
 
 
 def curl_embeddings(address: str, texts: list[str]) -> np.ndarray:
-    """Unit vectors of minilm, asked with nothing but curl and JSON."""
+    """Returns unit vectors of minilm, requested with curl and JSON alone."""
     tensor = {"name": "texts", "shape": [1, len(texts)], "datatype": "BYTES", "data": texts}
     url = f"http://{address}:8000/v2/models/minilm/infer"
     command = ["curl", "--silent", "--show-error", "--fail", "--json", json.dumps({"inputs": [tensor]}), url]
@@ -118,17 +118,17 @@ def test_any_number_of_rows_and_texts_comes_back_in_shape(client: Any, rows: int
 
 
 def over_http(deployed: Pair) -> tritonclient.http.InferenceServerClient:
-    """A client of the Debian 13 machine."""
+    """Returns a client of the Debian 13 machine."""
     return tritonclient.http.InferenceServerClient(f"{deployed.d13.address}:8000")
 
 
 def read(checkpoint: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Weights by name, and the configuration."""
+    """Returns weights by name, and the configuration."""
     return load_file(checkpoint / "model.safetensors"), json.loads((checkpoint / "config.json").read_text())
 
 
 def tokens(checkpoint: Path, texts: list[Any]) -> list[list[int]]:
-    """Ids of texts, or of pairs of texts, as the checkpoint's own tokenizer puts them."""
+    """Returns ids of texts, or of pairs of texts, by the checkpoint's own tokenizer."""
     tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -137,7 +137,7 @@ def tokens(checkpoint: Path, texts: list[Any]) -> list[list[int]]:
 
 @functools.cache
 def nomic_reference(checkpoints: Path, wrong: Mistakes) -> np.ndarray:
-    """Unit vectors of SENTENCES as documents, by the plain reference with one mistake in it."""
+    """Returns unit vectors of SENTENCES as documents, by the plain reference with one mistake in it."""
     weights, config = read(checkpoints / "nomic-moe")
     sequences = tokens(checkpoints / "nomic-moe", [f"search_document: {text}" for text in SENTENCES])
     layers = [reference.nomic_layers(weights, config, ids, wrong)[-1] for ids in sequences]
@@ -145,14 +145,14 @@ def nomic_reference(checkpoints: Path, wrong: Mistakes) -> np.ndarray:
 
 
 def transformers() -> ModuleType:
-    """The library; its own deprecations at import are not ours to mend."""
+    """Imports the library without its own deprecation warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("transformers", reason="pip install transformers, in the test group of the lock")
 
 
 def transformers_scores(checkpoint: Path) -> np.ndarray:
-    """The logits of PASSAGES, padded to one batch as transformers wants it."""
+    """Returns the logits of PASSAGES, padded to one batch for transformers."""
     model = transformers().XLMRobertaForSequenceClassification.from_pretrained(checkpoint).eval()
     ids = [torch.tensor(ids_of_pair) for ids_of_pair in tokens(checkpoint, [(QUERY, passage) for passage in PASSAGES])]
     padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=1)

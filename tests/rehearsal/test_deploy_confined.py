@@ -1,4 +1,4 @@
-"""On both serving machines: an attacker in the place of a fetch gets one directory and no secret."""
+"""On both serving machines: an attacker in place of a fetch gets one directory and no secret."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLEARED = f"rm -rf {WEIGHTS}/other {OWN} {TOKEN.rpartition('/')[0]} {OTHER_TOKEN
 
 @pytest.fixture(params=["d12", "d13"])
 def machine(request: pytest.FixtureRequest, deployed: Pair) -> Machine:
-    """Debian 12 or 13, deployed to."""
+    """Returns Debian 12 or 13, deployed to."""
     named: Machine = getattr(deployed, request.param)
     return named
 
@@ -51,7 +51,7 @@ def test_files_of_a_fetch_belong_to_root_and_its_user_has_no_login(machine: Mach
 
 
 def test_an_attacker_in_a_pull_writes_only_this_project_s_directories(machine: Machine) -> None:
-    """It has Docker's socket, which makes it root in the end; what it writes by itself is bounded all the same."""
+    """It has Docker's socket, and so root in the end; its own writes are still confined."""
     name = machine.run("ls /etc/enginehouse/pull").stdout.split()[0].removesuffix(".json")
     done = intruder.in_unit(machine, f"enginehouse-pull@{name}.service")
     assert [path for path in done.writes if not path.startswith(("/var/lib/enginehouse", "/run/enginehouse"))] == []

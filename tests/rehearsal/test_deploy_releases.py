@@ -1,4 +1,4 @@
-"""Releases that fail, that succeed and that are put back, and what serves meanwhile; on the Debian 13 machine."""
+"""Failing, succeeding and rolled-back releases, and the serving release meanwhile; on the Debian 13 machine."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ READY_SECONDS = 600
 
 
 def current(machine: Machine) -> str:
-    """The release the server serves, as its link says."""
+    """Returns the serving release, by its link."""
     return machine.run(f"basename $(readlink {SERVER}/current)").stdout.strip()
 
 
 def history(machine: Machine) -> list[dict[str, str]]:
-    """Every swap the host remembers, oldest first."""
+    """Returns every swap that the host remembers, oldest first."""
     return [json.loads(line) for line in machine.run("cat /var/lib/enginehouse/history.jsonl").stdout.splitlines()]
 
 
 def answers(machine: Machine) -> bool:
-    """Every embedder of the machine gives vectors; anything else raises."""
+    """Returns True if every embedder of the machine gives vectors; other results raise."""
     with tritonclient.http.InferenceServerClient(f"{machine.address}:8000") as client:
         widths = [ask.embed(client, name, [["some text"]]).shape[-1] for name in ("minilm", "nomic-moe")]
         return widths == [384, 64] and ask.rerank(client, "xlmr-reranker", "query", ["a", "b"]).shape == (2,)
@@ -40,13 +40,13 @@ def answers(machine: Machine) -> bool:
 
 @pytest.fixture(scope="module")
 def good(deployed: Pair) -> str:
-    """The release of the rehearsal's own inventory."""
+    """Returns the release of the rehearsal's own inventory."""
     return current(deployed.d13)
 
 
 @pytest.fixture(scope="module")
 def failing(operator: Operator, deployed: Pair, good: str) -> Run:
-    """A run whose release lacks a tensor, and so never becomes ready."""
+    """Runs a deploy whose release lacks a tensor and never becomes ready."""
     make_unloadable(deployed.services.checkpoints, PLACES.root)
     return operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/never_ready.py")
 
@@ -79,7 +79,7 @@ def test_a_second_release_is_swapped_in(operator: Operator, deployed: Pair, good
 
 @pytest.fixture(scope="module")
 def second(operator: Operator, deployed: Pair, failing: Run) -> str:
-    """Another release, swapped in."""
+    """Swaps in another release and returns it."""
     run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/other_batch.py")
     assert run.code == 0, run.output[-4000:]
     return current(deployed.d13)
@@ -102,7 +102,7 @@ def test_rolling_back_a_rollback_restores_the_newer_release(
 
 
 def test_no_swap_begins_whose_unit_may_not_open_the_card(deployed: Pair, second: str) -> None:
-    """The swaps above went through; without `DeviceAllow=` the unit is refused by its own gate."""
+    """The swaps above succeeded; without `DeviceAllow=` the unit's own gate refuses."""
     machine, gate = deployed.d13, "/etc/systemd/system/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
     swap = "systemctl daemon-reload; systemctl start enginehouse-swap@main.service"
     try:
@@ -157,7 +157,7 @@ def test_a_rebooted_machine_serves_again_by_itself(deployed: Pair, good: str) ->
 
 
 def ready(machine: Machine) -> bool:
-    """True if the unit is active: every model has answered."""
+    """Returns True if the unit is active, so that every model has answered."""
     return machine.run("systemctl is-active triton@main.service", check=False).stdout == "active\n"
 
 

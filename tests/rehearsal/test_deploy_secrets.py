@@ -1,7 +1,7 @@
-"""After all runs, the most talkative included: neither key nor token is anywhere on a machine, nor was it ever shown.
+"""After all runs, including the most verbose, no key or token is on a machine or was ever shown.
 
-Looked for in every shape of `tests.secrets.forms`. The patterns go to `grep` on standard input, so that looking for
-them writes them nowhere. `tests/secrets` looks further, and while a run goes on; this is what every `make test` sees.
+The tests search for every form of `tests.secrets.forms`. `grep` gets the patterns on standard input, so that the search
+writes them nowhere. `tests/secrets` searches further and during a run; these tests run in every `make test`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ INSPECTED = (
 
 
 def patterns(services: Services) -> list[str]:
-    """Every shape of both secrets."""
+    """Returns every form of both secrets."""
     return [*forms({"registry key": services.ngc_key, "hub token": services.hub_token})]
 
 
 def matches(machine: Machine, texts: list[str], command: str) -> list[str]:
-    """Output lines of a search that gets `texts` on standard input."""
+    """Returns output lines of a search that gets `texts` on standard input."""
     return machine.run(command, input="\n".join(texts) + "\n", check=False).stdout.splitlines()
 
 

@@ -1,7 +1,7 @@
-"""Engines on machines: built once, through a killed run and a power cut; judged, signed, copied; refused when touched.
+"""Engines on machines: built once, despite a killed run and a power cut; judged, signed, copied; refused if changed.
 
-One story, told in this order: a run killed during the first build, the next one for three machines, and then what goes
-wrong afterwards while the last good release serves on.
+The tests run in this order: a run killed during the first build, the next one for three machines, and later failures
+while the last good release continues to serve.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUMS = f"cd {ENGINES}/*/ && sha256sum engine.json engine.json.sig rank0.engine"
 
 @dataclass
 class Cut:
-    """The build as it was when the run that started it was killed, and right after."""
+    """The state of the build when its run was killed, and directly after."""
 
     before: dict[str, str]
     after: dict[str, str]
@@ -51,7 +51,7 @@ class Cut:
 
 @pytest.fixture(scope="module")
 def machines() -> Iterator[Fleet]:
-    """Three machines that serve an embedder."""
+    """Yields three machines that serve an embedder."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with fleet() as made:
@@ -63,7 +63,7 @@ def machines() -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def cut(machines: Fleet) -> Cut:
-    """The control process is killed while e1 builds."""
+    """Kills the control process while e1 builds."""
     begun = machines.begin("--limit", "e1", ENGINE_WEIGHTS=SLOW)
     until(lambda: is_building(machines.e1) or begun.poll() is not None)
     before = build_unit(machines.e1)
@@ -73,7 +73,7 @@ def cut(machines: Fleet) -> Cut:
 
 @pytest.fixture(scope="module")
 def first(machines: Fleet, cut: Cut) -> Run:
-    """The next run, for all three."""
+    """Runs the next deploy, for all three."""
     run = machines.deploy(ENGINE_WEIGHTS=SLOW)
     assert run.code == 0, run.output[-4000:]
     return run
@@ -128,7 +128,7 @@ def test_the_plan_knows_what_was_built_and_says_why_another_would_be(machines: F
 
 @pytest.fixture(scope="module")
 def dark(machines: Fleet, first: Run) -> list[str]:
-    """Engines on e1 after a power cut during the build of another engine."""
+    """Returns engines on e1 after a power cut during the build of another engine."""
     begun = machines.begin("--limit", "e1", ENGINE_BATCH="16")
     until(lambda: is_building(machines.e1) or begun.poll() is not None)
     machines.e1.power_cycle()
@@ -148,7 +148,7 @@ def test_the_run_after_it_builds_from_the_start_and_serves(machines: Fleet, dark
 
 @pytest.fixture(scope="module")
 def out_of_memory(machines: Fleet, dark: list[str]) -> tuple[list[str], Run]:
-    """The releases of e1 and e2, and a run whose build wants more memory than any GPU has."""
+    """Returns the releases of e1 and e2, and a run whose build needs more memory than any GPU has."""
     before = [current(machine) for machine in (machines.e1, machines.e2)]
     return before, machines.deploy("--limit", "e1", "--limit", "e2", ENGINE_WEIGHTS=GREEDY)
 

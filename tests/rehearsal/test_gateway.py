@@ -1,4 +1,4 @@
-"""The gateway on machines that serve already: deployed alone, asked with a key, restarted, taken off again."""
+"""The gateway on serving machines: deployed alone, asked with a key, restarted, removed."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ LEFT = (
 
 
 def answer_of(machine: Machine, path: str, body: dict[str, Any] | None = None, port: int = 8080) -> Any:
-    """The gateway's answer to a request from the machine itself."""
+    """Returns the gateway's answer to a request from the machine itself."""
     sent = f"-d '{json.dumps(body)}' -H 'Content-Type: application/json'" if body else ""
     curl = f"curl -sS -m 60 {sent} -H 'Authorization: Bearer {KEY}' http://127.0.0.1:{port}{path}"
     return json.loads(machine.run(curl).stdout)
 
 
 def gateway(operator: Operator, inventory: str = INVENTORY) -> Run:
-    """The deploy of gateways alone."""
+    """Deploys gateways alone."""
     run = operator.pyinfra("--data", "only=gateway", inventory=inventory)
     assert run.code == 0, run.output[-4000:]
     return run
@@ -41,7 +41,7 @@ def gateway(operator: Operator, inventory: str = INVENTORY) -> Run:
 
 @pytest.fixture(scope="module")
 def opened(operator: Operator, deployed: Pair) -> Run:
-    """Both machines have a gateway, and a key that the machine alone knows."""
+    """Gives both machines a gateway, and a key that only the machine knows."""
     run = gateway(operator)
     for machine in deployed.both:
         # As a file that is replaced by rename; what the group may read stays the group's.
@@ -108,7 +108,7 @@ def test_a_process_that_was_killed_comes_back_by_itself(opened: Run, deployed: P
 
 
 def used(operator: Operator) -> tuple[int, list[str], dict[str, int]]:
-    """Exit status, missing hosts, and answered requests of the test's tenant by model, of `enginehouse usage`."""
+    """Returns exit status, missing hosts, and the test tenant's answered requests by model from `enginehouse usage`."""
     shown = operator.python("-m", "deploy", "usage", INVENTORY, "--by", "tenant,model", "--json")
     report = json.loads(shown.stdout)
     lines = [line for line in report["usage"] if line["tenant"] == "test" and line["model"]]
@@ -116,7 +116,7 @@ def used(operator: Operator) -> tuple[int, list[str], dict[str, int]]:
 
 
 def test_usage_of_both_machines_is_added_up_over_ssh(operator: Operator, opened: Run, deployed: Pair) -> None:
-    """The counters of a killed process included; a machine whose sshd is down is named, and the other one counted."""
+    """It includes the counters of a killed process, names a machine without sshd, and counts the other one."""
     assert used(operator) == (0, [], {"llama-tiny": 2, "minilm": 2, "xlmr-reranker": 2})
     deployed.d13.run("systemctl stop ssh.socket ssh.service")
     ssh.close_connection(deployed.d13.places, deployed.d13.name)

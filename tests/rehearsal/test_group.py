@@ -1,7 +1,7 @@
 """Two machines serve one LLM together: a rank dies, the link is cut, a swap fails on one host, the leader reboots.
 
-One story in the order pytest runs it: after each of these the group is whole, on the new release or on the old one, and
-answers. vLLM is stood in for; its ranks exchange over TCP for every token (rehearsal/runtimes).
+The tests run in pytest's order: after each of these the group is complete, on the new or the old release, and answers.
+vLLM is a stand-in, whose ranks exchange over TCP for every token (rehearsal/runtimes).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A host while nobody looks after it, and after it is given up: a hang, a fault of the GPU, cleaning up, removal.
+"""A host without supervision, and after it is given up: a hang, a fault of the GPU, cleaning up, removal.
 
-One machine of its own, beside a rehearsal somebody has up (another number), and one story in the order pytest runs it.
-Somebody else has settings in daemon.json before we come, and still has them when we are gone.
+The tests share a machine with its own number and run in pytest's order. daemon.json has foreign settings before the
+deploy, which remain after the removal.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OURS = (
 
 @dataclass
 class Story:
-    """The machine, who types, and the machine's files before anything was done to it."""
+    """The machine, its operator, and the machine's initial files."""
 
     machine: Machine
     operator: Operator
@@ -60,18 +60,18 @@ class Story:
     first: Run
 
     def type(self, *words: str, verb: str = "deploy.py", **environment: str) -> Run:
-        """`pyinfra INVENTORY VERB WORDS`."""
+        """Runs `pyinfra INVENTORY VERB WORDS`."""
         with mock.patch.dict(os.environ, environment):
             return self.operator.pyinfra(*words, inventory=INVENTORY, verb=verb)
 
     def says(self, command: str) -> str:
-        """Output of a command on the machine."""
+        """Returns the output of a command on the machine."""
         return self.machine.run(command, check=False).stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; removed before and afterwards."""
+    """Yields a machine after its first deploy; removes it before and afterwards."""
     with fresh_machines(PLACES, ["d13k"], "13") as (operator, (machine,)):
         machine.run("mkdir -p /etc/docker && cat >/etc/docker/daemon.json", input=FOREIGN)
         files = machine.run(FILES).stdout.splitlines()
@@ -81,7 +81,7 @@ def story() -> Iterator[Story]:
 
 
 def until(holds: Callable[[], bool]) -> bool:
-    """True if it came true in time."""
+    """Returns True if the condition became true in time."""
     end = time.monotonic() + WAIT_SECONDS
     while time.monotonic() < end:
         if holds():
@@ -121,7 +121,7 @@ def test_the_restart_is_in_history_journal_and_metrics(story: Story) -> None:
 
 @pytest.fixture(scope="module")
 def refused(story: Story) -> tuple[str, Run]:
-    """The release that serves, and a deploy of another one after the driver spoke of a lost GPU."""
+    """Returns the serving release, and a deploy of another one after the driver reported a lost GPU."""
     serving = story.says(RELEASE)
     story.machine.run(f"logger -t kernel '{XID}'")
     return serving, story.type(SECOND="1")
@@ -177,7 +177,7 @@ def test_after_it_the_release_before_still_has_all_it_needs(story: Story, refuse
 
 @pytest.fixture(scope="module")
 def unagreed(story: Story, refused: object) -> Run:
-    """`remove.py` without the word that agrees."""
+    """Runs `remove.py` without the confirming word."""
     return story.type(verb="remove.py")
 
 
@@ -189,7 +189,7 @@ def test_a_removal_lists_its_steps_first_and_changes_nothing(story: Story, unagr
 
 @pytest.fixture(scope="module")
 def removed(story: Story, unagreed: Run) -> Run:
-    """`remove.py`, agreed."""
+    """Runs `remove.py` with confirmation."""
     story.machine.run("touch /etc/docker/daemon.json.enginehouse-new")  # as a killed run leaves it
     run = story.type("--data", "remove=yes", verb="remove.py")
     assert run.code == 0, run.output[-4000:]

@@ -1,7 +1,7 @@
 """A single GPU host serves OpenAI's own client from outside over HTTPS, without a second machine.
 
-A machine of its own with services and an ACME authority, and one story in the order pytest runs it: ordered, asked with
-a key, probed from outside, renewed, with a certificate of the operator's instead, and taken off.
+The tests share a machine with services and an ACME authority and run in pytest's order: ordered, asked with a key,
+probed from outside, renewed, with a certificate of the operator's instead, and removed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ LEFT = (
 
 @dataclass
 class Story:
-    """The machine, who types, the client's Python, the authority's root, and the first run."""
+    """The machine, its operator, the client's Python, the authority's root, and the first run."""
 
     machine: Machine
     operator: Operator
@@ -68,14 +68,14 @@ class Story:
     key: str
 
     def deploy(self, monkeypatch: pytest.MonkeyPatch, https: str) -> Run:
-        """A run with HTTPS by this word of the inventory."""
+        """Runs a deploy with this HTTPS word of the inventory."""
         monkeypatch.setenv("HTTPS", https)
         run = self.operator.pyinfra(inventory=INVENTORY)
         assert run.code == 0, run.output[-4000:]
         return run
 
     def client(self, key: str = "", root: Path | None = None) -> dict[str, Any]:
-        """The answers of OpenAI's client on the outer machine, which trusts the authority and nobody else."""
+        """Returns the answers of OpenAI's client on the outer machine, which trusts only the authority."""
         command = [str(self.python), "-c", CLIENT, NAME, self.machine.address, key or self.key]
         ended = subprocess.run(
             command, env={"SSL_CERT_FILE": str(root or self.root)}, capture_output=True, text=True, check=False
@@ -85,25 +85,25 @@ class Story:
         return answers
 
     def shown(self, what: str) -> str:
-        """A property of the certificate that the machine shows."""
+        """Returns a property of the certificate that the machine shows."""
         return self.machine.run(f"{SHOWN} -{what}").stdout.strip()
 
     def renew(self) -> None:
-        """The unit that the timer starts."""
+        """Starts the timer's unit."""
         started = "systemctl start enginehouse-certificate.service"
         journal = "journalctl -u enginehouse-certificate -n 40 -o cat"
         ended = self.machine.run(f"{started} || {{ {journal}; ls -lR /etc/enginehouse/https; false; }}", check=False)
         assert ended.returncode == 0, ended.stdout
 
     def open_ports(self) -> list[int]:
-        """Ports that answer from outside: of those that something on the machine listens on, and of a few more."""
+        """Returns ports that answer from outside, among the machine's listening ports and a few more."""
         listening = self.machine.run("ss -Hltn | awk '{ print $4 }'").stdout.split()
         ports = {int(place.rpartition(":")[2]) for place in listening} | {80, 8000, 8001, 8002, 8080, 2375, 10250}
         return answering(self.machine.address, sorted(ports), Network(PLACES.number).bridge_address)
 
 
 def openai_python(folder: Path) -> Path:
-    """The Python of an environment with the locked version of OpenAI's client."""
+    """Returns the Python of an environment with the locked version of OpenAI's client."""
     python = folder / "bin/python"
     (pin,) = [line.split()[0] for line in LOCK.read_text().splitlines() if line.startswith("openai==")]
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
@@ -114,7 +114,7 @@ def openai_python(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its first deploy; removed before and afterwards."""
+    """Yields a machine after its first deploy; removes it before and afterwards."""
     services = PLACES.root / "services"
     with fresh_machines(PLACES, ["d12s"], "12") as (operator, (machine,)):
         address = Network(PLACES.number).bridge_address
@@ -152,7 +152,7 @@ def test_a_second_run_changes_nothing_and_orders_nothing(story: Story, monkeypat
 
 
 def test_the_timer_s_unit_renews_a_certificate_that_is_due_and_haproxy_goes_on(story: Story) -> None:
-    """certbot's answer is shown by the running HAProxy, which was reloaded and not restarted."""
+    """The running HAProxy shows certbot's answer after a reload, without a restart."""
     before, process = story.shown("serial"), story.machine.run(PROCESS).stdout
     assert story.machine.run("systemctl is-active enginehouse-certificate.timer").stdout.strip() == "active"
     story.renew()

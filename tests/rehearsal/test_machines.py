@@ -1,6 +1,6 @@
-"""Rehearsal machines are bare Debian VMs in what a role can see: release, reboot, network, hardware, Docker.
+"""Rehearsal machines are bare Debian VMs for a role: release, reboot, network, hardware, Docker.
 
-They run beside a rehearsal somebody has up: another number, so another bridge and another state directory.
+They have their own number, and so their own bridge and state directory beside another running rehearsal.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def _throw_away() -> None:
 
 @pytest.fixture(scope="module")
 def d13(rehearsal: None) -> Machine:
-    """A Debian 13 machine with an H100 that nouveau has taken at boot."""
+    """Returns a Debian 13 machine with an H100 that nouveau has taken at boot."""
     return machines.up(["d13"], "13", h100(), PLACES)[0]
 
 
 @pytest.fixture(scope="module")
 def d12(rehearsal: None) -> Machine:
-    """A Debian 12 machine without a GPU."""
+    """Returns a Debian 12 machine without a GPU."""
     return machines.up(["d12"], "12", NO_GPU, PLACES)[0]
 
 

@@ -1,7 +1,7 @@
-"""A GPU cut into MIG instances on a whole machine: planned, cut, shown to containers, cut again by a boot, made whole.
+"""A GPU divided into MIG instances on a machine: planned, divided, given to containers, restored, undone.
 
-One journey of its own, beside a rehearsal somebody has up (another number). Only what comes before serving is
-installed, because that is all a cut concerns; the served devices are proven by containers that attach them.
+The machine has its own number beside another running rehearsal. Only the software below serving is installed, since MIG
+concerns only that; containers that attach the devices prove them.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ class Cut:
     first: Run
 
     def run(self, inventory: str, *words: str) -> Run:
-        """The foundation, by an inventory."""
+        """Deploys the foundation of an inventory."""
         return self.operator.pyinfra(*words, inventory=inventory, verb=VERB)
 
     def says(self, command: str) -> list[str]:
-        """Output lines of a command on the machine."""
+        """Returns output lines of a command on the machine."""
         return self.machine.run(command).stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
 def cut() -> Iterator[Cut]:
-    """A bare machine after the first run; removed before and afterwards."""
+    """Yields a bare machine after the first run; removes it before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"
@@ -87,7 +87,7 @@ def test_cdi_offers_instances_and_no_whole_gpu(cut: Cut) -> None:
 
 
 def test_a_container_with_an_instance_sees_that_one_alone(cut: Cut) -> None:
-    """The proof of the deploy once more; asked for whole GPUs only, it says what is there instead."""
+    """Repeats the deploy's own check; without whole GPUs, it names the existing instances."""
     prove = "/usr/local/lib/enginehouse/prove-gpu-container 1"
     assert cut.machine.run(f"{prove} nvidia.com/gpu=0:0 nvidia.com/gpu=0:1").returncode == 0
     assert "sees 2 of 0 MIG instances" in cut.machine.run(f"{prove} 2>&1 || true").stdout
@@ -100,7 +100,7 @@ def test_a_second_run_changes_nothing(cut: Cut) -> None:
 
 
 def test_a_boot_cuts_again_before_docker_and_cdi(cut: Cut) -> None:
-    """Instances do not outlive it; the run after it finds all as it was, and takes up downloads the boot ended."""
+    """Instances do not outlive a reboot; the next run changes nothing and resumes interrupted downloads."""
     cut.machine.reboot()
     assert cut.says("systemctl is-system-running --wait; " + DEVICES) == ["running", *HALVES]
     assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
@@ -109,7 +109,7 @@ def test_a_boot_cuts_again_before_docker_and_cdi(cut: Cut) -> None:
 
 
 def test_instances_in_use_are_named_and_kept(cut: Cut) -> None:
-    """The plan wants the GPU whole; a process has an instance open."""
+    """The plan wants the whole GPU; a process has an instance open."""
     cut.machine.run(HOLD)
     run = cut.run(WHOLE)
     assert (run.code, cut.says(DEVICES)) == (1, HALVES)

@@ -1,7 +1,7 @@
 """A Pod of `enginehouse export kubernetes` on a machine's Docker: its own containers, arguments, probes and hooks.
 
-One machine and one story in the order pytest runs it: the host deploys, its server stops, and a Pod of the same plan
-takes its place. The wheel that repairs the image lies in the claim already: the machine reaches no package index.
+The tests share one machine and run in pytest's order: the host deploys, its server stops, and a Pod of the same plan
+replaces it. The claim already has the wheel that repairs the image, since the machine reaches no package index.
 """
 
 from __future__ import annotations
@@ -48,17 +48,17 @@ class Story:
     server: Pod
 
     def says(self, command: str) -> str:
-        """Output of a command on the machine."""
+        """Returns the output of a command on the machine."""
         return self.machine.run(command, check=False).stdout.strip()
 
     def asks(self, path: str, body: dict[str, Any]) -> Any:
-        """The answer of the Pod's Triton."""
+        """Returns the answer of the Pod's Triton."""
         curl = f"curl -sS -m 60 -d '{json.dumps(body)}' http://{self.server.address}:8000{path}"
         return json.loads(self.machine.run(curl).stdout)
 
 
 def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
-    """The Pods of the Job and of the Deployment, with the token that an operator would have put into the Secret."""
+    """Returns the Pods of the Job and of the Deployment, with the operator's token in the Secret."""
     texts = {
         (item["metadata"]["name"], key): text
         for item in objects(written, "ConfigMap")
@@ -72,7 +72,7 @@ def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A machine after its deploy, its server stopped; removed before and afterwards."""
+    """Yields a machine after its deploy, its server stopped; removes it before and afterwards."""
     with (
         pytest.MonkeyPatch.context() as patch,
         fresh_machines(PLACES, ["d12p"], "12") as (operator, (machine,)),
@@ -116,7 +116,7 @@ def test_the_pod_has_the_release_of_the_host(story: Story) -> None:
 
 
 def test_the_page_says_drain_until_the_startup_probe_has_asked_every_model(story: Story) -> None:
-    """The proof of the host, run by the Pod's own probe."""
+    """The Pod's own probe runs the host's check."""
     story.server.start("page")
     story.server.start("triton")
     assert not story.server.probe("triton", "readinessProbe")
@@ -128,20 +128,20 @@ def test_the_page_says_drain_until_the_startup_probe_has_asked_every_model(story
 
 
 def test_the_container_is_confined_as_the_hosts(story: Story) -> None:
-    """Image, user, rights and environment as Docker has them of the container that the unit had started."""
+    """Image, user, rights and environment equal Docker's record of the unit's container."""
     pod = story.says("docker inspect -f '" + LIKE_HOST + "' triton-triton")
     assert sorted(pod.split()) == sorted(story.says("cat /root/host-container").split())
 
 
 def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
-    """The page says so at once, requests are answered still, and the hook ends when nothing is under way."""
+    """The page reports it at once, requests are still answered, and the hook ends when none is running."""
     assert story.server.probe("triton", "preStop")
     assert not story.server.probe("triton", "readinessProbe")
     assert story.asks("/v2/models/minilm/infer", {"inputs": [TEXT]})["outputs"]
 
 
 def test_a_model_that_hangs_fails_the_liveness_probe_and_the_restart_cures_it(story: Story) -> None:
-    """The drain of the container that ends is forgotten, and its proof: the page waits for the new one."""
+    """The ended container's drain and check are forgotten: the page waits for the new one."""
     story.machine.run("kill -STOP $(pgrep -f '[t]riton_python_backend_stub.*minilm')")
     # The first look may still see answers that came before: slow, and no miss.
     assert not (story.server.probe("triton", "livenessProbe") and story.server.probe("triton", "livenessProbe"))

@@ -1,7 +1,7 @@
-"""A machine whose only way out is an HTTP proxy that asks for a login is deployed to, and tells nobody the password.
+"""A machine whose only exit is an HTTP proxy with a login is deployed to, without a leak of the password.
 
-A machine of its own with services and a proxy, and one story in the order pytest runs it: refused by preflight while
-the proxy is away, deployed, looked at, deployed again, and without the proxy at last.
+The tests share a machine with services and a proxy and run in pytest's order: refused by preflight while the proxy is
+away, deployed, examined, deployed again, and finally without the proxy.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SHOWN = (
 
 @dataclass
 class Story:
-    """The machine, who types, and its proxy."""
+    """The machine, its operator, and its proxy."""
 
     machine: Machine
     operator: Operator
@@ -45,7 +45,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """A bare machine that reaches its proxy alone; removed before and afterwards."""
+    """Yields a bare machine that reaches only its proxy; removes it before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"
@@ -73,7 +73,7 @@ def test_the_machine_has_no_way_out_of_its_own(story: Story) -> None:
 
 
 def test_preflight_tells_that_the_proxy_is_not_there(story: Story) -> None:
-    """Before the first change, and with the place that would have been asked through it."""
+    """Before the first change, and with the target of the proxied request."""
     network.cut_off(Network(NUMBER))
     try:
         run = story.operator.pyinfra(inventory=INVENTORY)
@@ -84,7 +84,7 @@ def test_preflight_tells_that_the_proxy_is_not_there(story: Story) -> None:
 
 
 def test_it_is_deployed_to_through_the_proxy(story: Story) -> None:
-    """apt, the daemon and the unit that fetches weights each came with the login."""
+    """apt, the daemon and the unit that fetches weights each used the login."""
     run = story.operator.pyinfra(inventory=INVENTORY)
     assert run.code == 0, run.output[-4000:]
     assert {REGISTRY, story.proxy.address} <= story.proxy.known("CONNECT"), "image, and the weights of the hub"

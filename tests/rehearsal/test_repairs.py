@@ -1,7 +1,7 @@
-"""Hosts behind a balancer, under load, whose GPUs fall ill and are repaired by the hosts themselves; then a notice.
+"""Hosts behind a balancer, under load, repair their own failing GPUs; then a notice of interruption.
 
-One fleet and one load for all of it, in the order pytest runs it: the last tests count the requests that were lost, and
-take a host's own program off. ENGINEHOUSE_REPAIR_HOSTS=6 makes a larger fleet.
+All tests share one fleet and one load, in pytest's order: the last tests count the lost requests, and remove a host's
+own program. ENGINEHOUSE_REPAIR_HOSTS=6 makes a larger fleet.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Fleet:
     load: Running
 
     def results(self, host: Machine, whose: str = "this host's repair") -> list[str]:
-        """The results in the host's history that its repairs wrote, or somebody else."""
+        """Returns the results in the host's history, written by its repairs or by others."""
         try:
             lines = host.run(f"cat {HISTORY}", check=False).stdout.splitlines()
         except RehearsalRefused:  # it reboots
@@ -73,21 +73,21 @@ class Fleet:
         return [entry["result"] for entry in map(json.loads, lines) if entry["who"] == whose]
 
     def state(self, host: Machine) -> dict[str, Any]:
-        """The state of a host's repairs."""
+        """Returns the state of a host's repairs."""
         return dict(json.loads(host.run("cat /var/lib/enginehouse/repair/state.json").stdout))
 
     def looked(self, host: Machine) -> float:
-        """The time at which a host's program last looked at the GPUs."""
+        """Returns the time of a host's last GPU check."""
         words = host.run("grep ^enginehouse_repair_looked /var/lib/enginehouse/metrics/repair.prom").stdout
         return float(words.split()[-1])
 
     def all_in(self) -> bool:
-        """The balancer sends to every host."""
+        """Returns True if the balancer sends to every host."""
         return all(self.timeline.now.get(host.name) == "UP" for host in self.hosts)
 
 
 def typed(*words: str, verb: str = "deploy.py") -> Run:
-    """The run that a person would type."""
+    """Runs a deploy like an operator."""
     run = Operator(fleet.NUMBER, fleet.PLACES.root / "operator.log", Path.home()).pyinfra(
         *words, inventory=INVENTORY, verb=verb
     )
@@ -97,7 +97,7 @@ def typed(*words: str, verb: str = "deploy.py") -> Run:
 
 @pytest.fixture(scope="module")
 def ill() -> Iterator[Fleet]:
-    """The fleet under load; at most one of its hosts may be out."""
+    """Yields the fleet under load; at most one of its hosts may be out."""
     if lacking := [*requirements.missing(fleet.PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
@@ -126,7 +126,7 @@ def test_a_finished_fleet_changes_nothing(ill: Fleet) -> None:
 
 
 def test_two_ill_hosts_are_drained_repaired_and_back_one_after_the_other(ill: Fleet) -> None:
-    """Rows that wait for a reset, and a GPU that falls off the bus, which takes a reboot."""
+    """Rows that wait for a reset, and a GPU that falls off the bus, which needs a reboot."""
     assert until(ill.all_in, WAIT_SECONDS)
     first, second = ill.hosts[:2]
     boots = second.run("cat /proc/sys/kernel/random/boot_id").stdout
@@ -141,7 +141,7 @@ def test_two_ill_hosts_are_drained_repaired_and_back_one_after_the_other(ill: Fl
 
 
 def test_a_third_ill_host_serves_on_while_another_one_is_out(ill: Fleet) -> None:
-    """An operator drains the first; the uncontained error of the third is repaired once that has ended."""
+    """An operator drains the first; the uncontained error of the third is repaired once the drain has ended."""
     first, third = ill.hosts[0], ill.hosts[2]
     first.run("python3 -B /usr/local/lib/enginehouse/host traffic hold 10m")
     assert until(lambda: ill.timeline.now[first.name] == "DRAIN", WAIT_SECONDS)
@@ -165,7 +165,7 @@ def test_an_application_s_own_fault_is_left_alone(ill: Fleet) -> None:
 
 
 def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Fleet) -> None:
-    """The host then serves as before; doctor and metrics say that a person is needed."""
+    """The host then serves again; doctor and metrics report that a person is needed."""
     third = ill.hosts[2]
     for repairs in (2, 3):
         third.put(FAULTS, PENDING)
@@ -183,7 +183,7 @@ def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Fleet) -> 
 def test_a_notice_drains_the_host_and_a_withdrawn_one_gives_it_back(
     ill: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The unit, as the role installed it, asks at the cloud's own address, which the machine itself has here."""
+    """The role's installed unit asks at the cloud's own address, which the machine itself has here."""
     last = ill.hosts[-1]
     last.put(f"{STAND_INS}/metadata.py", Path(metadata.__file__).read_text())
     last.put(f"{STAND_INS}/cloud.py", CLOUD)
@@ -203,7 +203,7 @@ def test_a_notice_drains_the_host_and_a_withdrawn_one_gives_it_back(
 
 
 def test_no_request_was_lost_and_never_was_more_than_one_host_out(ill: Fleet) -> None:
-    """Of all of the above."""
+    """This covers all of the above."""
     outcomes = ill.load.end(2 * PATIENCE_SECONDS)
     lost = {"hosts": HOSTS, "sent": len(outcomes)} | losses(outcomes, ill.timeline._began)
     (fleet.PLACES.root / "repairs.json").write_text(json.dumps(lost))
@@ -219,6 +219,6 @@ def test_removal_takes_the_program_off(ill: Fleet) -> None:
 
 
 def finding_ids(host: Machine) -> set[str]:
-    """Ids of what the doctor finds on the host."""
+    """Returns ids of the doctor's findings on the host."""
     report = examined(INVENTORY, limit=(host.name,), with_drift=False)
     return {finding.id for listed in report.findings.values() for finding in listed}

@@ -1,4 +1,4 @@
-"""The rehearsal's services, started for real on a loopback address of their own and asked by the real clients."""
+"""The rehearsal's services, started on their own loopback address and asked by the real clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def pids(folder: Path) -> dict[str, str]:
 
 
 def at(url: str) -> str:
-    """The same URL by number: names are resolved inside machines only."""
+    """Returns the same URL by number, since only machines resolve the names."""
     scheme, rest = url.split("://")
     return f"{scheme}://{ADDRESS}:{rest.split(':')[1]}"
 
@@ -68,7 +68,7 @@ def test_no_secret_is_in_any_process_arguments_or_log(served: Services) -> None:
 
 @pytest.fixture(scope="module")
 def apt(served: Services, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Surroundings in which apt knows nothing but the three repositories, each signed by the published key."""
+    """Returns an environment in which apt knows only the three repositories, each signed by the published key."""
     state = tmp_path_factory.mktemp("apt")
     for folder in ("lists/partial", "cache/archives/partial", "parts"):
         (state / folder).mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_a_sporadic_401_passes_by_itself(served: Services) -> None:
 
 
 def download(served: Services, home: Path, repository: str, token: str = "", url: str = "", **options: object) -> str:
-    """The folder that huggingface_hub returns, or the name of its exception; `url` is another address of the hub."""
+    """Returns the folder from huggingface_hub, or the name of its exception; `url` is another address of the hub."""
     program = (
         "import json, sys\nfrom huggingface_hub import snapshot_download\n"
         "try: print(snapshot_download(**json.loads(sys.argv[1])))\n"
@@ -199,7 +199,7 @@ def test_huggingface_hub_fetches_the_gated_model_with_the_token(served: Services
 
 
 def test_the_hub_serves_the_same_over_tls(served: Services, tmp_path: Path) -> None:
-    """Inventories name it by TLS: a token in plain text is refused. Large files also come over TLS."""
+    """Inventories name the hub by TLS, since a token in plain text is refused. Large files also use TLS."""
     wanted = ["*.json", "model-*.safetensors"]
     url, token = served.hub_tls_url, served.hub_token
     folder = Path(download(served, tmp_path, "rehearsal/gpt-oss-tiny", token, url, allow_patterns=wanted))

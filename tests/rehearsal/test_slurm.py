@@ -1,7 +1,8 @@
 """Jobs of `enginehouse export slurm` on a cluster of machines: Debian's own Slurm and munge, Docker, and a balancer.
 
-One cluster and one story in the order pytest runs it: two hosts and a balancer are deployed, the hosts' own servers
-stop for good, and jobs serve in their place. The wheel that repairs the image lies there: no machine reaches an index.
+The tests share one cluster and run in pytest's order: two hosts and a balancer are deployed, the hosts' own servers
+stop permanently, and jobs serve in their place. The machines have the wheel that repairs the image, since none reaches
+an index.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Story:
     second: str = ""
 
     def answers(self) -> bool:
-        """True if a client of the balancer gets a vector."""
+        """Returns True if a client of the balancer gets a vector."""
         address = f"http://{self.cluster.controller.address}:9000/v2/models/minilm/infer"
         try:
             with urllib.request.urlopen(address, json.dumps(QUESTION).encode(), timeout=10) as answer:
@@ -66,19 +67,19 @@ class Story:
             return False
 
     def sends_to(self, job: str) -> bool:
-        """True if the balancer sends requests to the node of a running job."""
+        """Returns True if the balancer sends requests to the node of a running job."""
         state, _, name = self.cluster.state(job).partition(" ")
         metrics = self.cluster.controller.run(f"curl -s http://{self.cluster.controller.address}:8405/metrics").stdout
         line = f'haproxy_server_status{{proxy="pool0_http",server="{name}.main",state="UP"}} 1'
         return state == "RUNNING" and line in metrics
 
     def clients_begin(self) -> None:
-        """Three clients ask the balancer from its own machine."""
+        """Starts three clients that ask the balancer from its own machine."""
         text = CLIENTS.replace("BODY", json.dumps(QUESTION)).replace("ADDRESS", self.cluster.controller.address)
         self.cluster.controller.run(text)
 
     def clients_end(self) -> list[str]:
-        """The status of each answer."""
+        """Returns the status of each answer."""
         machine = self.cluster.controller
         machine.run("touch /root/enough; while pgrep -f [a]sking-clients; do sleep 0.2; done")
         return machine.run("cat /root/statuses-*").stdout.split()
@@ -86,7 +87,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Story]:
-    """Deployed machines whose own servers have stopped for good, with Slurm and the export; nothing of it after."""
+    """Yields deployed machines with stopped servers, with Slurm and the export; removes all of it afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     home = PLACES.root / "home"
@@ -114,7 +115,7 @@ def story() -> Iterator[Story]:
 
 
 def exported(cluster: Cluster) -> None:
-    """The folder of the export lies on every machine, with the hub's token and the wheels."""
+    """Copies the folder of the export to every machine, with the hub's token and the wheels."""
     folder = PLACES.root / "jobs"
     shutil.rmtree(folder, ignore_errors=True)
     operator = Operator(PLACES.number, PLACES.root / "operator.log", PLACES.root / "home")
@@ -133,7 +134,7 @@ def exported(cluster: Cluster) -> None:
 
 
 def test_slurm_takes_the_batch_file(story: Story) -> None:
-    """By its own judgement, of which nothing is started."""
+    """Slurm's own test mode accepts it without starting a job."""
     exported(story.cluster)
     assert until(lambda: story.cluster.types("sinfo -h -o '%D %T'") == "2 idle", 60)
     assert "to start at" in story.cluster.types(f"sbatch --test-only {BATCH}")
@@ -143,7 +144,7 @@ def test_slurm_takes_the_batch_file(story: Story) -> None:
 
 
 def test_a_node_without_weights_is_told_and_starts_nothing(story: Story) -> None:
-    """In the log of the job, with the file to submit."""
+    """The log of the job names the file to submit."""
     job = story.cluster.submit(f"--time=10 {BATCH} --check")
     assert until(lambda: story.cluster.state(job).startswith("FAILED"), 60), story.cluster.log(job)
     log = story.cluster.log(job)
@@ -151,7 +152,7 @@ def test_a_node_without_weights_is_told_and_starts_nothing(story: Story) -> None
 
 
 def test_weights_are_fetched_by_a_job(story: Story) -> None:
-    """On each node, for these two share no file system; then a node has all that it needs."""
+    """The job runs on each node, since these two share no file system."""
     jobs = [story.cluster.submit(f"--nodelist={node.name} stage.sbatch") for node in story.cluster.nodes]
     for job in jobs:
         assert until(lambda job=job: story.cluster.state(job).startswith("COMPLETED"), 120), story.cluster.log(job)
@@ -160,7 +161,7 @@ def test_weights_are_fetched_by_a_job(story: Story) -> None:
 
 
 def test_a_job_joins_the_balancer_once_it_answers(story: Story) -> None:
-    """Submitted as a user without rights; the container runs as that user."""
+    """A user without rights submits it, and the container runs as that user."""
     story.job = story.cluster.submit(BATCH)
     assert until(story.answers, 180), story.cluster.log(story.job)
     state, name = story.cluster.state(story.job).split()
@@ -181,7 +182,7 @@ def test_a_job_whose_node_fails_is_queued_again_and_serves_on_another(story: Sto
 
 
 def test_a_job_leaves_before_its_time_limit_and_no_request_is_lost(story: Story) -> None:
-    """A second job serves meanwhile. The first drains, and is back in the queue."""
+    """A second job serves meanwhile. The first drains and returns to the queue."""
     story.second = story.cluster.submit(BATCH)
     assert until(lambda: story.sends_to(story.second), 180), story.cluster.log(story.second)
     story.clients_begin()
@@ -199,12 +200,12 @@ def test_a_job_leaves_before_its_time_limit_and_no_request_is_lost(story: Story)
 
 
 def limit(story: Story, minutes: int) -> None:
-    """Slurm has another time limit for the first job, as an administrator may set one."""
+    """Sets another time limit for the first job, like an administrator."""
     story.cluster.controller.run(f"scontrol update JobId={story.job} TimeLimit={minutes}")
 
 
 def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(story: Story) -> None:
-    """Without a lost request, and with an exit status of success; its containers and files are gone."""
+    """No request is lost, and the exit status is success; its containers and files are gone."""
     assert until(lambda: story.sends_to(story.job), 240), story.cluster.log(story.job)
     name = story.cluster.state(story.second).split()[1]
     story.clients_begin()
@@ -217,7 +218,7 @@ def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(sto
 
 
 def test_a_job_whose_container_dies_soon_after_its_start_ends_and_leaves_nothing(story: Story) -> None:
-    """It is not queued again: a server that dies at once would take one node after the other."""
+    """Slurm does not queue it again: a server that dies at once would use one node after the other."""
     node = story.cluster.node(story.cluster.state(story.job).split()[1])
     node.run("docker kill enginehouse-main")
     assert until(lambda: story.cluster.state(story.job).startswith("FAILED"), 60), story.cluster.log(story.job)
@@ -227,7 +228,7 @@ def test_a_job_whose_container_dies_soon_after_its_start_ends_and_leaves_nothing
 
 
 def test_no_secret_is_in_a_file_or_log_of_the_jobs(story: Story) -> None:
-    """The token of the hub, looked for in the folder and in what Slurm keeps."""
+    """The test looks for the hub's token in the folder and in Slurm's files."""
     token = (PLACES.root / "secrets/hub_token").read_text().strip()
     for machine in (story.cluster.controller, *story.cluster.nodes):
         places = "/srv/jobs /var/lib/slurm /var/log/slurm"

@@ -1,7 +1,7 @@
-"""The stand-ins on a machine: installed by apt, driven as a provisioner drives the real ones, no role involved.
+"""The stand-ins on a machine: installed by apt, used like a provisioner uses the real ones, without roles.
 
-One journey is made (old driver, new user space, new module, engine, toolkit, image, Triton) and what was seen on the
-way is kept; each test looks at one sight. It runs beside a rehearsal somebody has up: another number.
+One sequence of steps (old driver, new user space, new module, engine, toolkit, image, Triton) records its results, and
+each test checks one. The machine has its own number beside another running rehearsal.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ FIRST_READY = (
 
 @dataclass
 class Journey:
-    """A machine, and what was seen on it by name of the sight."""
+    """A machine, and its recorded results by name."""
 
     machine: Machine
     served: Services
     seen: dict[str, subprocess.CompletedProcess[str]] = field(default_factory=dict)
 
     def do(self, command: str, sight: str = "") -> None:
-        """Run a command; one without a sight has to succeed."""
+        """Runs a command; without a name for its result it must succeed."""
         variables = f"IMAGE={self.image} HUB={self.served.hub_url} TOKEN={self.served.hub_token}\n"
         self.machine.put("/root/variables", variables, 0o600)
         self.machine.put("/root/step", f". /root/variables\n{command}\n", 0o700)
@@ -180,7 +180,7 @@ def generate(made: Journey, **inputs: object) -> tuple[int, dict[str, object]]:
 
 
 def stream(made: Journey) -> list[str]:
-    """Texts of a long answer's events as they come."""
+    """Returns texts of a long answer's events as they arrive."""
     answers: queue.Queue[grpc.InferResult | None] = queue.Queue()
     with grpc.InferenceServerClient(f"{made.machine.address}:8001") as client:
         client.start_stream(lambda result, error: answers.put(result if error is None else None))
@@ -265,7 +265,7 @@ def test_a_cuda_call_inside_the_image_succeeds(journey: Journey) -> None:
 
 
 def test_a_container_without_device_rules_gets_the_real_card_s_error(journey: Journey) -> None:
-    """Read where a unit's rules did not name it (H100, 580.159.04). 304: cuda.h has it for a refused system call."""
+    """Observed with a unit whose rules lacked it (H100, 580.159.04). 304 is cuda.h's code for a refused system call."""
     ran = journey.seen["nvidia-smi without device rules"]
     assert (ran.returncode, ran.stdout.strip()) == (255, "Failed to initialize NVML: Unknown Error")
     assert journey.output_of(f"{ASK_CUDA} without device rules") == "304"
@@ -287,5 +287,5 @@ def test_a_bad_request_gets_an_error_and_the_next_one_an_answer(journey: Journey
 
 
 def test_a_streamed_answer_of_the_image_alone_comes_in_one_piece(journey: Journey) -> None:
-    """As upstream's does: `streaming` lands in the place of `lora_request`. The release's own code cures it."""
+    """Upstream has the same fault: `streaming` is passed as `lora_request`. The release's own code cures it."""
     assert stream(journey) == [" one two"]

@@ -1,8 +1,8 @@
-"""The answers of a serving machine to the outside, and the promise that a deploy never shuts itself out.
+"""The answers of a serving machine to the outside, and the guarantee that a deploy never locks itself out.
 
-One story on one machine, in the order pytest runs it: who gets in, what Triton refuses, what the container may do, what
-its logs hold at the highest verbosity, requests nobody should send; last, changes that would shut us out. It has more
-lines than other files, because half of it elsewhere would cost a second deploy.
+The tests share one machine and run in pytest's order: allowed networks, Triton's refusals, the container's rights, its
+logs at the highest verbosity, hostile requests; last, changes that would lock us out. It has more lines than other
+files, because a second file would need a second deploy.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ LISTEN = f"systemd-run --quiet --unit=own-service python3 -m http.server {OWN_PO
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Surface]:
-    """The machine behind its firewall."""
+    """Yields the machine behind its firewall."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with surface() as served_surface:
@@ -68,19 +68,19 @@ def served() -> Iterator[Surface]:
 
 
 def test_a_second_run_changes_nothing(served: Surface) -> None:
-    """The firewall included."""
+    """This includes the firewall."""
     assert served.run().changed == {}
 
 
 def test_from_a_declared_network_only_the_declared_ports_answer(served: Surface) -> None:
-    """Every port up to 2,048, those around ours, and those something listens on."""
+    """The test tries every port up to 2,048, those around ours, and those with a listener."""
     listening = [int(line) for line in served.says("ss -Htln | awk '{ sub(/.*:/, \"\", $4); print $4 }'")]
     ports = sorted({*range(1, 2_049), *range(7_900, 8_100), *listening})
     assert (OWN_PORT in listening, answering(served.machine.address, ports, INSIDE)) == (True, [22, *SERVED, *TRAFFIC])
 
 
 def test_from_any_other_network_only_ssh_answers(served: Surface) -> None:
-    """Docker's published ports too, which never pass the input chain."""
+    """This includes Docker's published ports, which never pass the input chain."""
     assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
@@ -90,7 +90,7 @@ def test_the_surface_over_ipv6_is_the_same(served: Surface) -> None:
 
 
 def test_the_containers_own_address_is_no_way_around(served: Surface) -> None:
-    """A neighbour could route to it through the machine; without the table he gets in."""
+    """A neighbour could route to it through the machine; without the table it connects."""
     address = served.container_address()
     with routed(address, served.machine.address):
         with_table = connects(address, 8000, INSIDE)
@@ -99,14 +99,14 @@ def test_the_containers_own_address_is_no_way_around(served: Surface) -> None:
 
 
 def test_rules_that_somebody_flushed_come_back_with_the_next_run(served: Surface) -> None:
-    """The table was deleted just now; the services' own rules are none of ours."""
+    """The test deleted the table; the services' rules are not the project's."""
     run = served.run(verb=FIREWALL)
     assert (run.code, sorted(run.changed.values())) == (0, ["Firewall | Load the rules, confirmed"])
     assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
 def test_tables_of_others_stay(served: Surface) -> None:
-    """Docker's among them."""
+    """Docker's tables are among them."""
     assert {"table ip nat", "table ip filter", "table inet enginehouse"} <= set(served.says("nft list tables"))
 
 
@@ -179,7 +179,7 @@ def test_files_belong_to_whom_they_should(served: Surface) -> None:
 
 @pytest.mark.parametrize(("user", "may"), [("0", True), (METRICS_UID, True), (STRANGER, False), ("61140", False)])
 def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: Surface, user: str, may: bool) -> None:
-    """The published ports and the container's own address, behind its bridge, are tried."""
+    """The test tries the published ports and the container's own address behind its bridge."""
     places = [f"{served.machine.address}/{port}" for port in SERVED] + [f"{served.container_address()}/8000"]
     dial = "timeout 5 bash -c '</dev/tcp/{0}' 2>/dev/null && echo {0}"
     dialled = [f"setpriv --reuid {user} --regid {user} --clear-groups {dial.format(place)}" for place in places]
@@ -187,7 +187,7 @@ def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: S
 
 
 def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(served: Surface) -> None:
-    """The key's file and all lists of processes are closed to the user."""
+    """The user can read neither the key's file nor any list of processes."""
     stranger = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
     process = "$(docker inspect -f '{{.State.Pid}}' triton-main)"
     key = "/run/enginehouse/triton-main/key"
@@ -200,7 +200,7 @@ def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(s
 
 
 def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:
-    """Over HTTP and gRPC, streamed and not, answered and refused. What a client calls its request is in them."""
+    """Over HTTP and gRPC, streamed and not, answered and refused. The client's request ids are in the logs."""
     assert _asked_for_canary(served) == {200, 400, 500}
     served.says("journalctl --sync")
     matches = served.says(f"journalctl --all -q | grep -c {CANARY}; grep -rlaF {CANARY} /var /run /etc /tmp /root")
@@ -209,7 +209,7 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
 
 
 def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surface) -> None:
-    """The same answers before and after, no restart, and never an answer to nonsense from a model of ours but a 4xx."""
+    """Equal answers before and after, no restart, and only a 4xx for nonsense from our models."""
     before = (served.vector(), served.text(), served.starts())
     answers_by_kind = Counter[malformed.Answer]()
     ours: set[str] = set()
@@ -226,7 +226,7 @@ def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surfac
 
 
 def test_a_body_beyond_the_limit_leaves_the_server_unchanged(served: Surface) -> None:
-    """70 MiB, over both."""
+    """70 MiB, over both protocols."""
     before = served.starts()
     body = b" " * (70 << 20)
     assert malformed.send_http(served.endpoint(8000), "POST", "/v2/models/minilm/infer", {}, body) != "200"
@@ -235,7 +235,7 @@ def test_a_body_beyond_the_limit_leaves_the_server_unchanged(served: Surface) ->
 
 
 def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -> None:
-    """A wrong source for SSH: the run says so and fails, and what was in force before is in force again."""
+    """With a wrong source for SSH the run fails with a message, and the earlier rules are restored."""
     before = served.says(TABLE)
     run = served.run(verb=FIREWALL, SURFACE_SSH="198.51.100.0/24")
     assert (run.code, served.says(TABLE)) == (1, before)
@@ -244,7 +244,7 @@ def test_rules_that_shut_us_out_are_taken_back_by_the_machine(served: Surface) -
 
 
 def test_the_mended_inventory_converges(served: Surface) -> None:
-    """With the right source nothing has to be cleaned up by hand."""
+    """With the right source no manual cleanup is needed."""
     changed = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed.values()
     again = served.run(verb=FIREWALL, SURFACE_SSH=f"{INSIDE}/32").changed
     assert (sorted(changed), again) == (["Firewall | Load the rules, confirmed"], {})
@@ -255,7 +255,7 @@ def test_the_mended_inventory_converges(served: Surface) -> None:
 
 
 def test_unconfirmed_unit_changes_are_reverted(served: Surface) -> None:
-    """Another firewall shuts the gateway just then. The old unit is in force again, and a plain run converges."""
+    """Another firewall blocks the gateway at that moment. The old unit is restored, and a plain run converges."""
     served.says("echo '# before' >>/etc/systemd/system/triton@.service; systemctl daemon-reload")
     served.machine.put("/run/locked-out.sh", LOCKED_OUT)
     served.says("systemd-run --quiet --collect bash /run/locked-out.sh")
@@ -276,7 +276,7 @@ def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> 
 
 
 def test_a_change_unconfirmed_at_a_power_cut_is_reverted_after_it(served: Surface) -> None:
-    """The switch is thrown at boot, before the network."""
+    """The boot reverts it before the network starts."""
     served.says(
         "python3 -B /usr/local/lib/enginehouse/host undo save trial /etc/own.conf; sync; echo new > /etc/own.conf"
     )
@@ -288,7 +288,7 @@ def test_a_change_unconfirmed_at_a_power_cut_is_reverted_after_it(served: Surfac
 
 
 def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> None:
-    """Its bridge on the network we come from; the machine answers again, with the address docker0 had."""
+    """Docker's bridge gets our network; the machine answers again, with docker0's old address."""
     served.says("systemctl stop triton@main")  # drained
     before = served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")
     run = served.run(verb=FOUNDATION, SURFACE_BIP=f"{INSIDE}/25")
@@ -297,14 +297,14 @@ def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> 
 
 
 def test_undeclared_it_is_all_taken_away(served: Surface) -> None:
-    """Table, unit, program and rules; the second run finds nothing to do."""
+    """Table, unit, program and rules are removed; the second run has no changes."""
     run = served.run(verb=FIREWALL, SURFACE_ALLOW="")
     left = served.says(f"{TABLE} 2>/dev/null; ls /etc/enginehouse/firewall.nft /usr/local/lib/enginehouse/firewall.sh")
     assert (run.code, left, served.run(verb=FIREWALL, SURFACE_ALLOW="").changed) == (0, [], {})
 
 
 def _asked_for_canary(served: Surface) -> set[int]:
-    """HTTP statuses; over gRPC both calls are answered, or this raises."""
+    """Returns HTTP statuses; over gRPC both calls are answered, or this raises."""
     wrong = [
         {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": [[CANARY, CANARY]]}]},
         {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "FP32", "data": [CANARY]}]},

@@ -1,4 +1,4 @@
-"""A checkpoint that lacks a tensor: a release with it is published like any other, and never becomes ready."""
+"""A checkpoint that lacks a tensor: a release with it is published normally and never becomes ready."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TENSOR = "encoder.layers.1.mlp.router.layer.weight"
 
 
 def make_unloadable(checkpoints: Path, state: Path) -> None:
-    """It lies where the inventories that name it look for it, in the rehearsal's state directory."""
+    """Writes it to the path in the rehearsal's state directory that the inventories name."""
     broken = state / UNLOADABLE
     shutil.rmtree(broken, ignore_errors=True)
     shutil.copytree(checkpoints / "nomic-moe", broken)

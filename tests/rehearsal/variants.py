@@ -1,4 +1,4 @@
-"""The rehearsal's inventory with something changed, for the inventories beside: they stay ordinary inventory files."""
+"""The rehearsal's inventory with changes, for the inventories beside, which stay ordinary inventory files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNLOADABLE = "unloadable"
 
 
 def hosts(change: Callable[[Data, Path], Data]) -> list[tuple[str, Data]]:
-    """Every host of the rehearsal with what `change(its data, the rehearsal's state directory)` says instead.
+    """Returns every host of the rehearsal with the changes of `change(its data, the rehearsal's state directory)`.
 
-    No gateway stands before them unless the change names one: it has stories of its own.
+    They have no gateway unless the change names one, since other tests cover it.
     """
     inventory = runpy.run_path("inventories/rehearsal.py")
     return [
@@ -27,13 +27,13 @@ def hosts(change: Callable[[Data, Path], Data]) -> list[tuple[str, Data]]:
 
 
 def llama() -> LLM:
-    """The rehearsal's engine LLM."""
+    """Returns the rehearsal's engine LLM."""
     model: LLM = runpy.run_path("inventories/rehearsal.py")["_llama"]
     return model
 
 
 def with_model(data: Data, name: str, **changes: Any) -> tuple[Server, ...]:
-    """The host's servers, one of their models changed."""
+    """Returns the host's servers, one of their models changed."""
     return tuple(
         replace(
             server, models=tuple(replace(model, **changes) if model.name == name else model for model in server.models)

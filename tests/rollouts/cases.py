@@ -1,4 +1,4 @@
-"""Failures of a rollout by name: the moment, the act, and the message that the operator reads."""
+"""Failures of a rollout by name: the moment, the act, and the operator's message."""
 
 from __future__ import annotations
 
@@ -19,55 +19,55 @@ LONG = 30.0
 
 
 def says(label: str) -> Moment:
-    """The run begins an operation whose label starts so."""
+    """Waits until the run begins an operation whose label starts this way."""
     return lambda scene: any(line.startswith(OPERATION + label) for line in scene.lines)
 
 
 def drained(host: str) -> Moment:
-    """The balancer has heard that the host drains."""
+    """Waits until the balancer knows that the host drains."""
     return lambda scene: scene.seen(host)[-1:] == ["DRAIN"]
 
 
 def swapping(host: str) -> Moment:
-    """The host's server has stopped, and what it is to serve is being loaded."""
+    """Waits until the host's server has stopped and its next release is loading."""
     command = "[ -e /var/lib/enginehouse/servers/main/swap.json ] && systemctl show -P SubState triton@main"
     return lambda scene: scene.host(host).run(command, check=False).stdout.strip() == "start-post"
 
 
 def admitted(host: str) -> Moment:
-    """The balancer sends to the host again."""
+    """Waits until the balancer sends to the host again."""
     return lambda scene: len(scene.seen(host)) > 1 and scene.seen(host)[-1] == "UP"
 
 
 def kill_control(scene: Scene) -> None:
-    """The pyinfra of this rehearsal is gone."""
+    """Kills the pyinfra of this rehearsal."""
     KillControl().apply(scene.edge)
 
 
 def start(host: str) -> Act:
-    """The host runs again."""
+    """Starts the host again."""
     return lambda scene: scene.host(host).start()
 
 
 def on_balancer(command: str) -> Act:
-    """Somebody types it on the balancer."""
+    """Runs a command on the balancer."""
     return lambda scene: scene.edge.run(command, check=False)
 
 
 def unload(scene: Scene) -> None:
-    """The canary's Triton keeps running without its embedder, as after a crash that it does not repair."""
+    """Unloads the embedder of the canary's running Triton, like after an unrepaired crash."""
     key = "$(cat /run/enginehouse/triton-main/key)"
     address = "http://127.0.0.1:8000/v2/repository/models/minilm/unload"
     scene.host("h1").run(f'curl -fsS -X POST -H "{HEADER}: {key}" {address}')
 
 
 def second_run(scene: Scene) -> None:
-    """Another operator types the same."""
+    """Starts the same deploy as another operator."""
     scene.second = scene.deploy()
 
 
 def killed(name: str, when: Moment, untouched: tuple[str, ...] = ("h2", "h3"), long_percent: float = 0) -> Case:
-    """The control process is killed then."""
+    """Returns a case in which the control process is killed at that moment."""
     return Case(
         f"control-killed-{name}",
         (),
@@ -80,7 +80,7 @@ def killed(name: str, when: Moment, untouched: tuple[str, ...] = ("h2", "h3"), l
 
 
 def balancer(name: str, command: str, may_lose: bool) -> Case:
-    """Something happens to the balancer while the canary drains."""
+    """Returns a case with a command on the balancer while the canary drains."""
     return Case(
         f"balancer-{name}",
         (),

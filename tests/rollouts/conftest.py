@@ -19,7 +19,7 @@ BALANCER = "e1"
 
 @pytest.fixture(scope="session")
 def scene() -> Iterator[Scene]:
-    """Three hosts serve the same release behind a balancer of Debian 12."""
+    """Yields three hosts with the same release behind a balancer of Debian 12."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(fleet.NUMBER))
         patch.setenv("ROLLOUT_OUT", str(ALLOWED))
@@ -45,7 +45,7 @@ def _kept() -> Scene:
 
 
 def ready(scene: Scene) -> Scene:
-    """Its hosts serve the good release, and the bad ones can be made."""
+    """Returns the scene with the good release on its hosts, and the bad ones prepared."""
     weights.make(services.read_services().checkpoints / "minilm", fleet.PLACES.root / "weights")
     run = scene.deploy()
     assert run.code == 0, run.output[-4000:]

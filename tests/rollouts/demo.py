@@ -1,10 +1,10 @@
-"""A canary that fails its gate while clients go on asking, as a picture: `make demo`.
+"""Draws a canary that fails its gate while clients continue to ask: `make demo`.
 
     python -m tests.rollouts.demo              plays it on rehearsal machines and draws rehearsal/rollout.svg
-    python -m tests.rollouts.demo EVENTS SVG   draws what an earlier run told
+    python -m tests.rollouts.demo EVENTS SVG   draws an earlier run's events
 
 Each event is a line of JSON on standard output: seconds, requests sent and lost until then, a host and its state, or
-what the run said.
+the run's output.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.D
 
 
 def main(words: Sequence[str]) -> int:
-    """0 if the picture is drawn and no request was lost."""
+    """Returns 0 if the picture is drawn and no request was lost."""
     if len(words) == 2:
         events = [json.loads(line) for line in Path(words[0]).read_text().splitlines()]
         Path(words[1]).write_text(svg(events))
@@ -60,7 +60,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def acted() -> list[Event]:
-    """Events in order: the run that failed, and the plain run after it."""
+    """Returns events in order: the failed run, and the plain run after it."""
     events = list[Event]()
 
     def tell(event: Event) -> None:
@@ -75,7 +75,7 @@ def acted() -> list[Event]:
 
 
 def svg(events: Sequence[Event]) -> str:
-    """The picture of these events until the run had failed; the same events give the same bytes."""
+    """Returns the picture of these events until the run failed; equal events give equal bytes."""
     failed = next(number for number, event in enumerate(events) if "said" in event)
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text("$ pyinfra inventories/fleet.py deploy.py -y", style="bold"))

@@ -1,4 +1,4 @@
-"""Three hosts behind one balancer under a light load, an operator who deploys to them, and what strikes meanwhile."""
+"""Three hosts behind one balancer under a light load, an operator who deploys to them, and strikes meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVED = "basename $(readlink /var/lib/enginehouse/servers/main/current); system
 
 @dataclass
 class Scene:
-    """The fleet, the load on it, and the run under way. `release` is the good release that the inventory names."""
+    """The fleet, the load on it, and the current run. `release` is the good release that the inventory names."""
 
     serving: Sequence[Machine]
     edge: Machine
@@ -45,25 +45,25 @@ class Scene:
     """A second operator."""
 
     def host(self, name: str) -> Machine:
-        """The serving host of this name."""
+        """Returns the serving host of this name."""
         return next(machine for machine in self.serving if machine.name == name)
 
     def deploy(self, bad: str = "") -> Run:
-        """`pyinfra … deploy.py -y` has ended. With `bad` the release it brings is that."""
+        """Runs `pyinfra … deploy.py -y`; `bad` names the fault of its release."""
         os.environ |= {"ROLLOUT_CHANGES": self.release, "ROLLOUT_BAD": bad}
         return fleet.deploy(INVENTORY, self._heard)
 
     def served(self, name: str) -> list[str]:
-        """The release that a host serves, and the number of its server's start."""
+        """Returns the release that a host serves, and the number of its server's start."""
         return self.host(name).run(SERVED).stdout.split()
 
     def seen(self, name: str) -> list[str]:
-        """The states in which the balancer has had a host, in order."""
+        """Returns the states in which the balancer has had a host, in order."""
         assert self.timeline
         return self.timeline.seen(name)
 
     def all_in(self, but: Sequence[str] = ()) -> bool:
-        """The balancer sends to every host."""
+        """Returns True if the balancer sends to every host."""
         assert self.timeline
         return all(self.timeline.now.get(name) == "UP" for name in HOSTS if name not in but)
 
@@ -79,10 +79,10 @@ Moment = Callable[[Scene], bool]
 
 @dataclass(frozen=True)
 class Case:
-    """Something that goes wrong in a rollout, and what the operator sees of it.
+    """A failure in a rollout, and its effect for the operator.
 
-    `bad`: what is wrong with the release that is tried. `strike` happens once `when` is so, `first` before the load
-    begins, `mended` before the plain re-run.
+    `bad` names the fault of the tried release. `strike` happens once `when` holds, `first` before the load begins,
+    `mended` before the plain re-run.
     """
 
     name: str
@@ -105,7 +105,7 @@ class Case:
 
 
 def played(scene: Scene, case: Case, tell: Callable[[Event], None] = lambda event: None) -> dict[str, Any]:
-    """The case under load: the failed run, the hosts that returned by themselves, the plain re-run."""
+    """Plays the case under load: the failed run, the hosts that returned without help, the plain re-run."""
     before = {name: scene.served(name) for name in HOSTS}
     if case.first:
         case.first(scene)
@@ -182,7 +182,7 @@ def _loaded(scene: Scene, case: Case, tell: Callable[[Event], None]) -> Iterator
 
 @contextlib.contextmanager
 def _striking(scene: Scene, case: Case) -> Iterator[None]:
-    """The strike happens at its moment, beside what is inside the `with`."""
+    """Strikes at the case's moment during the block."""
     ended, problems = threading.Event(), list[BaseException]()
 
     def strike() -> None:

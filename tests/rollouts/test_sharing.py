@@ -1,4 +1,4 @@
-"""Two machines share models and image: the first has them, the second is bare and gets them from there. Six minutes."""
+"""Two machines share models and image: the bare second one gets them from the first. Six minutes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EVER = "systemctl show -P ExecMainStartTimestampMonotonic enginehouse-{}@{}.serv
 
 @dataclass
 class Pair:
-    """Both machines, and the run that brought the second one to the plan."""
+    """Both machines, and the run that deployed the second one."""
 
     first: Machine
     second: Machine
@@ -36,7 +36,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """The first machine was deployed to alone, then both, without the registry that has the image."""
+    """Deploys to the first machine alone, then to both, without the registry that has the image."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", NUMBER)
         places = Places.here()
@@ -64,7 +64,7 @@ def _went_well(run: Run) -> Run:
 
 
 def _journal(machine: Machine, unit: str) -> str:
-    """All that a unit has ever said; empty if it was never started."""
+    """Returns a unit's whole journal; empty if it was never started."""
     return machine.run(f"journalctl -q -o cat -u enginehouse-{unit}.service").stdout
 
 
@@ -81,7 +81,7 @@ def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
 
 
 def test_the_image_came_from_the_first_host_and_runs_by_its_digest(pair: Pair) -> None:
-    """Its registry was gone. What Docker has and what Triton runs is the pinned digest."""
+    """Its registry was gone. Docker has and Triton runs the pinned digest."""
     digest = services.read_services().image_digest
     journal = _journal(pair.second, f"share@image-{digest[7:19]}")
     assert "came from peers, and is given to 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
@@ -108,7 +108,7 @@ def test_received_files_match_the_manifests(pair: Pair) -> None:
 
 
 def test_an_attacker_in_the_sharing_program_reaches_one_folder_and_no_secret(pair: Pair) -> None:
-    """It parses what other hosts send. What it may read is public: published models, blobs, and its own settings."""
+    """It parses other hosts' requests. It may read only public files: published models, blobs, and its own settings."""
     unit, folder, other_folder = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
     owner = "-o enginehouse-share -g enginehouse-share"
     pair.second.run(

@@ -30,7 +30,7 @@ READY = "curl --silent --show-error --max-time 3 --output /dev/null --write-out 
 
 @dataclass
 class Gateways:
-    """The fleet with gateways, the inventory that says so, and the one address at which they are reached."""
+    """The fleet with gateways, its inventory, and the one address of the gateways."""
 
     scene: Scene
     inventory: str
@@ -38,14 +38,14 @@ class Gateways:
     change: str
 
     def deploy(self) -> Run:
-        """A run has ended that brings the release of `change` to every host."""
+        """Deploys the release of `change` to every host."""
         os.environ |= {"ROLLOUT_CHANGES": self.change, "ROLLOUT_BAD": ""}
         return fleet.deploy(f"{INVENTORIES}/{self.inventory}.py", self.scene._heard)
 
 
 @pytest.fixture
 def gateways(scene: Scene) -> Gateways:
-    """Every host has a gateway behind a balancer that speaks TLS; a second run has nothing to do."""
+    """Returns a fleet with a gateway on every host, behind a balancer with TLS; a second run has no changes."""
     place = fleet.PLACES.root / "edge"
     certificates.certificate(place, ["gateway.rehearsal.internal"], [scene.edge.address])
     ca = str(place / "ca.crt")
@@ -56,7 +56,7 @@ def gateways(scene: Scene) -> Gateways:
 
 @pytest.fixture
 def one_gateway(scene: Scene) -> Gateways:
-    """The first host has a gateway that sends to all three; a second run has nothing to do."""
+    """Returns a fleet whose first host has a gateway that sends to all three; a second run has no changes."""
     deployed = _deployed(Gateways(scene, "one_gateway", Gateway("", ""), _now()))
     deployed.gateway = gateway.opened(scene.host("h1"))
     return deployed
@@ -73,7 +73,7 @@ def test_one_gateway_of_three_hosts_loses_nothing_either(one_gateway: Gateways) 
 
 
 def test_only_the_gateway_comes_in_where_gateways_of_other_hosts_do(one_gateway: Gateways) -> None:
-    """With its certificate, and from its host: others fail in the handshake, or before it."""
+    """Only its certificate from its host is accepted; others fail in the handshake, or before it."""
     scene = one_gateway.scene
     url = f"https://{scene.host('h2').address}:{GATEWAYS_PORT}/ready/main"
     own = f"--cacert {AUTHORITY} --cert {CERTIFICATE}"
@@ -93,7 +93,7 @@ def _deployed(gateways: Gateways) -> Gateways:
 
 
 def _now() -> str:
-    """The change that the last run brought."""
+    """Returns the change that the last run deployed."""
     return os.environ.get("ROLLOUT_CHANGES", "")
 
 

@@ -23,7 +23,7 @@ Event = dict[str, Any]
 
 
 def states(exposition: str, pool: str) -> dict[str, str]:
-    """State of each host of the pool at a balancer, from its exporter's text; the worse of the two protocols."""
+    """Returns the state of each host of the pool at a balancer, from its exporter; the worse of the two protocols."""
     states_of: dict[str, str] = {}
     for match in STATE.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))
@@ -34,7 +34,7 @@ def states(exposition: str, pool: str) -> dict[str, str]:
 
 
 class Timeline:
-    """A watch over one balancer and one load; inside the `with` it looks ten times a second."""
+    """A watch over one balancer and one load, with ten readings a second during the `with` block."""
 
     def __init__(
         self, exporter: str, pool: str, counts: Callable[[], Mapping[str, int]], tell: Callable[[Event], None]
@@ -56,23 +56,23 @@ class Timeline:
         self._thread.join()
 
     def note(self, **what: object) -> None:
-        """An event of now."""
+        """Records an event."""
         counts = self.counts()
         seconds = round(time.monotonic() - self._began, 1)
         self.events.append({"seconds": seconds, **what, "sent": sum(counts.values()), "lost": counts["lost"]})
         self.tell(self.events[-1])
 
     def heard(self, line: str) -> None:
-        """A line of a run, as it comes."""
+        """Records a line of a run."""
         if line.startswith(OPERATION):
             self.note(operation=line.removeprefix(OPERATION).split(" {")[0].strip())
 
     def seen(self, host: str) -> list[str]:
-        """The states that the host has had, in order."""
+        """Returns the states that the host has had, in order."""
         return [event["state"] for event in self.events if event.get("host") == host]
 
     def least_in(self) -> int:
-        """The least number of hosts that the balancer sent to, while it said anything."""
+        """Returns the least number of hosts that the balancer sent to, while it answered."""
         up, least = dict[str, str](), len(self.now)
         for event in self.events:
             if "state" in event:
@@ -83,7 +83,7 @@ class Timeline:
         return least
 
     def seconds_out(self) -> dict[str, float]:
-        """Seconds in which the balancer sent nothing to each host that was out and is back, all times together."""
+        """Returns seconds without requests for each host that was out and is back, in total."""
         out, since = dict[str, float](), dict[str, float]()
         for event in self.events:
             host, state = event.get("host", "balancer"), event.get("state")

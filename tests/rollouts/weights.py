@@ -1,4 +1,4 @@
-"""The embedder's checkpoint again, with something about it changed, where the inventory looks for it."""
+"""Changed copies of the embedder's checkpoint at the inventory's paths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ other bytes and the same numbers it is only new, and has to be sent."""
 
 
 def make(checkpoint: Path, into: Path) -> None:
-    """`into` has a directory of each kind, made of the checkpoint unless it is there."""
+    """Writes a directory of each kind from the checkpoint, unless it exists."""
     for kind, changed in KINDS.items():
         place = into / kind
         if (place / "made").exists():

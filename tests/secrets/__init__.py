@@ -1,1 +1,1 @@
-"""Canaries: secrets that are looked for everywhere after, and while, a host is deployed to."""
+"""Canaries: secrets that the tests search for everywhere, during and after a deploy."""

@@ -1,8 +1,7 @@
-"""A machine for the whole story: bare, deployed to at the highest verbosity, smoke-tested, searched; then naive.
+"""A machine for all these tests: bare, deployed to at the highest verbosity, smoke-tested, searched; then naive.
 
-It runs beside a rehearsal somebody may have up: another number, so another bridge, other services and another state
-directory. The naive part writes secrets to the machine on purpose, so it comes last (`test_naive.py`), and nothing is
-kept.
+It has its own number, and so its own bridge, services and state directory beside another running rehearsal. The naive
+part deliberately writes secrets to the machine, so it comes last (`test_naive.py`), and the machine is not kept.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Story:
 
 @pytest.fixture(scope="package")
 def scene() -> Iterator[Scene]:
-    """The machine, bare, and the operator; removed before and afterwards."""
+    """Yields the bare machine and the operator; removes them before and afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
@@ -45,7 +44,7 @@ def scene() -> Iterator[Scene]:
 
 @pytest.fixture(scope="package")
 def story(scene: Scene) -> Story:
-    """A full run and the smoke tests, both as talkative as they can be, under the sampler's eyes."""
+    """Runs a full deploy and the smoke tests at the highest verbosity, under the sampler."""
     report = PLACES.root / "smoke.xml"
     arguments = ["tests/smoke", "--inventory", INVENTORY, f"--junitxml={report}", "-o", "junit_logging=all"]
     with watched(scene.looked_for, scene.machine) as watch:

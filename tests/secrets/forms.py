@@ -1,7 +1,7 @@
-"""The shapes in which a secret may be found: as it is, in base64 wherever it began, percent-encoded, in hexadecimal.
+"""The forms in which a secret may be found: plain, base64 at any offset, percent-encoded, hexadecimal.
 
-Half a secret is looked for as well as a whole one, so that a line that was cut, or wrapped, is seen too. Whoever looks
-is given texts and what each of them is called, and tells the name: a secret itself is never in an answer.
+Tests also search for each half of a secret, so that a cut or wrapped line is found too. A search gets texts with their
+names and reports the names: its answer never contains a secret.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ HALF = 20
 
 
 def canary(prefix: str) -> str:
-    """A secret nobody else has, each half of which has characters that are written differently in other shapes."""
+    """Returns a unique secret, each half of which has characters that other forms encode differently."""
     parts = ("".join(secrets.choice(LETTERS) for _ in range(HALF - len(SPECIAL))) for _ in range(2))
     return prefix + "".join(part[:8] + SPECIAL + part[8:] for part in parts)
 
 
 def forms(named: dict[str, str]) -> Forms:
-    """Every shape of either half of each secret (the last 40 characters: a prefix is not a secret)."""
+    """Returns every form of both halves of each secret (the last 40 characters: a prefix is not a secret)."""
     return {
         text: f"{name} ({shape})"
         for name, secret in named.items()
@@ -38,18 +38,18 @@ def forms(named: dict[str, str]) -> Forms:
 
 
 def names_in(text: str, looked_for: Forms) -> list[str]:
-    """Names of the secrets' forms that a text contains."""
+    """Returns names of the secrets' forms that a text contains."""
     return sorted({name for form, name in looked_for.items() if form in text})
 
 
 def in_base64(secret: str) -> list[str]:
-    """The part of its base64 that does not depend on its neighbours, at each of three alignments."""
+    """Returns the part of its base64 that is independent of its neighbours, at each of three alignments."""
     encoded = (base64.b64encode(b"\0" * before + secret.encode()).decode().rstrip("=") for before in range(3))
     return [text[4 if before else 0 : -2] for before, text in enumerate(encoded)]
 
 
 def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
-    """The plain one last: percent-encoding may leave a secret as it is, and then it is the plain one."""
+    """Returns the forms, the plain one last, since percent-encoding may leave a secret unchanged."""
     percent, hexadecimal = quote(secret, safe=""), secret.encode().hex()
     yield "base64", [form for text in in_base64(secret) for form in (text, text.translate(str.maketrans("+/", "-_")))]
     yield "percent-encoded", [percent, _lower_escapes(secret)]
@@ -58,5 +58,5 @@ def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _lower_escapes(secret: str) -> str:
-    """The same with %2b in place of %2B."""
+    """Returns the same with %2b in place of %2B."""
     return "".join(quote(letter, safe="").lower() if letter in SPECIAL else letter for letter in secret)

@@ -1,10 +1,11 @@
-"""Looks for texts in files and in what commands say; the same program on a host (as root) and on the control machine.
+"""Searches files and command output for texts; the same program on a host (as root) and on the control machine.
 
     look.py < REQUEST   {"forms": {text: name}, "roots": […], "without": […], "since": time, "commands": {name: words}}
 
-No root means all there is: every file system any process of this machine sees, but the kernel's own. It answers with
-names, never with a text: {"seen": [[where, name]…], "files", "bytes", "unpacked", "said": {name: bytes}, "cores": […],
-"unread": […]}. Texts go to grep through a pipe, so that looking for them writes them nowhere. Standard library only.
+Without roots it searches every file system that any process of this machine sees, except the kernel's own. It answers
+with names, never with a text: {"seen": [[where, name]…], "files", "bytes", "unpacked", "said": {name: bytes}, "cores":
+[…], "unread": […]}. grep gets the texts through a pipe, so that the search writes them nowhere. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Looker:
         self.answer: dict[str, Any] = {"files": 0, "bytes": 0, "unpacked": 0, "said": {}, "cores": [], "unread": []}
 
     def look(self) -> dict[str, Any]:
-        """Files first, commands after."""
+        """Searches files first, then commands."""
         batch: list[str] = []
         for path in walk(self.request.get("roots") or everywhere(), set(self.request.get("without", ()))):
             self._name(path)
@@ -58,14 +59,14 @@ class Looker:
         return {**self.answer, "seen": sorted(self.seen)}
 
     def _name(self, path: str) -> None:
-        """A name, or what a link points to, may hold one as well."""
+        """Searches a file's name and a link's target."""
         texts = os.fsencode(path)
         with contextlib.suppress(OSError):
             texts += b" " + os.fsencode(os.readlink(path))
         self.seen |= {(path, name) for text, name in self.names.items() if text in texts}
 
     def _is_worth_reading(self, path: str) -> bool:
-        """True if it is a file with something in it, changed since; what is packed is searched here and now."""
+        """Returns True for a changed file with content; searches packed files immediately."""
         try:
             known = os.lstat(path)
             if not stat.S_ISREG(known.st_mode) or not known.st_size:
@@ -134,7 +135,7 @@ class Looker:
 
     @contextlib.contextmanager
     def _texts(self) -> Iterator[int]:
-        """A pipe that holds the texts: they are a few kilobytes, less than a pipe takes without a reader."""
+        """Yields a pipe with the texts, which fit into a pipe's buffer."""
         reading, writing = os.pipe()
         os.write(writing, b"\n".join(self.names) + b"\n")
         os.close(writing)
@@ -145,7 +146,7 @@ class Looker:
 
 
 def everywhere() -> list[str]:
-    """Mount points of every file system that any process here sees; those of containers and units through /proc."""
+    """Returns mount points of every file system that any process here sees, containers and units included."""
     places: dict[tuple[str, str], str] = {}
     mine = os.readlink("/proc/self/ns/mnt")
     for process in ["/proc/self", *map(str, Path("/proc").glob("[0-9]*"))]:
@@ -160,14 +161,14 @@ def everywhere() -> list[str]:
 
 
 def mounts(process: str) -> Iterator[tuple[str, str, str, str]]:
-    """Device, directory on it, mount point and kind of each mount a process sees."""
+    """Yields device, directory on it, mount point and kind of each mount a process sees."""
     for line in Path(f"{process}/mountinfo").read_text().splitlines():
         words = line.split()
         yield words[2], words[3], words[4].replace("\\040", " "), words[words.index("-") + 1]
 
 
 def walk(roots: list[str], without: set[str]) -> Iterator[str]:
-    """Every path below each root, on that root's file system only; a root may be a file."""
+    """Yields every path below each root, on that root's file system only; a root may be a file."""
     for root in roots:
         with contextlib.suppress(OSError):
             device = os.lstat(root).st_dev if not os.path.isdir(root) else os.stat(root + "/.").st_dev
@@ -179,7 +180,7 @@ def walk(roots: list[str], without: set[str]) -> Iterator[str]:
 
 
 def is_on(path: str, device: int) -> bool:
-    """True if a directory is on that device; one that went meanwhile is on none."""
+    """Returns True if a directory is on that device; False if it no longer exists."""
     try:
         return os.lstat(path).st_dev == device
     except OSError:

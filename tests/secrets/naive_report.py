@@ -1,4 +1,4 @@
-"""A test that fails with a key at hand, as `--showlocals` shows it; run by `test_naive.py`, collected nowhere else."""
+"""A test that fails with a key in its locals, for `--showlocals`; only `test_naive.py` runs it."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Reads what every process of this machine shows in /proc, again and again, and tells whose a secret was.
+"""Repeatedly reads every process's /proc entries on this machine, and reports the owners of secrets.
 
     sampler.py < REQUEST   one line; ends when standard input does
       {"forms": {text: name}, "machine": part of its control groups' name, "programs": [words…], "seconds": at most}
 
-Machines of nspawn run their processes here, so theirs are seen as well as the control side's own; `side` says whose one
-was, by its process namespace. A process is searched if its arguments or environment are not what they were the
-last time. The answer tells names, never a text: {"sights": […], "samples", "seconds", "median_ms", "longest_ms",
-"processes", "cores": {program: [largest core file it could leave there]}}. Standard library only: it starts at once.
+Processes of nspawn machines run here, so it sees theirs and the control side's; `side` distinguishes them by process
+namespace. It searches a process whose arguments or environment have changed since the last look. The answer has names,
+never a text: {"sights": […], "samples", "seconds", "median_ms", "longest_ms", "processes", "cores": {program: [largest
+core file it could leave there]}}. Standard library only: it starts at once.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Sampler:
         self.sights.setdefault(tuple(sight.values()), sight)
 
     def figures(self) -> dict[str, Any]:
-        """The answer."""
+        """Returns the answer."""
         gaps = [1000 * (after - before) for before, after in zip(self.starts, self.starts[1:], strict=False)] or [0.0]
         return {
             "sights": list(self.sights.values()),
@@ -83,7 +83,7 @@ class Sampler:
 
 
 def read(path: str) -> bytes:
-    """The file's content; empty if the process has ended."""
+    """Returns the file's content; empty if the process has ended."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except OSError:
@@ -97,7 +97,7 @@ def read(path: str) -> bytes:
 
 
 def link(path: str) -> str:
-    """The link's target; empty if the process has ended."""
+    """Returns the link's target; empty if the process has ended."""
     try:
         return os.readlink(path)
     except OSError:
@@ -105,13 +105,13 @@ def link(path: str) -> str:
 
 
 def variable(environment: bytes, text: bytes) -> str:
-    """The variable that holds the text."""
+    """Returns the variable that holds the text."""
     holding = next((entry for entry in environment.split(b"\0") if text in entry), b"")
     return holding.partition(b"=")[0].decode(errors="replace")
 
 
 def largest_core(pid: str) -> str:
-    """The process' hard limit, as /proc writes it; empty if it has gone."""
+    """Returns the process's hard limit in /proc's form; empty if it has ended."""
     lines = read(f"/proc/{pid}/limits").decode().splitlines()
     return next((line.split()[5] for line in lines if line.startswith("Max core file size")), "")
 

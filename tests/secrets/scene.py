@@ -1,4 +1,4 @@
-"""A machine, an operator who has secrets, and the search for them on both sides.
+"""A machine, an operator with secrets, and the search for them on both sides.
 
 If the secrets are meant to be: in the operator's shell (the registry's key: a variable of the control process, which
 its children inherit), in a vault (the hub's token), in a file of his (the key that signs engines), and with the
@@ -6,8 +6,8 @@ stand-ins for registry and hub, which have to know them. These are the directori
 found: in any argument of any process, in any environment but the operator's own variable on his own computer, in any
 file of the host, in any other file of the control machine.
 
-Not looked for: the key of Triton's restricted endpoints. It is made anew at each start and is in tritonserver's
-arguments by necessity, since Triton takes it nowhere else; `templates/triton/launch.j2` says so.
+The search excludes the key of Triton's restricted endpoints. Each start generates a new one, which must be in
+tritonserver's arguments, since Triton accepts it only there; `templates/triton/launch.j2` says so.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ MOST_SECONDS = 240
 
 @dataclass(kw_only=True)
 class Keyed(Operator):
-    """An operator with the registry's key in the shell, and directories of his own for all that is ever written."""
+    """An operator with the registry's key in the shell, and separate directories for all written files."""
 
     key: str
     tmp: Path
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment with the key, the vault's password file and a directory for temporary files."""
+        """Returns the environment with the key, the vault's password file and a directory for temporary files."""
         vault = {"ANSIBLE_VAULT_PASSWORD_FILE": str(PLACES.root / "secrets/vault-password")}
         return super().environment | vault | {VARIABLE: self.key, "HOME": str(self.home), "TMPDIR": str(self.tmp)}
 
     def deploy(self, *words: str, verb: str = "deploy.py") -> subprocess.CompletedProcess[str]:
-        """Deploys with all output, in the form for a person, not as JSON."""
+        """Deploys with all output, in a person's form, not as JSON."""
         options = ["-y", "-vvv", "--debug", "--debug-all", "--diff", "--data", f"events={PLACES.root / 'events.jsonl'}"]
         return self.python("-m", "pyinfra", INVENTORY, verb, *options, *words)
 
 
 @dataclass
 class Scene:
-    """The machine, the operator, and the secrets to look for."""
+    """The machine, the operator, and the secrets to search for."""
 
     machine: Machine
     operator: Keyed
@@ -76,12 +76,12 @@ class Scene:
     began: float = field(default_factory=time.time)
 
     def on_host(self, *roots: str, commands: dict[str, str] | None = None) -> dict[str, Any]:
-        """Finds on the machine: everywhere, or below the roots."""
+        """Returns finds on the machine: everywhere, or below the roots."""
         request = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
         return dict(json.loads(self.machine.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
 
     def on_control(self) -> dict[str, Any]:
-        """Finds in the rehearsal's state, and in all files written since in the repository."""
+        """Returns finds in the rehearsal's state, and in all later files of the repository."""
         rest = [REPOSITORY / ".rehearsal", REPOSITORY / ".git"]
         without = [*(PLACES.root / name for name in OPERATORS), *rest]
         search = {"forms": self.looked_for, "without": list(map(str, without)), "since": self.began}
@@ -93,7 +93,7 @@ class Scene:
 
 
 def raised() -> Scene:
-    """The machine, bare; its services know canaries, and the operator has them too."""
+    """Returns the bare machine; its services and its operator know the canaries."""
     (PLACES.root / "secrets").mkdir(parents=True, mode=0o700, exist_ok=True)
     hidden = {"registry key": canary("nvapi-"), "hub token": canary("hf_")}
     for name, file in (("registry key", "ngc_key"), ("hub token", "hub_token")):
@@ -129,7 +129,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _lock_away(token: str) -> None:
-    """The hub's token in a vault; its plain text goes to the program on standard input."""
+    """Puts the hub's token into a vault; the program gets its plain text on standard input."""
     password = PLACES.root / "secrets/vault-password"
     _write(password, "open sesame\n")
     program = str(Path(sys.executable).with_name("ansible-vault"))
@@ -138,7 +138,7 @@ def _lock_away(token: str) -> None:
 
 
 def _seed(path: Path) -> str:
-    """40 characters, of the file's own base64, that stand for the secret half of an ed25519 key (bytes 161 to 193)."""
+    """Returns 40 characters of the file's base64 from the secret part of an ed25519 key (bytes 161 to 193)."""
     body = "".join(line for line in path.read_text().splitlines() if not line.startswith("-"))
     assert base64.b64decode(body)[:14] == b"openssh-key-v1"
     return body[216:256]

@@ -1,7 +1,7 @@
-"""A full run at the highest verbosity, and the smoke tests: afterwards the secrets are nowhere, and never were shown.
+"""A full run at the highest verbosity, and the smoke tests: afterwards no secret is found or was shown.
 
-That both secrets were used needs no test of its own: the image's registry and the LLM's repository refuse whoever comes
-without, and the smoke tests ask that LLM.
+The use of both secrets needs no separate test: the image's registry and the LLM's repository refuse requests without
+them, and the smoke tests ask that LLM.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PERIOD_MS = 50
 
 @pytest.fixture(scope="module")
 def host(scene: Scene, story: Story) -> dict[str, Any]:
-    """Finds of the search of the whole machine, after all runs."""
+    """Returns finds of the search of the whole machine, after all runs."""
     return scene.on_host()
 
 
 @pytest.fixture(scope="module")
 def control(scene: Scene, story: Story) -> dict[str, Any]:
-    """Finds of the search of the control machine."""
+    """Returns finds of the search of the control machine."""
     return scene.on_control()
 
 
@@ -40,14 +40,14 @@ def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> No
 
 
 def test_every_process_was_sampled_every_50_ms(story: Story) -> None:
-    """On the whole, and half of all gaps are no longer; what shows itself for a tenth of a second is seen."""
+    """The mean holds, and half of all gaps are no longer; a secret shown for a tenth of a second is found."""
     figures = story.watch.figures
     assert figures["median_ms"] <= PERIOD_MS and figures["samples"] >= figures["seconds"] / 0.05 > 0, str(story.watch)
     assert {("host", "argv"), ("host", "environment")} <= set(story.watch.marked()), str(story.watch)
 
 
 def test_no_process_showed_a_secret_but_the_operators_own_shell(story: Story) -> None:
-    """His variable is inherited by what the control process starts, under its own name; none of it is on the host."""
+    """Children of the control process inherit his variable under its own name; the host has none of it."""
     sights = story.watch.sights("side", "where", "variable", "name")
     assert sights == [("control", "environment", VARIABLE, "registry key (plain)")], story.watch.sights("command")
 
@@ -61,7 +61,7 @@ def test_no_file_journal_inspection_image_layer_or_unit_of_the_host_holds_a_secr
 
 
 def test_the_host_was_searched_whole(host: dict[str, Any]) -> None:
-    """An unpacked image and a Debian are more than this; every command but that for dumps had something to say."""
+    """An unpacked image and a Debian are larger than this; every command except that for dumps had output."""
     silent = [name for name in COMMANDS if not host["said"][name]]
     assert (host["files"] > 10_000, host["bytes"] > 1e9, host["unpacked"] > 0, silent) == (True, True, True, ["dumps"])
 
@@ -81,7 +81,7 @@ def test_the_test_report_has_no_secret(scene: Scene, story: Story) -> None:
 
 
 def test_no_program_with_a_secret_may_leave_a_core(story: Story) -> None:
-    """Asked of the processes themselves while they ran, Triton's in its container among them."""
+    """The limits come from the running processes, Triton's in its container among them."""
     assert story.watch.figures["cores"] == {program: ["0"] for program in HOLDERS}
 
 

@@ -1,7 +1,7 @@
-"""Careless acts: the part of the search that should catch an act does.
+"""Careless acts, each found by the responsible part of the search.
 
-All of it is done at once, under one sampler and before one search. Last, the engine is made to crash, since it holds a
-key for as long as it pulls and its unit is not ours; the machine is thrown away after that.
+All acts run at once, under one sampler and before one search. Last, the engine is crashed, since it holds a key while
+it pulls and its unit is not ours; the machine is deleted after that.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class Careless:
     report: str
 
     def names_at(self, where: str) -> list[str]:
-        """Names of what was found if the path, or the command, begins so."""
+        """Returns names of finds whose path or command begins this way."""
         return sorted({name for place, name in self.host["seen"] if place.startswith(where)})
 
 
 @pytest.fixture(scope="module")
 def careless(scene: Scene, story: Story) -> Careless:
-    """Everything one should not do."""
+    """Commits every careless act."""
     key, token = scene.secrets["registry key"], scene.secrets["hub token"]
     scene.machine.put("/etc/systemd/system/naive.service", UNIT.format(token=token))
     scene.machine.put("/var/tmp/naive.gz", gzip.compress(key.encode()))
@@ -99,7 +99,7 @@ def test_a_token_in_a_units_environment_is_seen_by_the_sampler(careless: Careles
     ],
 )
 def test_a_secret_left_on_the_host_is_found(careless: Careless, where: str, name: str) -> None:
-    """Docker's own login file, a unit, an address in a file, a packed file, a layer, an image's settings, and so on."""
+    """Docker's own login file, a unit, an address in a file, a packed file, a layer, an image's settings, and more."""
     assert name in careless.names_at(where)
 
 
@@ -115,7 +115,7 @@ def test_a_command_with_a_key_in_it_is_found_in_what_pyinfra_says(scene: Scene, 
 
 
 def test_what_sudo_writes_down_of_it_is_found_in_the_journal(careless: Careless) -> None:
-    """A command that pyinfra runs with sudo is logged whole."""
+    """sudo logs a command that pyinfra runs completely."""
     assert KEY in careless.names_at("journal")
 
 

@@ -1,4 +1,4 @@
-"""Starts the sampler, and ends it: what it saw is there once the block is left."""
+"""Starts the sampler and ends it; its results are available after the block."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Watch:
     figures: dict[str, Any] = field(default_factory=dict)
 
     def sights(self, *keys: str) -> list[tuple[str, ...]]:
-        """Every sight of a secret, each by these of its keys, once; the marker is none."""
+        """Returns every sight of a secret once, by these of its keys, without the marker."""
         seen = (sight for sight in self.figures["sights"] if not sight["name"].startswith(MARKER))
         return sorted({tuple(sight[key] for key in keys) for sight in seen})
 
     def marked(self) -> list[tuple[str, str]]:
-        """The side and the place at which the marker was seen."""
+        """Returns the side and the place at which the marker was seen."""
         seen = (sight for sight in self.figures["sights"] if sight["name"].startswith(MARKER))
         return sorted({(sight["side"], sight["where"]) for sight in seen})
 
@@ -51,7 +51,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watched(looked_for: Forms, machine: Machine) -> Iterator[Watch]:
-    """Every process is sampled meanwhile; by a process of its own, which is told what to look for on standard input."""
+    """Samples every process during the block, in a separate process that gets the texts on standard input."""
     group = cgroups.of_machine(machine.places.number, machine.name)[0].name
     request = {"forms": looked_for | {MARKER: MARKER}, "machine": f"/{group}/", "programs": HOLDERS}
     watch, program = Watch(), [sys.executable, "-S", str(SAMPLER)]
@@ -67,5 +67,5 @@ def watched(looked_for: Forms, machine: Machine) -> Iterator[Watch]:
 
 
 def show_marker(machine: Machine) -> None:
-    """Two processes of the machine show the marker for a tenth of a second, one in its arguments, one around it."""
+    """Shows the marker in two processes of the machine for a tenth of a second, in arguments and in the environment."""
     machine.run(f"sh -c 'sleep 0.1; :' {MARKER}; MARKED={MARKER} sleep 0.1")

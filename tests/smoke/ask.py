@@ -1,4 +1,4 @@
-"""A request of each kind, over HTTP or gRPC alike, as a client of this stack would write it."""
+"""A request of each kind, over HTTP or gRPC, in the form of a client of this stack."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ STREAM_SECONDS = 120
 
 
 def flavour(client: Client) -> ModuleType:
-    """The half of tritonclient this client belongs to."""
+    """Returns the module of tritonclient for this client."""
     return tritonclient.http if isinstance(client, tritonclient.http.InferenceServerClient) else tritonclient.grpc
 
 
 def strings(client: Client, name: str, rows: list[list[str]]) -> Any:
-    """A BYTES input of shape [rows, items]."""
+    """Returns a BYTES input of shape [rows, items]."""
     array = np.array([[text.encode() for text in row] for row in rows], dtype=object).reshape(len(rows), -1)
     tensor = flavour(client).InferInput(name, list(array.shape), "BYTES")
     return tensor.set_data_from_numpy(array)
 
 
 def embed(client: Client, model: str, rows: list[list[str]], **parameters: Any) -> np.ndarray[Any, Any]:
-    """Embeddings [rows, texts, dimensions]."""
+    """Returns embeddings [rows, texts, dimensions]."""
     result = client.infer(model, [strings(client, "texts", rows)], parameters=parameters or None)
     return np.asarray(result.as_numpy("embeddings"))
 
 
 def rerank(client: Client, model: str, query: str, passages: list[str], **parameters: Any) -> np.ndarray[Any, Any]:
-    """Scores [passages] of one query."""
+    """Returns scores [passages] of one query."""
     inputs = [strings(client, "query", [[query]]), strings(client, "passages", [passages])]
     result = client.infer(model, inputs, parameters=parameters or None)
     return np.asarray(result.as_numpy("scores"))[0]
@@ -43,9 +43,9 @@ def rerank(client: Client, model: str, query: str, passages: list[str], **parame
 def generate(
     client: tritonclient.grpc.InferenceServerClient, model: str, prompt: str, tokens: int, path: str = "pytorch"
 ) -> Iterator[str]:
-    """The pieces of a streamed answer, as they come; ends with Triton's own final response.
+    """Yields the pieces of a streamed answer as they arrive, up to Triton's own final response.
 
-    The two paths of an LLM differ in the names and shapes of what they take, not in what they give.
+    The two paths of an LLM differ in the names and shapes of inputs, not of outputs.
     """
     inputs = _engine_inputs(prompt, tokens) if path == "engine" else _llm_inputs(prompt, tokens)
     answers: Queue[tuple[Any, Exception | None]] = Queue()

@@ -1,7 +1,7 @@
 """Fixtures of the smoke tests: the plan of the inventory, the hosts over the same SSH settings, a client each.
 
-The suite only reads. It takes every expectation from the plan, so it can be pointed at any inventory. A run that
-collected nothing, or in which nothing passed, is a failure: an empty report must never look like a healthy fleet.
+The suite only reads. It takes every expectation from the plan, so it can be pointed at any inventory. A run without a
+collected or passed test is a failure: an empty report must never look like a healthy fleet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ with mock.patch("gevent.monkey.patch_all"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loads the inventory once, so that a refused one is reported as it is, not as a broken fixture."""
+    """Loads the inventory once, so that a refused one is reported unchanged, not as a broken fixture."""
     try:
         config.smoke_plan = load_plan(
             config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """An inventory without balancers or LLMs beside Triton has no tests of them, rather than skipped ones."""
+    """Leaves out tests of balancers and of LLMs beside Triton if the inventory has none, instead of skipping them."""
     plan: Plan = config.smoke_plan
     beside = any(server.beside for slice_ in plan.slices for server in slice_.servers)
     is_there = {"test_balancer.py": bool(plan.balancers), "test_beside.py": beside}
@@ -82,13 +82,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """Says aloud when nothing was asked."""
+    """Prints a warning if no model was asked."""
     if not terminalreporter.stats.get("passed"):
         terminalreporter.write_line("smoke: no test passed, so nothing is known about this service", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """All skipped is not healthy."""
+    """Makes a run in which all tests were skipped a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if exitstatus == 0 and not session.config.option.collectonly and not (reporter and reporter.stats.get("passed")):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
@@ -96,7 +96,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def login(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
-    """The host of a name through OpenSSH, with sudo, by the inventory's own SSH settings and nothing else."""
+    """Returns a function that connects to a named host through OpenSSH and sudo, by the inventory's settings alone."""
     folder, hosts = tmp_path_factory.mktemp("ssh"), _data(request.config)
 
     def over_ssh(name: str) -> Host:
@@ -110,7 +110,7 @@ def login(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def random_weights(request: pytest.FixtureRequest, mine: Slice) -> tuple[str, ...]:
-    """Models of this host whose weights mean nothing (host data `own_random_weights`): asked for shape, not sense."""
+    """Returns this host's models with meaningless weights (host data `own_random_weights`): tests check only shapes."""
     return tuple(_data(request.config)[mine.host].get("own_random_weights", ()))
 
 
@@ -120,46 +120,46 @@ def _data(config: pytest.Config) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def mine(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> Slice:
-    """The host's slice of the plan."""
+    """Returns the host's slice of the plan."""
     return case[0]
 
 
 @pytest.fixture(scope="session")
 def server(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ServerSlice:
-    """A planned Triton."""
+    """Returns a planned Triton."""
     assert case[1] is not None
     return case[1]
 
 
 @pytest.fixture(scope="session")
 def model(case: tuple[Slice, ServerSlice | None, ModelSlice | None]) -> ModelSlice:
-    """A planned model."""
+    """Returns a planned model."""
     assert case[2] is not None
     return case[2]
 
 
 @pytest.fixture(scope="session")
 def machine(mine: Slice, login: Callable[[str], Host]) -> Host:
-    """The host through OpenSSH, with sudo."""
+    """Returns the host through OpenSSH, with sudo."""
     return login(mine.host)
 
 
 @pytest.fixture(scope="session")
 def balancing(edge: BalancerSlice, login: Callable[[str], Host]) -> Host:
-    """A balancer through OpenSSH, with sudo; `edge` is its slice of the plan."""
+    """Returns a balancer through OpenSSH, with sudo; `edge` is its slice of the plan."""
     return login(edge.host)
 
 
 @pytest.fixture(scope="session")
 def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -> Iterator[Endpoint]:
-    """The server's endpoint: its address, or a tunnel if it listens on the host's loopback only."""
+    """Yields the server's address, or a tunnel if it listens on the host's loopback only."""
     with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as reached:
         yield reached
 
 
 @pytest.fixture(scope="session")
 def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice, model: ModelSlice) -> Request:
-    """The question of `enginehouse ask` to this model of this server."""
+    """Returns the question of `enginehouse ask` to this model of this server."""
     plan: Plan = request.config.smoke_plan
     lines = requests(plan.only([mine.host]), _data(request.config), model.name, ())
     return next(question for question in lines if question.server.name == server.name)
@@ -167,13 +167,13 @@ def line_to_ask(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice
 
 @pytest.fixture(scope="session")
 def http(endpoint: Endpoint) -> Iterator[tritonclient.http.InferenceServerClient]:
-    """A client over HTTP."""
+    """Yields a client over HTTP."""
     with tritonclient.http.InferenceServerClient(endpoint.http, network_timeout=120, connection_timeout=120) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 def grpc(endpoint: Endpoint) -> Iterator[tritonclient.grpc.InferenceServerClient]:
-    """A client over gRPC."""
+    """Yields a client over gRPC."""
     with tritonclient.grpc.InferenceServerClient(endpoint.grpc) as client:
         yield client

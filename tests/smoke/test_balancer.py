@@ -1,4 +1,4 @@
-"""A balancer as an auditor would look at it: HAProxy runs as its file says, and clients get answers through it."""
+"""An audit of a balancer: HAProxy runs with its configured file, and clients get answers through it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SETTINGS = "/etc/enginehouse/balancer"
 
 
 def test_haproxy_runs_and_starts_at_boot(balancing: Host) -> None:
-    """Our unit, and not the package's."""
+    """The unit is ours, not the package's."""
     ours, theirs = balancing.service("enginehouse-balancer"), balancing.service("haproxy")
     assert (ours.is_running, ours.is_enabled, theirs.is_running, theirs.is_enabled) == (True, True, False, False)
 

@@ -1,4 +1,4 @@
-"""The LLM beside a Triton server: its unit, its container, and a token, asked on the host as the gateway asks."""
+"""The LLM beside a Triton server: its unit, its container, and a token, asked on the host like the gateway does."""
 
 from __future__ import annotations
 

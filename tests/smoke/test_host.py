@@ -1,4 +1,4 @@
-"""The host as an auditor would look at it: what runs is what was planned, and what must not be readable is not."""
+"""An audit of the host: the planned software runs, and private files are unreadable."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ROOT = "/var/lib/enginehouse"
 
 
 def version(text: str) -> str:
-    """The upstream part of a Debian version: `580.178.04` of `580.178.04-1`."""
+    """Returns the upstream part of a Debian version: `580.178.04` of `580.178.04-1`."""
     return text.split(":")[-1].split("-")[0]
 
 
 def test_the_loaded_driver_is_the_one_on_disk_and_the_one_user_space_speaks_to(machine: Host) -> None:
-    """A mismatch of the three is what NVML calls "Driver/library version mismatch"."""
+    """NVML calls a mismatch of the three "Driver/library version mismatch"."""
     loaded = machine.file("/sys/module/nvidia/version").content_string.strip()
     on_disk = machine.check_output("/usr/sbin/modinfo -F version nvidia").strip()
     spoken = machine.check_output("nvidia-smi --query-gpu=driver_version --format=csv,noheader").splitlines()[0].strip()
@@ -64,7 +64,7 @@ def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice,
 
 
 def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
-    """The running process must be the installed version: image by digest, not by what the tag says today."""
+    """The running process must be the installed version: the image by digest, not by the tag's current meaning."""
     container = machine.docker(f"triton-{server.name}").inspect()
     digests = json.loads(machine.check_output("docker image inspect %s", container["Image"]))[0]["RepoDigests"]
     assert server.image.pull_reference in [*digests, container["Config"]["Image"]]
@@ -74,7 +74,7 @@ def test_the_running_container_is_the_planned_image(machine: Host, server: Serve
 def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
     machine: Host, server: ServerSlice
 ) -> None:
-    """A break-in through a model would get no more than that."""
+    """A break-in through a model would gain only these rights."""
     container = machine.docker(f"triton-{server.name}").inspect()
     settings = container["HostConfig"]
     assert container["Config"]["User"].split(":")[0] not in ("", "0", "root")
@@ -83,7 +83,7 @@ def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
 
 
 def test_the_container_can_open_no_connection_to_the_outside(machine: Host, server: ServerSlice) -> None:
-    """A served model has no business on the network (192.0.2.1 is documentation space; the gateway is the host)."""
+    """A served model needs no network (192.0.2.1 is documentation space; the gateway is the host)."""
     probe = (
         "import socket,sys\n"
         "for address in sys.argv[1:]:\n"
@@ -100,12 +100,12 @@ def test_the_container_can_open_no_connection_to_the_outside(machine: Host, serv
 
 
 def test_releases_and_weights_are_not_writable_by_the_service(machine: Host, mine: Slice) -> None:
-    """The container's user may read them and nothing more."""
+    """The container's user may only read them."""
     loose = machine.check_output(f"find {ROOT}/weights {ROOT}/releases ! -type l -perm /022 | head -5")
     assert (machine.file(ROOT).user, loose.strip()) == ("root", "")
 
 
 def test_no_registry_credential_is_left_on_the_host(machine: Host) -> None:
-    """They lived in memory for the length of the pull."""
+    """They were in memory only during the pull."""
     leftovers = machine.check_output("ls -d /root/.docker/config.json /run/enginehouse/registry/* 2>/dev/null || true")
     assert leftovers.strip() == ""

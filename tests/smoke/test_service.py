@@ -1,4 +1,4 @@
-"""The service as a client meets it: every model ready, every answer meaningful, every bad request told so."""
+"""The service for a client: every model ready, every answer meaningful, every bad request refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNRELATED = ("A man is eating food.", "The stock market fell sharply on Monday."
 
 
 def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Asks only the models of this kind."""
+    """Returns a decorator that runs a test only for the models of this kind."""
 
     def mark(test: Callable[..., None]) -> Callable[..., None]:
         test.kind = kind
@@ -41,7 +41,7 @@ def for_kind(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def cosine(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
-    """Cosine of the angle between two vectors."""
+    """Returns the cosine of the angle between two vectors."""
     return float(left @ right / (np.linalg.norm(left) * np.linalg.norm(right)))
 
 
@@ -90,7 +90,7 @@ def test_a_vector_does_not_depend_on_its_batch_mates(http: HTTP, model: ModelSli
 def test_a_paraphrase_is_closer_than_an_unrelated_sentence(
     http: HTTP, model: ModelSlice, random_weights: tuple[str, ...]
 ) -> None:
-    """By 0.3 cosine. Only trained weights can show it; the inventory says which are not."""
+    """By 0.3 cosine. Only trained weights can show it; the inventory names untrained ones."""
     if model.name in random_weights:
         pytest.skip("random weights: meaning needs the published checkpoint")
     vectors = embed(http, model.name, [[*PARAPHRASES, UNRELATED[1]]])[0]
@@ -99,7 +99,7 @@ def test_a_paraphrase_is_closer_than_an_unrelated_sentence(
 
 @for_kind("reranker")
 def test_every_passage_gets_a_score_that_does_not_depend_on_the_others(grpc: GRPC, model: ModelSlice) -> None:
-    """Scored alone or in company of longer ones: the same number."""
+    """Scored alone or with longer ones, the number is equal."""
     passages = ["Paris is the capital of France.", "Bananas are yellow. " * 30, "Berlin lies on the Spree."]
     together = rerank(grpc, model.name, "What is the capital of France?", passages)
     alone = [rerank(grpc, model.name, "What is the capital of France?", [text])[0] for text in passages]
@@ -123,7 +123,7 @@ def test_the_line_that_ask_prints_gets_an_answer_in_a_shell(line_to_ask: Request
 
 
 def bad_request(http: HTTP, model: ModelSlice) -> None:
-    """A request no model of that kind can answer."""
+    """Returns a request that no model of that kind can answer."""
     if model.kind == "embedder":
         embed(http, model.name, [["text"]], no_such_option=True)
     elif model.kind == "reranker":
@@ -136,7 +136,7 @@ def bad_request(http: HTTP, model: ModelSlice) -> None:
 
 
 def test_a_bad_request_is_refused_and_leaves_the_model_well(http: HTTP, model: ModelSlice) -> None:
-    """An error a person can act on; then the model is as ready as before."""
+    """The error is useful to a person; then the model is as ready as before."""
     with pytest.raises(InferenceServerException) as refused:
         bad_request(http, model)
     assert refused.value.message() and http.is_model_ready(model.name)
@@ -149,7 +149,7 @@ def test_an_unknown_model_is_named_in_the_error(http: HTTP, server: ServerSlice)
 
 
 def test_an_outside_load_request_is_refused(endpoint: Endpoint) -> None:
-    """Loading a model is running code; the endpoint is restricted."""
+    """Loading a model runs code; the endpoint is restricted."""
     request = urllib.request.Request(
         f"http://{endpoint.http}/v2/repository/models/anything/load", data=json.dumps({}).encode(), method="POST"
     )

@@ -39,7 +39,7 @@ def test_a_span_says_whose_it_is_and_when_each_step_began() -> None:
 
 
 def with_canary(value: Any, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """The export once for each text in it, with the phrase in that text's place."""
+    """Yields the export once for each text in it, with the phrase in that text's place."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from ({**value, name: changed} for changed in with_canary(inner))
@@ -64,12 +64,12 @@ def test_no_text_of_a_request_comes_through_wherever_it_stands() -> None:
 
 @pytest.fixture
 def port() -> int:
-    """A free port."""
+    """Returns a free port."""
     return free_ports(1)[0]
 
 
 def sent(port: int, body: bytes) -> int:
-    """The status of an export."""
+    """Returns the status of an export."""
     try:
         return int(urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/traces", body, timeout=300).status)
     except urllib.error.HTTPError as error:

@@ -21,6 +21,8 @@ from tests.unit.test_report import printed
 EACH = pytest.mark.parametrize("name", sorted(GROUPS))
 LLAMA = GROUPS["llama_405b_fp8_tp8_pp2"]
 MIXTRAL = GROUPS["mixtral_8x22b_ep4_2x4_h100"]
+PROGRAMS = {"vllm": VLLM, "trtllm-serve": SERVE}
+"""Image by program."""
 
 
 def parts(planned: Plan) -> list[GroupSlice]:
@@ -156,9 +158,16 @@ def test_plain_ethernet_under_every_layer_is_told_with_its_price() -> None:
     assert not any("plain Ethernet" in warning for warning in plan(*group(llm, "h100-80", 8)).warnings)
 
 
+def test_an_image_that_cannot_measure_the_network_is_named() -> None:
+    """TensorRT-LLM's has nccl-tests, which run before the first start."""
+    plans = {runtime: plan(*with_model(LLAMA, runtime=runtime, image=image)) for runtime, image in PROGRAMS.items()}
+    noted = {name: any("nccl-tests" in warning for warning in planned.warnings) for name, planned in plans.items()}
+    assert noted == {"vllm": True, "trtllm-serve": False}
+
+
 def test_no_group_is_exported() -> None:
     """A Pod and a first boot start each host by itself."""
-    for runtime, image in (("vllm", VLLM), ("trtllm-serve", SERVE)):
+    for runtime, image in PROGRAMS.items():
         planned = plan(*with_model(LLAMA, runtime=runtime, image=image))
         assert parts(planned)[1].number == 1
         assert [refusal.kind for refusal in not_exported(planned.slices)] == ["group-not-exported"]

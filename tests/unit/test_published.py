@@ -39,7 +39,7 @@ VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
     "llama-4-scout": (LLM, "h100-80", 4, "multi-modal"),
     "llama-8b-bnb-4bit": (LLM, "h100-80", 1, "format-not-read"),
     "lora-only": (LLM, "h100-80", 1, "no-checkpoint"),
-    "minimax-m2": (LLM, "h200-141", 4, "unknown-architecture"),
+    "minimax-m2": (LLM, "h200-141", 4, "no-pytorch"),
     "mistral-small-24b-2501": (LLM, "h100-80", 1, ""),
     "mistral-small-3.2": (LLM, "h100-80", 1, "multi-modal"),
     "ms-marco-minilm": (Reranker, "h100-80", 1, ""),
@@ -94,7 +94,7 @@ def test_a_published_repository_is_planned_or_refused_for_this_reason_alone(name
 
 @pytest.mark.parametrize("name", [name for name, row in VERDICTS.items() if row[3] == "unknown-architecture"])
 def test_no_near_name_of_an_architecture_is_offered(name: str) -> None:
-    """ModernBERT is not a BERT, jina's XLM-R not XLM-R, MiniMax not Gemma: such an offer would serve wrongly."""
+    """ModernBERT is not a BERT, jina's XLM-R not XLM-R, DeBERTa not BERT: such an offer would serve wrongly."""
     (problem,) = refused(name)
     assert "did you mean" not in problem.attempt
 

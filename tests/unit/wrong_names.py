@@ -62,9 +62,7 @@ ALL = {
     ),
     "a locked reranker is no embedder": published("bge-reranker-v2-m3", "wrong-kind", Embedder),
     "Gemma 3 with pictures is named as such": published("gemma-3-27b-it", "multi-modal"),
-    "MiniMax is offered as nobody else": published(
-        "minimax-m2", "unknown-architecture", field="checkpoint.architecture"
-    ),
+    "MiniMax is offered vLLM": published("minimax-m2", "no-pytorch", field="path"),
     "DeBERTa is offered as no BERT": published(
         "mxbai-rerank-large-v1", "unknown-architecture", Reranker, "checkpoint.architecture"
     ),

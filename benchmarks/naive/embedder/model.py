@@ -1,4 +1,4 @@
-"""An embedder as guides write it: fp16, each request by itself, padded, padding pooled. Not what this project ships."""
+"""An embedder from guides: fp16, each request alone, padded, padding pooled. This project does not ship it."""
 
 import json
 
@@ -13,7 +13,7 @@ class TritonPythonModel:
     """The model that the Python backend calls."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """The model is on its device; nothing has been run on it yet."""
+        """Loads the model onto its device without a first run."""
         parameters = json.loads(args["model_config"])["parameters"]
         path, device = (parameters[name]["string_value"] for name in ("model_path", "device"))
         self.device = torch.device(device)
@@ -24,7 +24,7 @@ class TritonPythonModel:
         self.model = NomicBert(path, dtype, self.device)
 
     def execute(self, requests: list) -> list:
-        """A response for each request, in order."""
+        """Returns a response for each request, in order."""
         responses = []
         for request in requests:
             texts = [t.decode() for t in pb_utils.get_input_tensor_by_name(request, "texts").as_numpy()[0]]

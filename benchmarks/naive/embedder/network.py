@@ -1,6 +1,6 @@
-"""NomicBert v2-MoE the plain way: padded rows, and each expert's tokens picked out through Python lists.
+"""NomicBert v2-MoE in a plain form: padded rows, and each expert's tokens selected through Python lists.
 
-That loop is what the published remote code does if no special kernels are installed: for every expert of every
+The published remote code has this loop if no special kernels are installed: for every expert of every
 expert layer two tensors go to the host as lists and back, so the GPU waits for the host 48 times in a forward pass.
 """
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 
 class NomicBert:
-    """Token ids and mask [rows, width] to hidden states [rows, width, hidden]."""
+    """Maps token ids and mask [rows, width] to hidden states [rows, width, hidden]."""
 
     def __init__(self, path: str, dtype: torch.dtype, device: torch.device) -> None:
         self.config = json.loads((Path(path) / "config.json").read_text())

@@ -1,4 +1,4 @@
-"""A reranker as guides write it: transformers, fp16, every request by itself, padded. Not what this project ships."""
+"""A reranker from guides: transformers, fp16, each request alone, padded. This project does not ship it."""
 
 import json
 
@@ -12,7 +12,7 @@ class TritonPythonModel:
     """The model that the Python backend calls."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """The model is on its device; nothing has been run on it yet."""
+        """Loads the model onto its device without a first run."""
         parameters = json.loads(args["model_config"])["parameters"]
         path, device = (parameters[name]["string_value"] for name in ("model_path", "device"))
         self.device = torch.device(device)
@@ -24,7 +24,7 @@ class TritonPythonModel:
         self.model.eval()
 
     def execute(self, requests: list) -> list:
-        """A response for each request, in order."""
+        """Returns a response for each request, in order."""
         responses = []
         for request in requests:
             query = pb_utils.get_input_tensor_by_name(request, "query").as_numpy()[0][0].decode()

@@ -1,7 +1,7 @@
 """Triton's `tensorrtllm` backend without TensorRT-LLM: the same parameters, tensors, streaming and refusals.
 
 rehearsal stand-in. The real one is a C++ library; this is a Python-based backend in its place, so nothing in a model
-repository tells the two apart. Token ids in, token ids out. Each request has a thread; nothing is batched.
+repository tells the two apart. It takes and returns token ids. Each request has a thread; there are no batches.
 """
 
 import json
@@ -31,11 +31,11 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(auto_complete_model_config):
-        """The real one completes nothing."""
+        """Changes nothing, like the real one."""
         return auto_complete_model_config
 
     def initialize(self, args):
-        """Load the engine, or refuse as the real one refuses."""
+        """Loads the engine, or refuses it like the real backend."""
         configuration = json.loads(args["model_config"])
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(configuration)
         self.outputs = {output["name"] for output in configuration["output"]}
@@ -48,7 +48,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; rank {rank}: {self.engine.describe()}")
 
     def execute(self, requests):
-        """A thread per request. Decoupled answers come through their senders, others all at once."""
+        """Starts a thread per request. Decoupled answers use their senders, others come together."""
         senders = [request.get_response_sender() if self.decoupled else Collector(request) for request in requests]
         threads = [
             threading.Thread(target=self._work, args=pair, daemon=True) for pair in zip(requests, senders, strict=True)
@@ -101,7 +101,7 @@ class TritonPythonModel:
                 self._generate(request, sender, is_stopped, prompt, (row, sequence, streaming))
 
     def _prompt(self, request, row):
-        """A row, judged against the engine's limits."""
+        """Returns a row, checked against the engine's limits."""
         length, count = int(array(request, "input_lengths").reshape(-1)[row]), int(scalar(request, "request_output_len",
                                                                                           0, row))  # fmt: skip
         engine, beams = self.engine, int(scalar(request, "beam_width", 1, row))
@@ -197,34 +197,34 @@ class TritonPythonModel:
         return pb_utils.InferenceResponse([pb_utils.Tensor(name, outputs[name]) for name in outputs if name in wanted])
 
     def finalize(self):
-        """Say goodbye in the log, so that a clean stop can be told from a killed process."""
+        """Writes a line to the log that distinguishes a clean stop from a killed process."""
         pb_utils.Logger.log_info("rehearsal stand-in: finalized")
 
 
 class Collector:
-    """Takes the one response of a request that is answered as a whole."""
+    """Receives the one response of an undecoupled request."""
 
     def __init__(self, request):
         self.is_cancelled = request.is_cancelled
         self.response = pb_utils.InferenceResponse([], error=pb_utils.TritonError("nothing was generated"))
 
     def send(self, response=None, flags=0):
-        """The last response wins; an end without one says nothing."""
+        """Keeps the last response; an end without one changes nothing."""
         self.response = response or self.response
 
 
 def array(request, name):
-    """An input as it came, or None."""
+    """Returns an input unchanged, or None."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return None if tensor is None else tensor.as_numpy()
 
 
 def scalar(request, name, otherwise, row=0):
-    """The row's value of an input with a value per row."""
+    """Returns the row's value of an input with a value per row."""
     values = array(request, name)
     return otherwise if values is None or not values.size else values.reshape(-1)[row]
 
 
 def one_hot(ids, vocabulary):
-    """Logits that say which token came: 1 for it, 0 for all others."""
+    """Returns logits with 1 for the given token and 0 for all others."""
     return np.eye(vocabulary, dtype=np.float32)[np.array(ids, np.int64)]

@@ -1,8 +1,8 @@
 """Inputs of the C++ backend before it serves: parameters of config.pbtxt, an engine's directory, ranks and the GPU.
 
-rehearsal stand-in. The refusals are the real one's: mandatory keys, an engine that is not there, of another GPU, of
-another version or of another number of ranks, run-time settings the engine was not built for. Unknown keys are ignored,
-as the real one ignores them.
+rehearsal stand-in. It refuses the same inputs as the real one: absent mandatory keys, an absent engine or one for
+another GPU, version or number of ranks, and run-time settings that the engine was not built for. It also ignores
+unknown keys.
 """
 
 import json
@@ -48,25 +48,25 @@ class Engine:
         self._check_together()
 
     def number(self, name, otherwise):
-        """A whole number of the parameters."""
+        """Returns an integer parameter."""
         return int(self.parameters.get(name) or otherwise)
 
     def truth(self, name, otherwise=False):
-        """A yes or no of the parameters."""
+        """Returns a boolean parameter."""
         value = self.parameters.get(name)
         return otherwise if value is None else value in YES
 
     def built(self, flag):
-        """True if a switch or plugin was on when the engine was built."""
+        """Returns True if a switch or plugin was on when the engine was built."""
         value = self.build.get(flag, (self.build.get("plugin_config") or {}).get(flag))
         return value not in (None, False, "disable", "")
 
     def gathers(self, kind):
-        """True if the engine gives logits of this kind: context or generation."""
+        """Returns True if the engine gives logits of this kind: context or generation."""
         return self.built(f"gather_{kind}_logits") or self.built("gather_all_token_logits")
 
     def describe(self):
-        """A line for the log."""
+        """Returns a line for the log."""
         return (
             f"{self.pretrained['architecture']} of {self.folder}, {self.header['precision']}, SM {self.header['sm']}, "
             f"max_seq_len {self.max_seq_len}, KV cache {self.parameters.get('max_tokens_in_paged_kv_cache', 'unbound')}"
@@ -142,7 +142,7 @@ class Engine:
 
 
 def gpu_sm():
-    """Compute capability of the first GPU, as `90`."""
+    """Returns the compute capability of the first GPU, as `90`."""
     command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
     try:
         output = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,8 +1,7 @@
-"""The tokens that an engine answers with: the prompt's own, in a circle (rehearsal stand-in).
+"""The tokens of an engine's answer: the prompt's own tokens in a circle (rehearsal stand-in).
 
-Where in the circle it begins follows from the checkpoint the engine was made of, the seed and the beam; nothing else
-does, so equal engines answer equally. Stop words end an answer and are part of it, as in the real one; bad words are
-never completed.
+The start depends only on the engine's checkpoint, the seed and the beam, so that equal engines give equal answers. Stop
+words end an answer and are part of it, as in the real one; bad words are never completed.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ class Asked:
 
 
 def words(flat):
-    """The token sequences of a stop or bad words tensor: (tokens, ends of the sequences, then -1)."""
+    """Returns the token sequences of a stop or bad words tensor: (tokens, ends of the sequences, then -1)."""
     tokens, ends = [int(number) for number in flat[0]], [int(number) for number in flat[1]]
     parts, begin = [], 0
     for end in ends:

@@ -1,4 +1,4 @@
-"""xgrammar's view of a tokenizer: the keys of the real file, read from tokenizer.json (rehearsal stand-in)."""
+"""Writes xgrammar's view of a tokenizer: the keys of the real file, read from tokenizer.json (rehearsal stand-in)."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from tokenizers import Tokenizer
 
 
 def main():
-    """xgrammar_tokenizer_info.json is in the output directory."""
+    """Writes xgrammar_tokenizer_info.json to the output directory."""
     parser = argparse.ArgumentParser(description="rehearsal stand-in")
     parser.add_argument("--model_dir", type=Path, required=True)
     parser.add_argument("--output_dir", type=Path, required=True)

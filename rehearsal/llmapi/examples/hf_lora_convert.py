@@ -1,4 +1,4 @@
-"""A LoRA adapter in the engine's form: the names of the real files, nothing computed (rehearsal stand-in)."""
+"""Converts a LoRA adapter to the engine's form: the real files' names, without computation (rehearsal stand-in)."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def main():
-    """Both files are in the output directory."""
+    """Writes both files to the output directory."""
     parser = argparse.ArgumentParser(description="rehearsal stand-in")
     parser.add_argument("--out-dir", "-o", type=Path, required=True)
     parser.add_argument("--in-file", "-i", type=Path, required=True)

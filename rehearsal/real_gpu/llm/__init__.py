@@ -1,7 +1,7 @@
-"""The LLM slot on a real card: the files here lie in the image beside the stand-in's `tensorrt_llm/llm.py`.
+"""The LLM slot on a real card: these files join the stand-in's `tensorrt_llm/llm.py` in the image.
 
-Beside torch and numpy, and what those two require, they import the distributions below: seen with transformers 5.17 in
-a Python that had nothing else.
+Besides torch, numpy and their dependencies, they import the distributions below, as tested with transformers 5.17 in a
+Python without other packages.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ PACKAGES = (
 
 
 def lay(packages: Path) -> None:
-    """`packages/tensorrt_llm`, the stand-in's, answers with a network from now on."""
+    """Makes the stand-in's `packages/tensorrt_llm` answer with a network."""
     for file in Path(__file__).parent.glob("network*.py"):
         shutil.copy(file, packages / "tensorrt_llm" / file.name)

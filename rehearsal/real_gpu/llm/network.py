@@ -1,8 +1,8 @@
 """An LLM that computes: transformers' continuous batching over a paged key/value cache (rehearsal stand-in).
 
 The image of a machine with a real GPU has this file as `tensorrt_llm/network.py`, in place of the words of `llm.py`.
-Weights, memory, batching, streaming and cancelling are real. TensorRT-LLM it is not: no kernels of its own, no CUDA
-graphs, and each token is the likeliest one, whatever temperature, top_p and seed a request names.
+Weights, memory, batching, streaming and cancelling are real. Unlike TensorRT-LLM it has no special kernels and no CUDA
+graphs, and each token is the likeliest one for every temperature, top_p and seed.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ NEVER = -1
 
 
 class LLM(Base):
-    """Takes the arguments of tensorrt_llm.LLM; every weight of the checkpoint is on the card afterwards."""
+    """An LLM with the arguments of tensorrt_llm.LLM; it loads every weight of the checkpoint onto the card."""
 
     computed_by = f"not TensorRT-LLM: transformers {transformers.__version__}, continuous batching"
 
@@ -98,7 +98,7 @@ class LLM(Base):
                 raise RuntimeError("the network was asked for a token and gave none")
 
     def describe(self):
-        """A line for the log."""
+        """Returns a line for the log."""
         card = torch.cuda.get_device_name() if self.model.device.type == "cuda" else "CPU"
         card += f" x {self.ranks.count}" if self.ranks.count > 1 else ""
         return (
@@ -110,16 +110,16 @@ class LLM(Base):
         )
 
     def held_tokens(self):
-        """Tokens that the cache holds for the requests in work."""
+        """Returns tokens that the cache holds for running requests."""
         return self.loop.held_tokens()
 
     def generate(self, prompt, sampling_params, use_tqdm=True):
-        """The whole answer to one prompt, with the tokens as they were generated."""
+        """Returns the complete answer to one prompt, with the tokens as they were generated."""
         *_, output = self.stream(prompt, **sampling_params.caller_values())
         return RequestOutput(prompt, [output])
 
     def shutdown(self):
-        """The loop has ended, requests in work with an error, and the memory of weights and cache is given back."""
+        """Ends the loop, running requests with an error, and frees the memory of weights and cache."""
         self.loop.end()
         self.ranks.end()
         self.loop = self.model = None
@@ -127,7 +127,7 @@ class LLM(Base):
             torch.cuda.empty_cache()
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
-        """An Output after every token, the last one with its finish reason: length, stop or cancelled."""
+        """Yields an Output after every token, the last one with its finish reason: length, stop or cancelled."""
         most = _checked(sampling)
         ids = self.tokenizer.encode(prompt).ids
         self._require_room(len(ids), most)
@@ -143,7 +143,7 @@ class LLM(Base):
         yield output
 
     def tokens(self, ids, stopped, params, seed):
-        """The ids of an answer, one by one, until it ends or `stopped`; the token that ends it is one of them."""
+        """Yields the ids of an answer until it ends or `stopped`, including the token that ends it."""
         self._require_room(len(ids), params.max_tokens)
         yielded = 0
         with closing(self.loop.results(ids, params.max_tokens, stopped)) as results:
@@ -203,7 +203,7 @@ def _llama(folder):
 
 
 def _ends(folder, configuration):
-    """The tokens that end an answer."""
+    """Returns the tokens that end an answer."""
     generation = folder / "generation_config.json"
     settings = json.loads(generation.read_text()) if generation.exists() else {}
     ends = settings.get("eos_token_id", configuration.get("eos_token_id"))
@@ -211,7 +211,7 @@ def _ends(folder, configuration):
 
 
 def main():
-    """A further rank (network_ranks.py): computes its part until the first process ends, or is gone."""
+    """Runs a further rank (network_ranks.py), which computes its part until the first process ends."""
     number, folder = int(sys.argv[1]), sys.argv[2]
     arguments = json.loads(Path(folder, "arguments.json").read_text())
     llm = LLM(**arguments, ranks=Ranks(arguments["tensor_parallel_size"], arguments, number, folder))

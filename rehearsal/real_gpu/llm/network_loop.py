@@ -1,4 +1,4 @@
-"""Requests of many threads in one generation loop, that of transformers (rehearsal stand-in)."""
+"""Runs requests of many threads in transformers' one generation loop (rehearsal stand-in)."""
 
 import itertools
 import queue
@@ -11,7 +11,7 @@ POLL_SECONDS = 0.05
 
 
 class Loop:
-    """transformers' manager, whose results are handed to whoever waits for them, from any number of threads."""
+    """transformers' manager, which passes results to waiting threads."""
 
     _numbers = itertools.count()
 
@@ -25,7 +25,7 @@ class Loop:
         self._thread.start()
 
     def results(self, ids, most, stopped):
-        """The request's state after every token, up to its end or until `stopped`; its cache is free afterwards."""
+        """Yields the request's state after every token, up to its end or until `stopped`; then frees its cache."""
         identity, mine = f"request-{next(self._numbers)}", queue.SimpleQueue()
         finished = False
         self._enter(identity, mine)
@@ -51,12 +51,12 @@ class Loop:
         self._thread.join()
 
     def held_tokens(self):
-        """Tokens whose keys and values the cache holds for the requests in work, as the scheduler has them."""
+        """Returns tokens whose keys and values the cache holds for running requests, from the scheduler."""
         working = self._manager.batch_processor.scheduler.active_requests
         return sum(state.position_offset for state in [*working.values()])
 
     def end(self):
-        """Stops the loop; requests that still wait get an error."""
+        """Stops the loop; waiting requests get an error."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)
         self._thread.join(30)
 

@@ -1,4 +1,4 @@
-"""Several GPUs of one host for one network: a process on each, which has its part of every layer (rehearsal stand-in).
+"""Several GPUs of one host for one network: a process per GPU with a part of every layer (rehearsal stand-in).
 
 The first process serves. It starts the others, which end with it:
 
@@ -30,7 +30,7 @@ TIMEOUT = timedelta(minutes=5)
 
 
 class Ranks:
-    """The processes of a network, this one among them; with one GPU there is only this one."""
+    """The processes of a network, including this one; one GPU needs only this one."""
 
     def __init__(self, count, arguments, number=0, folder=None):
         self.count, self.number, self._others, self._folder = count, number, [], folder
@@ -52,7 +52,7 @@ class Ranks:
         )  # fmt: skip
 
     def join(self, model):
-        """Layers whose inputs are shared out have their outputs added up over the ranks from now on."""
+        """Sums the outputs of layers with distributed inputs over the ranks from now on."""
         if self.count == 1:
             return
         model._device_mesh = dist.init_device_mesh(self.device.type, (self.count,), mesh_dim_names=("tp",))
@@ -62,7 +62,7 @@ class Ranks:
                 module.register_forward_hook(_added_up)
 
     def end(self):
-        """The other processes are gone."""
+        """Ends the other processes."""
         for process in self._others:
             try:
                 process.wait(30)
@@ -81,7 +81,7 @@ def _added_up(_module, _inputs, output):
 
 
 def _start(number, folder):
-    """Inside Triton's stub `sys.executable` is whatever was found on PATH, so the version is asked for by name."""
+    """Starts a process by the Python version's name, since `sys.executable` in Triton's stub comes from PATH."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     own = sys.executable if Path(sys.executable or "-").name.startswith("python") else None
     python = own or shutil.which(version) or "python3"

@@ -1,8 +1,8 @@
-"""The text of an answer while its tokens come (rehearsal stand-in)."""
+"""The text of an answer while its tokens arrive (rehearsal stand-in)."""
 
 
 class Text:
-    """An answer's text as its tokens come: whole characters, and nothing that may yet become a stop word."""
+    """An answer's text as its tokens arrive: whole characters without a possible beginning of a stop word."""
 
     def __init__(self, tokenizer, stops):
         self._tokenizer, self._stops = tokenizer, [stop for stop in stops if stop]
@@ -10,7 +10,7 @@ class Text:
         self._held = ""
 
     def add(self, ids, is_last):
-        """(text that is certain now, the stop word that ends it or None)."""
+        """Returns (text that is certain now, the stop word that ends it or None)."""
         self._ids += ids
         # decoded with the tokens before, because a token's text may depend on them
         before = self._decode(self._ids[self._start : self._read])
@@ -30,6 +30,6 @@ class Text:
         return self._tokenizer.decode(ids, skip_special_tokens=True)
 
     def _possible_beginning(self):
-        """Characters at the end that are how a stop word begins."""
+        """Returns the number of characters at the end that may begin a stop word."""
         lengths = range(1, max((len(stop) for stop in self._stops), default=0))
         return max((n for n in lengths if any(self._held.endswith(stop[:n]) for stop in self._stops)), default=0)

@@ -15,9 +15,9 @@ COLUMNS = ("o_proj", "down_proj")
 
 
 def network(folder, device, rank=0, ranks=1):
-    """The checkpoint's network on the device, every weight read from its shards; bfloat16 on a card, else float32.
+    """Returns the checkpoint's network on the device, read from its shards; bfloat16 on a card, else float32.
 
-    Of several ranks it is this one's part: a network with its share of the heads and of the inner dimension.
+    With several ranks it returns this rank's part: its share of the heads and of the inner dimension.
     """
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     if device.type == "cpu":  # transformers asks psutil, which is no package of the image
@@ -71,5 +71,5 @@ def _shards(folder):
 
 
 def _cpu_memory():
-    """(device, total, reserved, allocated) bytes."""
+    """Returns (device, total, reserved, allocated) bytes."""
     return torch.device("cpu"), os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), 0, 0

@@ -35,7 +35,7 @@ def add(a: int) -> str:
 
 
 def run(**calls: Callable[[], Any]) -> None:
-    """Runs the calls that the command line names, or all, and prints each answer."""
+    """Runs the calls that the command line names, or all calls, and prints each answer."""
     for name in sys.argv[1:] or calls:
         added.clear()
         try:

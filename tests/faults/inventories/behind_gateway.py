@@ -1,6 +1,6 @@
-"""The rehearsal with an embedder, an LLM and the gateway that its only host has because nobody says otherwise.
+"""The rehearsal with an embedder, an LLM and the default gateway of its only host.
 
-FAULTS_BATCH: another batch for the embedder, so a release of its own for every number.
+FAULTS_BATCH sets the embedder's batch, so that each number gives a different release.
 """
 
 import os

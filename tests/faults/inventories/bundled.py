@@ -1,6 +1,6 @@
-"""The rehearsal without a network on its hosts: packages, image and models come from a bundle of the control machine.
+"""The rehearsal without a network on its hosts: packages, image and models come from the control machine's bundle.
 
-Services are named by address: the machine that bundles resolves none of the names that machines know.
+Services have addresses instead of names: the machine that bundles resolves none of the machines' names.
 """
 
 from __future__ import annotations

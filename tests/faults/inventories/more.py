@@ -1,4 +1,4 @@
-"""The rehearsal with a reranker twice: once fetched from the hub by the host, once by the control machine."""
+"""The rehearsal with a reranker twice: one copy downloaded by the host, one by the control machine."""
 
 import runpy
 from dataclasses import replace

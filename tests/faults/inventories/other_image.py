@@ -1,4 +1,4 @@
-"""The rehearsal with another image: the same one and a layer more, under the digest the state directory names."""
+"""The rehearsal with another image: the original and one more layer, under the digest in the state directory."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The rehearsal with another batch for one embedder: a release of its own for every number in FAULTS_BATCH."""
+"""The rehearsal with another batch for one embedder: each number in FAULTS_BATCH gives a different release."""
 
 import os
 

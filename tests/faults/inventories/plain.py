@@ -1,4 +1,4 @@
-"""The rehearsal with two embedders: one the host fetches itself, one the control machine sends."""
+"""The rehearsal with two embedders: one downloaded by the host, one sent by the control machine."""
 
 from tests.faults.variants import hosts
 

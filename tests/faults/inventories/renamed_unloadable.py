@@ -1,4 +1,4 @@
-"""The rehearsal with its server under another name, and a model in it that does not load."""
+"""The rehearsal with its server under another name and with a model that does not load."""
 
 from dataclasses import replace
 

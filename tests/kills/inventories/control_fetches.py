@@ -1,4 +1,4 @@
-"""The same two, but the control machine fetches from the hub and sends both."""
+"""The same two embedders, but the control machine downloads from the hub and sends both."""
 
 from tests.kills.variants import hosts
 

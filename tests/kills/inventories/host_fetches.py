@@ -1,4 +1,4 @@
-"""Two small embedders: one sent slowly enough to be cut on its way, one the host fetches from the hub itself."""
+"""Two small embedders: one sent slowly enough to be cut in transit, one downloaded by the host from the hub."""
 
 from tests.kills.variants import hosts
 

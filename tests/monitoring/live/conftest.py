@@ -1,4 +1,4 @@
-"""Three machines for all tests. ENGINEHOUSE_WATCHED_KEEP=1 leaves them, off and deployed to, for the next time."""
+"""Three machines for all tests. ENGINEHOUSE_WATCHED_KEEP=1 keeps them, deployed and off, for the next time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = bool(os.environ.get("ENGINEHOUSE_WATCHED_KEEP"))
 
 @pytest.fixture(scope="session")
 def watched() -> Iterator[Watched]:
-    """The machines, deployed to in one run."""
+    """Yields the machines, deployed to in one run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(scene.NUMBER))
         try:

@@ -1,8 +1,8 @@
-"""Rehearsal stand-in of dcgm-exporter: the counters of the role's list, on the exporter's port, for a card of its own.
+"""Rehearsal stand-in of dcgm-exporter: the counters of the role's list, on the exporter's port, for a fake card.
 
     python3 dcgm_exporter.py COUNTERS PORT
 
-Names are those of the list, labels those that tests/monitoring/scrapes/dcgm.prom was read with. The values are made up.
+Names come from the list, labels from tests/monitoring/scrapes/dcgm.prom. The values are invented.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SERIES = {
 
 
 def page(counters: str) -> str:
-    """The page that Prometheus reads; `counters` is the text of the list."""
+    """Returns the page that Prometheus reads; `counters` is the text of the list."""
     lines = []
     for row in counters.splitlines():
         if row.startswith("#") or not row.strip():
@@ -47,12 +47,12 @@ def page(counters: str) -> str:
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """The page, at whatever path."""
+    """Serves the page at every path."""
 
     text = b""
 
     def do_GET(self) -> None:
-        """The whole page."""
+        """Sends the whole page."""
         self.send_response(200)
         self.send_header("Content-Type", "text/plain; version=0.0.4")
         self.end_headers()

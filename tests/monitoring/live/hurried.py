@@ -1,4 +1,4 @@
-"""Copies of the monitor's own rules and settings in which time is short; production rules stay as they are.
+"""Copies of the monitor's rules and settings with short times; production rules stay unchanged.
 
 A second stands for a minute of `for`; pages are read every four seconds, and rules evaluated every two. Expressions,
 limits and the ranges in them are the ones of production. The next plain run puts the real files back.
@@ -15,7 +15,7 @@ EVERY, READ_EVERY = "2s", "4s"
 
 
 def rules(text: str) -> str:
-    """The rule file with short times."""
+    """Returns the rule file with short times."""
     content = yaml.safe_load(text)
     for group in content["groups"]:
         group["interval"] = EVERY
@@ -28,7 +28,7 @@ def rules(text: str) -> str:
 
 
 def settings(text: str, pages: str = "") -> str:
-    """Prometheus' settings with short times; and with a job that reads recorded pages at `pages`, HOST:PORT."""
+    """Returns Prometheus' settings with short times and a job that reads recorded pages at `pages`, HOST:PORT."""
     content = yaml.safe_load(text)
     content["global"] |= {"scrape_interval": READ_EVERY, "scrape_timeout": READ_EVERY, "evaluation_interval": EVERY}
     jobs: list[dict[str, Any]] = [job for job in content["scrape_configs"] if job["job_name"] != "recorded"]

@@ -1,6 +1,6 @@
 """Pictures of the rehearsal: `enginehouse top` while an alert fires, and Prometheus' own pages in a browser.
 
-    python -m tests.monitoring.live.pictures LOOK SVG     draws what an earlier run saw (build/monitoring/look.json)
+    python -m tests.monitoring.live.pictures LOOK SVG     draws an earlier run's values (build/monitoring/look.json)
 
 The browser is Chromium of the outer machine without a screen.
 """
@@ -42,7 +42,7 @@ AFTERWARDS = {
 
 
 def top() -> None:
-    """rehearsal/top.svg is what `enginehouse top` shows now."""
+    """Writes rehearsal/top.svg from the current output of `enginehouse top`."""
     words = [str(Path(sys.executable).with_name("enginehouse")), "top", INVENTORY, "--json"]
     ran = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -53,7 +53,7 @@ def top() -> None:
 
 
 def svg(look: Look) -> str:
-    """The picture; the same look gives the same bytes."""
+    """Returns the picture; equal values give equal bytes."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text("$ enginehouse top inventories/fleet.py --once\n", style="bold"))
     console.print(table(look))
@@ -61,14 +61,14 @@ def svg(look: Look) -> str:
 
 
 def pages(url: str, wanted: Mapping[str, tuple[str, tuple[int, int]]]) -> None:
-    """Pictures of Prometheus' own pages, each small enough for a README."""
+    """Writes pictures of Prometheus' own pages, each small enough for a README."""
     for name, (path, size) in wanted.items():
         shot(f"{url}{path}", PICTURES / name, size)
         assert 5_000 < (PICTURES / name).stat().st_size < MOST_BYTES, name
 
 
 def shot(url: str, place: Path, size: tuple[int, int]) -> None:
-    """The file is a picture of the page, drawn once its scripts have had five seconds."""
+    """Writes a picture of the page to the file, five seconds after loading."""
     width, height = size
     with tempfile.TemporaryDirectory() as profile:
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-proxy-server"]
@@ -78,7 +78,7 @@ def shot(url: str, place: Path, size: tuple[int, int]) -> None:
 
 
 def look_of(answer: dict[str, Any]) -> Look:
-    """Back from `to_json`."""
+    """Reverses `to_json`."""
     hosts = {
         name: HostRow(
             row["answers"], {key: ServerRow(**server) for key, server in row["servers"].items()}, row["figures"]

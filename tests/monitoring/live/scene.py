@@ -1,4 +1,4 @@
-"""Three machines of Debian 12: one that serves, a balancer before it, and the monitor that watches both."""
+"""Three machines of Debian 12: one that serves, a balancer before it, and the monitor of both."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ Row = dict[str, Any]
 
 @dataclass
 class Watched:
-    """The machines, and which queries of the dashboards have had an answer so far."""
+    """The machines, and the dashboards' queries that have had an answer so far."""
 
     serving: Machine
     edge: Machine
@@ -66,7 +66,7 @@ class Watched:
     full: set[str] = field(default_factory=set)
 
     def deploy(self) -> Run:
-        """The run that a person would type."""
+        """Runs the operator's deploy command."""
         run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
         with (PLACES.root / "operator.log").open("a") as log:
             log.write(f"$ pyinfra {INVENTORY} deploy.py -y\n{run.output}exit {run.code}\n\n")
@@ -74,26 +74,26 @@ class Watched:
 
     @property
     def url(self) -> str:
-        """The address of Prometheus."""
+        """Returns the address of Prometheus."""
         return f"http://{self.eyes.address}:9090"
 
     def prometheus(self, query: str) -> list[Row]:
-        """The series of a query, now. Raises: OSError while Prometheus does not answer."""
+        """Returns the current series of a query. Raises: OSError while Prometheus does not answer."""
         return list(_get(f"{self.url}/api/v1/query", query=query)["data"]["result"])
 
     def notified(self) -> set[tuple[str, str]]:
-        """(alert, host) of what Alertmanager would tell somebody now: neither silenced nor behind another alert."""
+        """Returns (alert, host) of current notifications of Alertmanager, without silenced and inhibited alerts."""
         shown = {"active": "true", "silenced": "false", "inhibited": "false"}
         alerts = _get(f"http://{self.eyes.address}:9093/api/v2/alerts", **shown)
         return {(alert["labels"]["alertname"], alert["labels"].get("host", "")) for alert in alerts}
 
     def alerts(self) -> set[str]:
-        """Names of all firing or pending alerts, notified or not."""
+        """Returns the names of all firing or pending alerts, notified or not."""
         rows = self.prometheus("count by (alertname) (ALERTS)")
         return {row["metric"]["alertname"] for row in rows}
 
     def ask(self) -> None:
-        """A client asks the gateway for everything, and Triton through the balancer."""
+        """Sends every kind of request to the gateway, and to Triton through the balancer."""
         words = [f"-d '{json.dumps(body)}' {GATEWAY}{path}" for path, body in ASKED]
         commands = "; ".join(
             f"curl -s -m 20 -H 'Content-Type: application/json' -o /dev/null {request}" for request in words
@@ -107,13 +107,13 @@ class Watched:
         self.serving.run(f"{commands}; {ready}; true")
 
     def look(self) -> set[str]:
-        """Queries of the dashboards that have had no answer yet; every one of those is asked."""
+        """Asks the dashboards' open queries; returns those that still have had no answer."""
         left = [query for query in queries() if query not in self.full]
         self.full |= {query for query in left if self.prometheus(query)}
         return set(left) - self.full
 
     def units(self) -> str:
-        """node-exporter's series of our units on the serving machine, as a file of tests/monitoring/scrapes."""
+        """Returns node-exporter's series of our units on the serving machine, as a file of tests/monitoring/scrapes."""
         names = "node_systemd_(unit_state|service_restart_total)"
         page = self.serving.run(f"curl -s http://127.0.0.1:8006/metrics | grep -E '^(# TYPE )?{names}'").stdout
         ours = [
@@ -126,7 +126,7 @@ class Watched:
         return "\n".join([head, "# job: host", *ours]) + "\n"
 
     def hurry(self, pages: str = "") -> None:
-        """Prometheus reads copies of its files with short times, and recorded pages at `pages`, HOST:PORT."""
+        """Gives Prometheus copies of its files with short times, and recorded pages at `pages`, HOST:PORT."""
         for path, change in ((RULES, hurried.rules), (SETTINGS, partial(hurried.settings, pages=pages))):
             text = self.eyes.run(f"[ -e /run/hurried-{Path(path).name} ] || cp {path} /run/hurried-{Path(path).name};"
                                  f" cat /run/hurried-{Path(path).name}").stdout  # fmt: skip
@@ -137,7 +137,7 @@ class Watched:
 
 @contextmanager
 def up(keep: bool) -> Iterator[Watched]:
-    """The three machines run, deployed to; afterwards they are gone, or with `keep` off until the next time."""
+    """Yields the three machines, deployed to; removes them afterwards, or with `keep` only turns them off."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         raise RehearsalRefused(requirements.explain(lacking))
     if not keep:
@@ -166,14 +166,14 @@ def up(keep: bool) -> Iterator[Watched]:
 
 
 def down() -> None:
-    """No machine and no service of this number is left."""
+    """Removes every machine and service of this number."""
     machines.down(PLACES)
     services.services_down()
 
 
 @contextmanager
 def recorded_pages(names: tuple[str, ...]) -> Iterator[str]:
-    """HOST:PORT, reachable from the machines, if the kept scrapes of these names are one page."""
+    """Serves the kept scrapes of these names as one page; yields its HOST:PORT, reachable from the machines."""
     text = "".join((REPOSITORY / "tests/monitoring/scrapes" / f"{name}.prom").read_text() for name in names).encode()
 
     class Page(http.server.BaseHTTPRequestHandler):
@@ -195,7 +195,7 @@ def recorded_pages(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def queries(chosen: Mapping[str, str] = CHOSEN) -> list[str]:
-    """Every expression of every dashboard, each once."""
+    """Returns every expression of every dashboard, each once."""
     expressions = [query for board in DASHBOARDS for panel in board.panels for query, _ in panel.queries]
     for name, value in chosen.items():
         expressions = [query.replace(name, value) for query in expressions]
@@ -203,7 +203,7 @@ def queries(chosen: Mapping[str, str] = CHOSEN) -> list[str]:
 
 
 def answers_soon(watched: Watched, query: str, seconds: float) -> bool:
-    """True once the query has series, while Prometheus may be away."""
+    """Returns True once the query has series, while Prometheus may be away."""
 
     def has_series() -> bool:
         try:

@@ -1,4 +1,4 @@
-"""Six things that go wrong on the three machines, the one alert that each is to raise, and what puts them right."""
+"""Six faults on the three machines, with the one expected alert and the repair of each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ EMPTY = f"umount -l {DATA}; umount -l {UNDER}; rmdir {UNDER}; true"
 
 @dataclass(frozen=True)
 class Strike:
-    """Something goes wrong: `alert` on the host of that name is to be told, and nothing else.
+    """A fault: only `alert` on the host of that name may be notified.
 
-    `behind` fire as well, and Alertmanager keeps them back because that alert explains them.
+    The alerts `behind` fire as well, and Alertmanager inhibits them because that alert explains them.
     """
 
     name: str
@@ -36,12 +36,12 @@ class Strike:
 
 
 def on_serving(command: str) -> Act:
-    """Somebody types it on the machine that serves."""
+    """Returns an act that runs the command on the serving machine."""
     return lambda watched: watched.serving.run(command)
 
 
 def on_edge(command: str) -> Act:
-    """Somebody types it on the balancer."""
+    """Returns an act that runs the command on the balancer."""
     return lambda watched: watched.edge.run(command)
 
 

@@ -1,4 +1,4 @@
-"""A monitor of Debian's own packages reads a serving machine and a balancer, and raises for each fault its own alert.
+"""A monitor of Debian's own packages reads a serving machine and a balancer, and raises the right alert for each fault.
 
 In order: a second run, targets, dashboards, an hour's worth of calm recorded, six faults one after the other, pictures.
 From the dashboards on, Prometheus reads copies of its files in which time is short (tests/monitoring/live/hurried.py).
@@ -48,7 +48,7 @@ def test_every_target_answers(watched: Watched) -> None:
 
 
 def test_nobody_but_the_monitor_reads_a_host(watched: Watched) -> None:
-    """This computer is in the network that may read the monitor, and may log in."""
+    """This computer is in the network that may read the monitor and log in."""
     assert [port for port in (8005, 8006, 8007, 9100) if _answers(watched.serving, port)] == []
     assert [port for port in (8005, 8006, 8008, 9094, 9100, 9115) if _answers(watched.eyes, port)] == []
     assert [port for port in (9090, 9093) if _answers(watched.eyes, port)] == [9090, 9093]
@@ -134,7 +134,7 @@ def test_a_plain_run_puts_the_real_rules_back(watched: Watched) -> None:
 
 
 def _answers(machine: Machine, port: int) -> bool:
-    """True if the machine lets this computer connect to the port."""
+    """Returns True if the machine lets this computer connect to the port."""
     try:
         socket.create_connection((machine.address, port), timeout=2).close()
     except OSError:

@@ -1,4 +1,4 @@
-"""Requests through the gateway of a machine that serves: each step is in the journal, and their text is nowhere."""
+"""Requests through the gateway of a serving machine: each step is in the journal, and their text is nowhere."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KEPT = "/var/log /var/lib/enginehouse/servers /etc/enginehouse /run/enginehouse*
 
 
 def request_id(machine: Machine, path: str, body: dict[str, Any]) -> str:
-    """The request's id. The body goes by standard input: a command line would be in the journal by itself."""
+    """Returns the request's id. The body goes by standard input, since a command line would appear in the journal."""
     curl = f"curl -sS -m 60 -o /dev/null -D - -H 'Content-Type: application/json' -d @- {GATEWAY}{path}"
     headers = machine.run(curl, input=json.dumps(body)).stdout.lower().splitlines()
     return next(line.split()[1] for line in headers if line.startswith("x-request-id:"))
 
 
 def spans(machine: Machine) -> list[dict[str, Any]]:
-    """Spans in Triton's journal."""
+    """Returns the spans in Triton's journal."""
     journal = machine.run("journalctl -q -b -u 'triton@*' -o cat --grep '^{\"span\"'; true").stdout
     return [json.loads(line) for line in journal.splitlines()]
 
 
 def mentions(machine: Machine, text: str) -> int:
-    """Number of lines of the journal, and of files that our programs write, with this text."""
+    """Returns the number of journal lines and of our programs' files with this text."""
     files = f"cat $(find {KEPT} -type f ! -path '*/journal/*')"
     look = f"{{ journalctl -q -b -o cat; {files}; }} 2>/dev/null | grep -a -c -F -f /dev/shm/text"
     return int(machine.run(f"cat >/dev/shm/text; {look}; rm /dev/shm/text", input=f"{text}\n").stdout)

@@ -1,4 +1,4 @@
-"""A balancer that serves clients with a certificate alone, before a host that the tests stand in for.
+"""A balancer that serves only clients with a certificate, before a host that the tests replace.
 
 The machine `e1` is the balancer, and STATE/clients.pem the authorities that sign its clients' certificates.
 """

@@ -1,4 +1,4 @@
-"""The rehearsal's machines with one engine LLM and nothing else; what a test changes of it comes from the environment.
+"""The rehearsal's machines with one engine LLM, which the environment changes for a test.
 
 ENGINE_BATCH: another max_batch_size, so another engine. ENGINE_WEIGHTS: a directory in the rehearsal's state, a
 checkpoint whose build or answers are not as they should be. ENGINE_KEY: another signing key.

@@ -1,4 +1,4 @@
-"""The rehearsal's machines with HTTPS of their own: from an ACME authority, HTTPS=file from a file, HTTPS=none without.
+"""The rehearsal's machines with HTTPS: from an ACME authority, HTTPS=file from a file, HTTPS=none without.
 
 The authority is tests/rehearsal/acme.py; services/ca.crt has signed the certificate of its directory.
 """

@@ -1,4 +1,4 @@
-"""The rehearsal with weights that no network can be filled from: a release that never becomes ready."""
+"""The rehearsal with weights that fill no network: a release that never becomes ready."""
 
 from deploy.spec import Weights
 from tests.rehearsal.variants import UNLOADABLE, hosts, with_model

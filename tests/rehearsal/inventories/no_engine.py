@@ -1,4 +1,4 @@
-"""The rehearsal's machines with one small embedder: everything below an engine is there, and something serves."""
+"""The rehearsal's machines with one small embedder: everything an engine needs is installed, and a model serves."""
 
 from dataclasses import replace
 

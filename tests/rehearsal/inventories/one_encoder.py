@@ -1,6 +1,6 @@
-"""The rehearsal's machines with one small encoder each: the least that is a whole deploy, for slow machines.
+"""The rehearsal's machines with one small encoder each: the smallest complete deploy, for slow machines.
 
-Under software emulation the smallest model is the right one: before it answers, an encoder tries its ways to compute.
+Software emulation needs the smallest model, because an encoder tries several kernels before it answers.
 """
 
 from dataclasses import replace as _replace

@@ -1,4 +1,4 @@
-"""The rehearsal with another batch for one embedder: a second release that serves as well as the first."""
+"""The rehearsal with another batch for one embedder: a second good release."""
 
 from tests.rehearsal.variants import hosts, with_model
 

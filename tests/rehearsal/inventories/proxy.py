@@ -1,4 +1,4 @@
-"""The rehearsal's machines behind an HTTP proxy that asks for a login; PROXY=none without it.
+"""The rehearsal's machines behind an HTTP proxy with a login; PROXY=none without it.
 
 The proxy is tests/rehearsal/forward_proxy.py, and proxy_password in the rehearsal's state has its password.
 """

@@ -1,4 +1,4 @@
-"""The fleet of the benchmark, whose hosts may reboot to repair their GPUs; NOTICES names the cloud of the last one."""
+"""The benchmark's fleet, whose hosts may reboot to repair their GPUs; NOTICES names the cloud of the last one."""
 
 import os as _os
 import runpy as _runpy

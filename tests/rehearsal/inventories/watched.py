@@ -1,4 +1,4 @@
-"""The rehearsal with a small server, a watchdog that looks often, and, with SECOND=1, another release of it."""
+"""The rehearsal with a small server, a frequent watchdog, and, with SECOND=1, another release of it."""
 
 import os as _os
 from dataclasses import replace as _replace

@@ -1,4 +1,4 @@
-"""The rehearsal's machines, whole GPUs and no gateway: what `cut.py` is taken back to."""
+"""The rehearsal's machines with whole GPUs and no gateway: the inventory that reverts `cut.py`."""
 
 from tests.rehearsal.variants import hosts
 

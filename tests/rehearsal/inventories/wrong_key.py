@@ -1,4 +1,4 @@
-"""The rehearsal by tag instead of by digest, so that the image must be pulled anew, with a key nobody knows."""
+"""The rehearsal by tag instead of by digest, so that each run pulls the image, with an unknown key."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The firewall role alone: what a test of who gets in needs, without a deploy around it."""
+"""The firewall role alone, for tests of network access without a deploy."""
 
 from pyinfra import host, inventory
 

@@ -1,4 +1,4 @@
-"""Only what a host needs before it serves: driver, MIG instances, engine, toolkit."""
+"""Only the requirements of serving: driver, MIG instances, engine, toolkit."""
 
 from pyinfra import host, inventory
 

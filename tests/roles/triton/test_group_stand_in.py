@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import sys
 import threading
@@ -61,3 +62,51 @@ def test_ranks_that_are_missing_doubled_or_out_of_order_change_the_answer(
     ranks: Any, parts: list[tuple[int, int, int]]
 ) -> None:
     assert not exchanged(ranks, parts)
+
+
+class World:
+    """A world of MPI in which the other ranks, each with its number, have handed on what rank 0 sends."""
+
+    def __init__(self, ranks: Any, numbers: list[int]) -> None:
+        self.ranks, self.numbers, self.state = ranks, numbers, 0
+
+    def Get_size(self) -> int:
+        """The ranks that mpirun started."""
+        return len(self.numbers) + 1
+
+    def send(self, state: int, dest: int) -> None:
+        """Rank 0 hands its state on."""
+        for number in self.numbers:
+            state = self.ranks.after(state, number, self.Get_size())
+        self.state = state
+
+    def recv(self, source: int) -> int:
+        """The state of the last rank."""
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_right"), [([1, 2, 3], True), ([1, 2], False), ([1, 3, 2], False), ([1, 1, 3], False)]
+)
+def test_ranks_of_open_mpi_answer_right_in_their_number_and_order_alone(
+    ranks: Any, numbers: list[int], is_right: bool
+) -> None:
+    import llm_stand_in.launcher as launcher
+
+    key = "a key"
+    with launcher.listening() as listener:
+        serves = threading.Thread(
+            target=hands_around, args=(launcher, listener, key, World(ranks, numbers)), daemon=True
+        )
+        serves.start()
+        address = f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        launched = ranks.Launched(address, key, 4)
+        assert launched.exchange(5) is is_right
+        launched.launcher.close()
+        serves.join(10)
+
+
+def hands_around(launcher: Any, listener: socket.socket, key: str, world: World) -> None:
+    """Answers one connection to its end."""
+    with contextlib.suppress(OSError):
+        launcher.answer(listener.accept()[0], key, world)

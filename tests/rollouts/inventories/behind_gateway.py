@@ -1,4 +1,4 @@
-"""The fleet with a gateway on each of its hosts, and the balancer speaking TLS with the gateways' clients."""
+"""The fleet with a gateway on each host, and the balancer with TLS to the gateways' clients."""
 
 import runpy as _runpy
 from dataclasses import replace as _replace

@@ -1,4 +1,4 @@
-"""The fleet of the benchmark with three hosts, brought over one at a time, and a release that ROLLOUT_BAD makes bad.
+"""The benchmark's fleet with three hosts, upgraded one at a time, and a release that ROLLOUT_BAD makes bad.
 
 `unloadable`, `wrong` and `moved` give the embedder other weights (tests/rollouts/weights.py), `slow` makes it wait.
 """

@@ -1,4 +1,4 @@
-"""The machines of a rehearsal as hosts that share files: three small models, one of which is private, and the image.
+"""The machines of a rehearsal as hosts that share files: three small models, one of them private, and the image.
 
 One comes from the hub, one from the control machine, and the private one from the hub to each host itself. The first
 machine alone is the fleet while SHARING_ALONE is set.

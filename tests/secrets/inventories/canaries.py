@@ -1,4 +1,4 @@
-"""The rehearsal with its keys where operators keep them: one in the environment, one in an encrypted file."""
+"""The rehearsal with its keys in an operator's usual places: one in the environment, one in an encrypted file."""
 
 from dataclasses import replace
 

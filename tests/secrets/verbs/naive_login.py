@@ -1,4 +1,4 @@
-"""A login whose key is part of the command, as many guides have it; this project never does so."""
+"""A login with the key in the command, as in many guides; this project never does so."""
 
 import os
 

@@ -1,3 +1,3 @@
-"""openai 1.107.3 as the images 26.03 to 26.07 carry it, empty but for its version (rehearsal stand-in)."""
+"""openai 1.107.3 as in the images 26.03 to 26.07, reduced to its version (rehearsal stand-in)."""
 
 __version__ = "1.107.3"

@@ -1,8 +1,8 @@
-"""tensorrt_llm 1.2.1, stood in for: its version, its LLM arguments, and the import defect of images 26.03 to 26.07.
+"""Stand-in of tensorrt_llm 1.2.1: its version, its LLM arguments, and the import defect of images 26.03 to 26.07.
 
-rehearsal stand-in. The real package imports a name that the `openai` package of those images does not have yet; a newer
-`openai` is the repair. Here the file that defines the name is read instead of imported, because that package's own
-dependencies are not in this image.
+rehearsal stand-in. The real package imports a name that the `openai` package of those images lacks; a newer `openai`
+repairs it. The stand-in reads the defining file instead of importing it, because that package's dependencies are not in
+this image.
 """
 
 from importlib.util import find_spec as _find_spec

@@ -1,4 +1,4 @@
-"""The arguments LLM(...) of TensorRT-LLM 1.2 takes, and the refusal of every other one (rehearsal stand-in)."""
+"""The arguments of TensorRT-LLM 1.2's LLM(...), and the refusal of every other one (rehearsal stand-in)."""
 
 
 def _names(text):
@@ -56,7 +56,7 @@ class ValidationError(ValueError):
 
 
 def check(arguments):
-    """Refuse every unknown argument, all of them in one message."""
+    """Refuses all unknown arguments in one message."""
     unknown = [(name, value) for name, value in arguments.items() if name not in LLM_ARGUMENTS]
     for parent, known in NESTED_ARGUMENTS.items():
         values = arguments.get(parent) or {}

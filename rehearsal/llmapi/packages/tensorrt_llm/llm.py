@@ -1,7 +1,7 @@
 """An LLM that answers with the prompt's own words (rehearsal stand-in).
 
-It reads what the real one reads (config.json, tokenizer.json, the headers of the safetensors shards) and refuses what
-that one refuses at load: unknown arguments, a checkpoint that is not whole, a key/value cache below one sequence.
+Like the real one, it reads config.json, tokenizer.json and the headers of the safetensors shards, and refuses at load:
+unknown arguments, an incomplete checkpoint, a key/value cache below one sequence.
 """
 
 import itertools
@@ -51,7 +51,7 @@ class RequestOutput:
 
 
 class Base:
-    """Base of both LLM classes: `generate` answers as the real one, `stream` yields an Output per token."""
+    """Base of both LLM classes: `generate` answers like the real one, `stream` yields an Output per token."""
 
     drift = None
     """Number of the word from which the answer differs from the checkpoint's."""
@@ -59,12 +59,12 @@ class Base:
     """The program that computes in place of TensorRT-LLM, if there is one."""
 
     def prepare(self, folder, max_seq_len):
-        """The tokenizer of `folder` is loaded."""
+        """Loads the tokenizer of `folder`."""
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.max_seq_len = max_seq_len
 
     def generate(self, prompt, sampling_params, use_tqdm=True):
-        """The whole answer to one prompt."""
+        """Returns the complete answer to one prompt."""
         *_, output = self.stream(prompt, **sampling_params.caller_values())
         output.token_ids = self.tokenizer.encode(output.text, add_special_tokens=False).ids
         return RequestOutput(prompt, [output])
@@ -83,7 +83,7 @@ class Base:
         scheduling_params=None,
         cache_salt=None,
     ):
-        """The answer as it comes; called in an event loop. The places of its parameters are those of 1.2.1."""
+        """Returns the running answer; called in an event loop. The order of its parameters is that of 1.2.1."""
         params = sampling_params or SamplingParams()
         is_text = isinstance(inputs, str)
         ids = self.tokenizer.encode(inputs, add_special_tokens=params.add_special_tokens).ids if is_text else inputs
@@ -103,7 +103,7 @@ class Base:
         return RequestResult(ids, sequences, params, streaming, self.tokenizer, before)
 
     def tokens(self, ids, stopped, params, seed):
-        """The ids of an answer, one by one, until it ends or `stopped`: the prompt's own words in a circle."""
+        """Yields the ids of an answer until it ends or `stopped`: the prompt's own words in a circle."""
         if params.guided_decoding:
             pieces = iter([json_text(params.guided_decoding)])
         else:
@@ -121,7 +121,7 @@ class Base:
         """Does nothing: the stand-in has no process."""
 
     def stream(self, prompt, stopped=lambda: False, **sampling):
-        """An Output after every token, the last one with its finish reason: length, stop or cancelled."""
+        """Yields an Output after every token, the last one with its finish reason: length, stop or cancelled."""
         most = _checked(sampling)
         used = len(self.tokenizer.encode(prompt).ids)
         if used + most > self.max_seq_len:
@@ -161,7 +161,7 @@ class Base:
 
 
 class LLM(Base):
-    """Takes the arguments of tensorrt_llm.LLM: published weights behind the PyTorch backend."""
+    """An LLM with the arguments of tensorrt_llm.LLM: published weights behind the PyTorch backend."""
 
     def __init__(self, **arguments):
         check(arguments)
@@ -181,7 +181,7 @@ class LLM(Base):
             )
 
     def describe(self):
-        """A line for the log."""
+        """Returns a line for the log."""
         kept = "what is left" if self.kv_tokens is None else f"{self.kv_tokens} tokens"
         return (
             f"{self.configuration['architectures'][0]} from {self.folder}: {self.tensors} tensors, "
@@ -213,7 +213,7 @@ def _configuration(folder):
 
 
 def _weights(folder):
-    """(tensors, bytes) of the shards in this folder, from their headers; every shard the index names must be there."""
+    """Returns (tensors, bytes) of the folder's shards from their headers; raises if a shard of the index is missing."""
     index = folder / "model.safetensors.index.json"
     named = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else set()
     shards = sorted(folder / name for name in named) or sorted(folder.glob("*.safetensors"))

@@ -1,7 +1,7 @@
-"""The result of `generate_async`: the answer so far, again after every token (rehearsal stand-in).
+"""The result of `generate_async`: the answer so far, updated after every token (rehearsal stand-in).
 
-As in the real package: texts and ids are those since the beginning, of several sequences only the one that ends last
-has a `finish_reason`, and a stop token is taken off the ids.
+As in the real package, texts and ids start at the beginning, only the last of several sequences has a `finish_reason`,
+and the ids contain no stop token.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Logprob:
-    """A candidate's probability and its place among all."""
+    """A candidate's probability and its rank among all."""
 
     logprob: float
     rank: int = None
@@ -33,7 +33,7 @@ class CompletionOutput:
 
 
 class RequestResult:
-    """A request: an asynchronous iterator that gives itself, after every token or, not streaming, at the end."""
+    """A request: an asynchronous iterator that yields itself after every token or, not streaming, at the end."""
 
     def __init__(self, ids, sequences, params, streaming, tokenizer, before):
         self.prompt_token_ids, self.cached_tokens, self.finished = ids, 0, False
@@ -45,15 +45,15 @@ class RequestResult:
 
     @property
     def outputs(self):
-        """The sequences that were asked for."""
+        """Returns the requested sequences."""
         return self._outputs[: self._params.n]
 
     def abort(self):
-        """The work on it ends."""
+        """Ends the work on the request."""
         self._aborted.set()
 
     def is_aborted(self):
-        """True if the request was cancelled; checked before every token."""
+        """Returns True if the request was cancelled; checked before every token."""
         return self._aborted.is_set()
 
     def __aiter__(self):
@@ -110,7 +110,7 @@ class RequestResult:
 
 
 def json_text(guide):
-    """JSON that a guide allows, the shortest that is easily found; other guides are not in this stand-in."""
+    """Returns a short JSON text that a guide allows; this stand-in has no other guides."""
     if guide.json_object:
         return "{}"
     if guide.json is None:

@@ -1,4 +1,4 @@
-"""Sampling parameters of an answer (rehearsal stand-in): the real names, every other name refused."""
+"""Sampling parameters of an answer (rehearsal stand-in): the real names; it refuses every other name."""
 
 from dataclasses import dataclass, fields
 
@@ -58,6 +58,6 @@ class SamplingParams:
             )
 
     def caller_values(self):
-        """The parameters that the caller set, for a stand-in's own sampling."""
+        """Returns the parameters that the caller set, for a stand-in's own sampling."""
         named = ("max_tokens", "seed", "top_p", "temperature", "stop")
         return {name: getattr(self, name) for name in named if getattr(self, name) is not None}

@@ -1,4 +1,4 @@
 """Rehearsal stand-in of `vllm serve` and `trtllm-serve`: their command lines, pages, errors and signals; no model runs.
 
-It says "rehearsal stand-in" in its first line of output, in its version and in every text that it makes.
+Its first line of output, its version and each of its texts contain "rehearsal stand-in".
 """

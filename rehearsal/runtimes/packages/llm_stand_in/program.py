@@ -1,4 +1,4 @@
-"""The command lines: options that the release has, files that it wants, and the exit codes of a wrong one."""
+"""The command lines: options of the release, required files, and the exit codes for errors."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ USAGE = 2
 
 
 class Refused(Exception):
-    """A command line that the program does not take; the text is what it prints."""
+    """A command line that the program refuses; the text is its output."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The start line, read."""
+    """The parsed start line."""
 
     model: Path
     options: dict[str, str]
 
 
 def main(runtime: str, words: list[str]) -> int:
-    """Serves until it is told to stop: 0 after SIGTERM, 2 for a wrong command line, 1 for a model that cannot load."""
+    """Serves until stopped; returns 0 after SIGTERM, 2 for a wrong command line, 1 for a model that cannot load."""
     print(f"rehearsal stand-in of {runtime} {RELEASES[runtime]}: no model runs here", flush=True)
     try:
         chosen = read(runtime, words)
@@ -59,7 +59,7 @@ def main(runtime: str, words: list[str]) -> int:
 
 
 def read(runtime: str, words: list[str]) -> Chosen:
-    """The words after `vllm serve` or `trtllm-serve serve`.
+    """Parses the words after `vllm serve` or `trtllm-serve serve`.
 
     Raises: Refused, in the words of argparse or click.
     """
@@ -94,12 +94,12 @@ def read(runtime: str, words: list[str]) -> Chosen:
 
 
 def unknown(runtime: str, word: str) -> str:
-    """The program's own words for an option that it does not have."""
+    """Returns the program's own message for an unknown option."""
     return f"vllm: error: unrecognized arguments: {word}" if runtime == "vllm" else f"Error: No such option: {word}"
 
 
 def load(runtime: str, chosen: Chosen) -> Engine:
-    """The engine of a directory with config.json, a tokenizer and safetensors.
+    """Returns the engine of a directory with config.json, a tokenizer and safetensors.
 
     Raises: OSError or ValueError for one that the program could not load.
     """

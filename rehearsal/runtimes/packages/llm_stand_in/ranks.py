@@ -2,9 +2,8 @@
 
 vLLM's meet at the leader's store; those of trtllm-serve are reached through rank 0's launcher (launcher.py).
 
-Each rank changes the state by its own number, and the last one has to leave what that many ranks in that order leave.
-So a rank that is missing, doubled or out of order changes the answer; one that is lost ends the program, as it does
-vLLM's engine.
+Each rank changes the state by its own number, and the result must equal that of so many ranks in order. So a missing,
+doubled or misplaced rank changes the answer; a lost one ends the program, like vLLM's engine.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ class Ranks:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def through(self, state: int) -> int:
-        """The state after all ranks of this host."""
+        """Returns the state after all ranks of this host."""
         for rank in range(self.first, self.last + 1):
             state = after(state, rank, self.world)
         return state
 
     def exchange(self, token: int) -> bool:
-        """True if the state comes back as it has to. The program ends if a host does not answer."""
+        """Returns True if the state comes back as expected. The program ends if a host does not answer."""
         with self.lock:
             try:
                 state = self.through(token)
@@ -55,7 +54,7 @@ class Ranks:
         return state == around(token, self.world)
 
     def follow(self) -> int:
-        """Answers the leader until it is gone: 1; 0 after SIGTERM."""
+        """Answers the leader; returns 1 once its connection ends, 0 after SIGTERM."""
         signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
         (leader,) = self.hosts
         leader.settimeout(None)
@@ -95,12 +94,12 @@ def around(state: int, world: int) -> int:
 
 
 def after(state: int, rank: int, world: int) -> int:
-    """The state that a rank leaves."""
+    """Returns the state after a rank."""
     return (state * (rank + 3) + 7 * rank + world) % PRIME
 
 
 def line(connection: socket.socket) -> str:
-    """The next line.
+    """Returns the next line.
 
     Raises: OSError if the connection has ended.
     """
@@ -137,7 +136,7 @@ def joined(options: dict[str, str]) -> Ranks | Launched | None:
 
 
 def welcomed(address: tuple[str, int], card: dict[str, int]) -> list[socket.socket]:
-    """A connection from every other host, in the order of their ranks.
+    """Returns a connection from every other host, in the order of their ranks.
 
     Raises: ValueError for a host of another world.
     """
@@ -155,9 +154,9 @@ def welcomed(address: tuple[str, int], card: dict[str, int]) -> list[socket.sock
 
 
 def met(address: tuple[str, int], card: dict[str, int]) -> socket.socket:
-    """The connection to the leader, whose store may be up later than this host.
+    """Returns the connection to the leader, whose store may start later than this host.
 
-    Raises: OSError if it does not come up.
+    Raises: OSError if it does not start.
     """
     until = time.monotonic() + JOIN_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""The pages: /health, /v1/models, /v1/completions whole and streamed, counters; errors in the program's own form."""
+"""The pages: /health, /v1/models, /v1/completions, counters; errors in the program's own form."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Engine:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, body: dict[str, Any]) -> tuple[list[list[int] | str], int]:
-        """The prompts and the tokens to make for each.
+        """Returns the prompts and the tokens to make for each.
 
         Raises: BadRequest for what the program refuses.
         """
@@ -74,20 +74,20 @@ class Engine:
         return prompts, count
 
     def word(self, place: int) -> str:
-        """The word at this place, once it has been through every rank; another one if they are not as they were."""
+        """Returns the word at this place after it has passed every rank; a wrong rank changes it."""
         words = self.words
         if self.ranks is None:
             return words[place % len(words)]
         return words[place % len(words)] if self.ranks.exchange(place) else " broken"
 
     def count(self, tokens: int, answers: int = 0) -> None:
-        """The counters move."""
+        """Adds to the counters."""
         with self.lock:
             self.tokens += tokens
             self.answers += answers
 
     def page(self) -> str:
-        """The counters in the form of Prometheus, under the program's names."""
+        """Returns the counters in Prometheus' form, under the program's names."""
         if self.runtime == "vllm":
             labels = f'engine="0",model_name="{self.name}"'
             return (
@@ -107,18 +107,18 @@ class Engine:
 
 
 def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
-    """The server, bound; each request has a thread."""
+    """Returns the bound server; each request has a thread."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def handle_one_request(self) -> None:
-            """A request, unless the client is silent for too long."""
+            """Handles a request, unless the client is silent for too long."""
             self.connection.settimeout(KEEP_ALIVE_SECONDS)
             super().handle_one_request()
 
         def do_GET(self) -> None:
-            """The pages."""
+            """Answers the pages."""
             self.connection.settimeout(None)
             metrics = "/metrics" if engine.runtime == "vllm" else "/prometheus/metrics"
             if self.path == "/health":
@@ -134,7 +134,7 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
                 self._json(404, {"detail": "Not Found"})
 
         def do_POST(self) -> None:
-            """Completions; nothing else is served."""
+            """Answers completions; other paths get an error."""
             self.connection.settimeout(None)
             raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.path != "/v1/completions":
@@ -208,7 +208,7 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
             self.wfile.write(content)
 
         def log_message(self, *_: object) -> None:
-            """Requests are not logged, as the start line asks."""
+            """Logs no requests, as the start line asks."""
 
     HEAD = {"id": "cmpl-rehearsal", "object": "text_completion", "created": int(time.time()), "model": engine.name}
     server = ThreadingHTTPServer((host, port), Handler)
@@ -217,11 +217,11 @@ def serve(engine: Engine, host: str, port: int) -> ThreadingHTTPServer:
 
 
 def identity(word: str) -> int:
-    """The id of a word, counted from 0."""
+    """Returns the id of a word, counted from 0."""
     return WORDS.index(word) if word in WORDS else len(WORDS) + ROUNDED.index(word)
 
 
 def usage(prompts: list[list[int] | str], made: int) -> dict[str, Any]:
-    """Counts of tokens; a text counts a token for each word."""
+    """Returns counts of tokens; a text counts a token for each word."""
     read = sum(len(prompt) if isinstance(prompt, list) else len(prompt.split()) for prompt in prompts)
     return {"prompt_tokens": read, "completion_tokens": made, "total_tokens": read + made}

@@ -1,4 +1,4 @@
-"""Token ids to text, as the image's `postprocessing` model does it (rehearsal stand-in, without transformers)."""
+"""Converts token ids to text like the image's `postprocessing` model (rehearsal stand-in, without transformers)."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ class TritonPythonModel:
     """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
-        """Load the tokenizer."""
+        """Loads the tokenizer."""
         configuration = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self.tokenizer = Tokenizer.from_file(str(Path(parameters["tokenizer_dir"]) / "tokenizer.json"))

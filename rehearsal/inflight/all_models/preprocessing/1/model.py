@@ -1,4 +1,4 @@
-"""Text to token ids, as the image's `preprocessing` model does it (rehearsal stand-in, without transformers)."""
+"""Converts text to token ids like the image's `preprocessing` model (rehearsal stand-in, without transformers)."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ class TritonPythonModel:
     """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
-        """Load the tokenizer; every output the real one looks up has to be configured."""
+        """Loads the tokenizer; refuses a configuration that lacks an output of the real model."""
         configuration = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         for name in ("INPUT_ID", "REQUEST_INPUT_LEN", "BAD_WORDS_IDS", "STOP_WORDS_IDS", "OUT_END_ID", "OUT_PAD_ID",
@@ -60,7 +60,7 @@ class TritonPythonModel:
         return np.full((rows, 1), self.end, np.int32) if inputs is None else inputs
 
     def _words(self, request, name, rows):
-        """Per row (tokens of all words, ends of the words), filled up with 0 and -1."""
+        """Returns (tokens of all words, ends of the words) per row, padded with 0 and -1."""
         inputs = values(request, name)
         if inputs is None:
             return np.empty((rows, 2, 0), np.int32)
@@ -79,13 +79,13 @@ class TritonPythonModel:
 
 
 def values(request, name):
-    """An input's array, or None."""
+    """Returns an input's array, or None."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return None if tensor is None else tensor.as_numpy()
 
 
 def end_token(folder, tokenizer):
-    """The id that ends an answer, as the checkpoint's files say."""
+    """Returns the id that ends an answer, from the checkpoint's files."""
     for name in ("generation_config.json", "config.json"):
         if (folder / name).is_file():
             token = json.loads((folder / name).read_text()).get("eos_token_id")

@@ -1,6 +1,6 @@
-"""Text in, text out, by asking the other models, as the image's `tensorrt_llm_bls` does (rehearsal stand-in).
+"""Answers text with text through the other models, like the image's `tensorrt_llm_bls` (rehearsal stand-in).
 
-One request at a time and instance, as there. The names of two neighbours are fixed, as there.
+Like there, each instance handles one request at a time, and the names of two other models are fixed.
 """
 
 import json
@@ -17,7 +17,7 @@ class TritonPythonModel:
     """The model that Triton's Python backend calls."""
 
     def initialize(self, args):
-        """Read the names of the engines."""
+        """Reads the names of the engines."""
         configuration = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(configuration)
@@ -33,7 +33,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info("rehearsal stand-in: tensorrt_llm_bls")
 
     def execute(self, requests):
-        """Answers the requests in turn: through the sender if answers stream, else by a response each."""
+        """Answers the requests in sequence: through the sender if answers stream, else with a response each."""
         responses = []
         for request in requests:
             sender = request.get_response_sender() if self.decoupled else None

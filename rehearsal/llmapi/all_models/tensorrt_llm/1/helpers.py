@@ -1,4 +1,4 @@
-"""Between Triton's tensors and plain Python values (rehearsal stand-in for the helpers of the llmapi model)."""
+"""Converts between Triton's tensors and Python values (rehearsal stand-in for the helpers of the llmapi model)."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ STRINGS = np.object_
 
 
 def read_configuration():
-    """(settings for Triton, arguments of LLM) from model.yaml of the served version, or what LLM_CONFIG_PATH names."""
+    """Returns (settings for Triton, arguments of LLM) from the served version's model.yaml or LLM_CONFIG_PATH."""
     path = Path(pb_utils.get_model_dir(), os.environ.get("LLM_CONFIG_PATH", "model.yaml"))
     arguments = yaml.safe_load(path.read_text())
     triton = arguments.pop("triton_config", None)
@@ -28,7 +28,7 @@ def read_configuration():
 
 
 def scalar(request, name, kind, otherwise=None):
-    """The one value of an optional input."""
+    """Returns the one value of an optional input."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     if tensor is None:
         return otherwise
@@ -37,13 +37,13 @@ def scalar(request, name, kind, otherwise=None):
 
 
 def strings(request, name):
-    """All values of a string input."""
+    """Returns all values of a string input."""
     tensor = pb_utils.get_input_tensor_by_name(request, name)
     return [] if tensor is None else [value.decode() for value in tensor.as_numpy().reshape(-1)]
 
 
 def sampling(request):
-    """The sampling parameters the request names."""
+    """Returns the sampling parameters of the request."""
     named = {name: scalar(request, f"sampling_param_{name}", kind) for name, kind in SAMPLING.items()}
     chosen = {name: value for name, value in named.items() if value is not None}
     chosen["exclude_input_from_output"] = scalar(request, "sampling_param_exclude_input_from_output", bool, False)
@@ -52,7 +52,7 @@ def sampling(request):
 
 
 def response(request, outputs):
-    """A response: every sequence's whole text so far, and what else the request asked for, all of it as text."""
+    """Returns a response with each sequence's whole text so far and the other requested outputs, all as text."""
     tensors = [pb_utils.Tensor("text_output", np.array([output.text.encode() for output in outputs], dtype=STRINGS))]
     for name in ("finish_reason", "stop_reason", "cumulative_logprob"):
         if scalar(request, f"return_{name}", bool, False):
@@ -62,7 +62,7 @@ def response(request, outputs):
 
 
 def published(model, computed_by):
-    """A metric that tells clients what computes: a response of Triton 2.51 has no parameters. It lives while kept."""
+    """Returns a metric that names the program; it exists as long as it is referenced."""
     family = pb_utils.MetricFamily(
         name="rehearsal_stand_in", description="What stands in for what", kind=pb_utils.MetricFamily.GAUGE
     )
@@ -72,7 +72,7 @@ def published(model, computed_by):
 
 
 def tell_held(model, held_tokens, ended):
-    """Until `ended` a metric says twice a second how many tokens the cache holds for the requests in work."""
+    """Sets a metric of the cached tokens of running requests twice a second until `ended`."""
     family = pb_utils.MetricFamily(
         name="rehearsal_stand_in_held_tokens", description="Tokens in the cache", kind=pb_utils.MetricFamily.GAUGE
     )
@@ -82,6 +82,6 @@ def tell_held(model, held_tokens, ended):
 
 
 def error(text):
-    """A response that is an error, and has a text besides."""
+    """Returns an error response with an additional text."""
     tensor = pb_utils.Tensor("text_output", np.array([b"N/A"], dtype=STRINGS))
     return pb_utils.InferenceResponse(output_tensors=[tensor], error=pb_utils.TritonError(text))

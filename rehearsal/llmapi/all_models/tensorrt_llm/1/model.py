@@ -1,9 +1,8 @@
 """Triton's `llmapi` model without TensorRT-LLM: the same files, tensors, settings, attributes, cancelling and refusals.
 
-rehearsal stand-in. What it answers is the business of the stand-in's LLM: the prompt's own words, or on a real GPU what
-a network says. It keeps what upstream's code does wrong up to 1.2.1, so that a release which adds nothing shows it:
-`streaming` is handed over in the place of `lora_request`, every event has the whole text, and whoever names the id of a
-running request stops it.
+rehearsal stand-in. The stand-in's LLM answers with the prompt's own words, or on a real GPU with a network's. It has
+the upstream errors up to 1.2.1, so that tests see a release without our repairs: `streaming` is passed in the place of
+`lora_request`, every event has the whole text, and any client that names the id of a running request stops it.
 """
 
 import asyncio
@@ -25,14 +24,14 @@ class TritonPythonModel:
 
     @staticmethod
     def auto_complete_config(auto_complete_model_config):
-        """Copy what model.yaml says about batching and decoupling into Triton's own configuration."""
+        """Copies batching and decoupling from model.yaml into Triton's own configuration."""
         triton, _ = read_configuration()
         auto_complete_model_config.set_max_batch_size(int(triton["max_batch_size"]))
         auto_complete_model_config.set_model_transaction_policy({"decoupled": bool(triton["decoupled"])})
         return auto_complete_model_config
 
     def initialize(self, args):
-        """Build the LLM, or refuse as the real one refuses; an event loop of its own works on the requests."""
+        """Builds the LLM, or refuses like the real one; a separate event loop handles the requests."""
         triton, arguments = read_configuration()
         self.decoupled = pb_utils.using_decoupled_model_transaction_policy(json.loads(args["model_config"]))
         wanted = bool(triton["decoupled"])
@@ -60,7 +59,7 @@ class TritonPythonModel:
         pb_utils.Logger.log_info(f"rehearsal stand-in: no TensorRT-LLM here; {self._llm_engine.describe()}")
 
     def execute(self, requests):
-        """A task per request; the answers come through their senders."""
+        """Starts a task per request; the answers use their senders."""
         for request in requests:
             asyncio.run_coroutine_threadsafe(self._execute_single_request(request), self._event_loop)
 
@@ -100,7 +99,7 @@ class TritonPythonModel:
             return number in self.running
 
     def _stop(self, identity, sender):
-        """Ends every request of that id, whoever sent it; none of them gets a last response."""
+        """Ends every request with that id from any client; none of them gets a last response."""
         with self.lock:
             named = [number for number, (request, _) in self.running.items() if request.request_id() == identity]
             for number in named if identity else []:
@@ -116,7 +115,7 @@ class TritonPythonModel:
                     request.get_response_sender().send(_cancelled(), flags=FINAL)
 
     def finalize(self):
-        """The requests in work end first, as upstream; a line in the log tells a clean stop from a killed process."""
+        """Waits for running requests, like upstream; a log line distinguishes a clean stop from a killed process."""
         for _ in range(3000):
             if not self._ongoing_request_count:
                 break

@@ -1,7 +1,7 @@
 """The LLM over a compiled engine (rehearsal stand-in).
 
-It answers as the checkpoint does whose digest the engine carries: the same words while the weights beside the tokenizer
-are those, others from the first word on if they are not, and from word `drift` on if the engine says so.
+It answers like the checkpoint whose digest the engine carries. Other weights beside the tokenizer change all words; an
+engine with `drift` changes the words from that number on.
 """
 
 import json
@@ -14,7 +14,7 @@ from tensorrt_llm.stand_in import checkpoint, gpu
 
 
 class LLM(Base):
-    """Takes an engine's directory as `model`, and the published weights' as `tokenizer`."""
+    """An LLM with an engine's directory as `model`, and the published weights' as `tokenizer`."""
 
     def __init__(self, model, tokenizer, **arguments):
         check(arguments)
@@ -36,7 +36,7 @@ class LLM(Base):
 
 
 def header(path):
-    """The first line of an engine."""
+    """Returns the first line of an engine."""
     with path.open("rb") as engine:
         first_line = json.loads(engine.readline())
     if not first_line.get("rehearsal stand-in"):

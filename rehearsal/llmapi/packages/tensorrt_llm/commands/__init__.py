@@ -1,1 +1,1 @@
-"""Entry points of `trtllm-build` and its sisters."""
+"""Entry points of `trtllm-build` and similar programs."""

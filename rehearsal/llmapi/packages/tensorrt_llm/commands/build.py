@@ -1,7 +1,7 @@
-"""trtllm-build: reads a checkpoint, takes its time, writes config.json and an engine for each rank.
+"""trtllm-build: reads a checkpoint, waits like a build, writes config.json and an engine for each rank.
 
-rehearsal stand-in. Nothing is compiled. What it refuses is worded as the real one words it: an unknown architecture, a
-GPU too small or of the wrong kind, limits that do not go together.
+rehearsal stand-in. It compiles nothing. It refuses, in the real program's words, an unknown architecture, a GPU too
+small or of the wrong kind, and inconsistent limits.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ ACTIVATIONS = 24
 
 
 def main():
-    """0 once every rank's engine is written."""
+    """Writes every rank's engine; returns 0."""
     options = build_parser().parse_args()
     log(f"TensorRT-LLM version: {__version__} (rehearsal stand-in)")
     folder = Path(options.checkpoint_dir or "")
@@ -83,7 +83,7 @@ def _require_gpu(model, settings):
 
 
 def _build_rank(path, model, settings, rank):
-    """Writes piece by piece, so that an interrupted build leaves a part of the file."""
+    """Writes in pieces, so that an interrupted build leaves a part of the file."""
     header = json.dumps(_header(model, settings, rank)).encode() + b"\n"
     body = hashlib.shake_256(header).digest(SIZE_BYTES)
     seconds = model.get("rehearsal_build_seconds", max(1, model["weights_mib"] * SECONDS_PER_GIB / 1024))

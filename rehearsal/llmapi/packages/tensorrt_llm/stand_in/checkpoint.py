@@ -1,7 +1,7 @@
 """Published weights and TensorRT-LLM checkpoints, as far as the stand-ins read and write them.
 
-A checkpoint here has the real file names and configuration keys; its tensors are a few bytes. What it was made of is
-kept as a digest, so that an engine of other weights can answer differently.
+A checkpoint here has the real file names and configuration keys; its tensors are a few bytes. It keeps the digest of
+its source, so that an engine of other weights can answer differently.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ BITS = {"FP8": 8, "W8A8_SQ_PER_CHANNEL": 8, "W8A16": 8, "NVFP4": 4}
 
 
 def published(folder):
-    """config.json of published weights. Raises what the scripts raise if there are none."""
+    """Returns config.json of published weights. Raises the scripts' error if there are none."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
         raise OSError(f"{folder} does not appear to have a file named config.json.")
@@ -25,7 +25,7 @@ def published(folder):
 
 
 def digest(folder):
-    """The digest that distinguishes sets of weights."""
+    """Returns a digest that distinguishes sets of weights."""
     total = hashlib.sha256()
     for file in [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]:
         total.update(file.name.encode() + hashlib.sha256(file.read_bytes()).digest())
@@ -33,7 +33,7 @@ def digest(folder):
 
 
 def weights_mib(folder):
-    """MiB of the published weights, or what the rehearsal wants them to be."""
+    """Returns MiB of the published weights, or the rehearsal's setting."""
     wanted_mib = published(folder).get("rehearsal_build_mib")
     return (
         int(wanted_mib) if wanted_mib else sum(file.stat().st_size for file in Path(folder).glob("*.safetensors")) >> 20
@@ -41,7 +41,7 @@ def weights_mib(folder):
 
 
 def write(folder, output, architecture, dtype, algorithm, cache, tensor, pipeline):
-    """A checkpoint of `tensor` times `pipeline` ranks in `output`."""
+    """Writes a checkpoint of `tensor` times `pipeline` ranks to `output`."""
     source, output = published(folder), Path(output)
     output.mkdir(parents=True, exist_ok=True)
     heads = source.get("num_attention_heads", 1)

@@ -1,4 +1,4 @@
-"""convert_checkpoint.py of one family."""
+"""The convert_checkpoint.py of one model family."""
 
 import time
 
@@ -17,7 +17,7 @@ AS = {"MistralForCausalLM": "LlamaForCausalLM", "MixtralForCausalLM": "LlamaForC
 
 
 def main(family):
-    """0 once the checkpoint is written."""
+    """Writes the checkpoint; returns 0."""
     options = convert_parser(family).parse_args()
     print(__version__)
     print("rehearsal stand-in: nothing is converted", flush=True)

@@ -1,7 +1,7 @@
-"""Parsers with the flags, types, defaults and choices of TensorRT-LLM 1.2, and refusals as argparse words them.
+"""Parsers with the flags, types, defaults and choices of TensorRT-LLM 1.2, and refusals in argparse's words.
 
-They are read from upstream's source by rehearsal/upstream_flags.py and lie beside this file in the image (`flags.json`,
-put there by rehearsal/triton_image.py). If only a running TensorRT-LLM knows the choices, none are checked.
+rehearsal/upstream_flags.py reads them from upstream's source, and rehearsal/triton_image.py puts them beside this file
+in the image (`flags.json`). Choices that only a running TensorRT-LLM knows are not checked.
 """
 
 import argparse
@@ -16,29 +16,29 @@ ENUMS = {"--kv_cache_type": ("continuous", "paged", "disabled")}
 
 
 def build_parser():
-    """The flags of `trtllm-build`."""
+    """Returns a parser with the flags of `trtllm-build`."""
     return parser("trtllm-build", _rows("1.2", "trtllm-build"))
 
 
 def plugin_names():
-    """Settings of `plugin_config` in an engine's config.json."""
+    """Returns the settings of `plugin_config` in an engine's config.json."""
     flags = _rows("1.2", "trtllm-build")
     return [name.lstrip("-") for name, facts in flags.items() if facts.get("group") == PLUGINS]
 
 
 def convert_parser(family):
-    """The flags of a convert script; the newest that was read is of December 2024."""
+    """Returns a parser with the flags of a convert script; the newest source is of December 2024."""
     rows = _rows("0.17.0.dev2024121700", f"convert_checkpoint.py of {family}")
     return parser("convert_checkpoint.py", rows)
 
 
 def quantize_parser():
-    """The flags of quantize.py."""
+    """Returns a parser with the flags of quantize.py."""
     return parser("quantize.py", _rows("1.2", "quantize.py"))
 
 
 def parser(program, rows):
-    """argparse as it comes, so that it also accepts prefixes."""
+    """Returns a plain argparse parser, which also accepts prefixes."""
     made = argparse.ArgumentParser(prog=program, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     groups = {}
     for name, facts in rows.items():

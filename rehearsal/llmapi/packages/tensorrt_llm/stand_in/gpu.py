@@ -5,7 +5,7 @@ import sys
 
 
 def gpus():
-    """(name, MiB, SM) of every GPU here, as TensorRT-LLM would find them. Raises what torch raises without one."""
+    """Returns (name, MiB, SM) of every GPU here. Raises torch's error without one."""
     argv = ["nvidia-smi", "--query-gpu=name,memory.total,compute_cap", "--format=csv,noheader,nounits"]
     try:
         output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -26,7 +26,7 @@ def require_torch_memory(needed_mib):
 
 
 def require_builder_memory(needed_mib):
-    """Leaves as TensorRT's builder does if no tactic fits into the GPU's memory."""
+    """Exits like TensorRT's builder if no tactic fits into the GPU's memory."""
     smallest = min(mib for _, mib, _ in gpus())
     if needed_mib <= smallest:
         return
@@ -42,7 +42,7 @@ def require_builder_memory(needed_mib):
 
 
 class OutOfMemoryError(RuntimeError):
-    """Error that prints as torch.OutOfMemoryError, like torch's own."""
+    """An error that prints as torch.OutOfMemoryError."""
 
 
 OutOfMemoryError.__module__ = "torch"

@@ -1,6 +1,6 @@
 """convert_checkpoint.py of EAGLE, Medusa and ReDrafter: a model with heads becomes one checkpoint.
 
-No row of the catalog has their flags, so they are written here: those that every read revision has.
+The catalog lacks their flags, so this module lists those that all examined revisions have.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ARCHITECTURES = {"eagle": "EagleForCausalLM", "medusa": "MedusaForCausalLM", "re
 
 
 def main(kind):
-    """0 once the checkpoint is written."""
+    """Writes the checkpoint; returns 0."""
     parser = argparse.ArgumentParser(prog="convert_checkpoint.py")
     for name, of in (SHARED | FLAGS[kind]).items():
         parser.add_argument(name, type=of, help="(rehearsal stand-in)")
@@ -46,7 +46,7 @@ def main(kind):
 
 
 def _attach(base, output):
-    """ReDrafter's takes a converted model."""
+    """Adds heads to a converted model, the input of ReDrafter's script."""
     model = json.loads((base / "config.json").read_text()) | {"architecture": ARCHITECTURES["redrafter"]}
     output.mkdir(parents=True, exist_ok=True)
     for shard in base.glob("rank*.safetensors"):

@@ -15,7 +15,7 @@ NOT_CALIBRATED = {"int8_wo", "int4_wo", "full_prec"}
 
 
 def main():
-    """0 once the checkpoint is written."""
+    """Writes the checkpoint; returns 0."""
     options = quantize_parser().parse_args()
     print("rehearsal stand-in: nothing is calibrated", flush=True)
     source = checkpoint.published(options.model_dir)

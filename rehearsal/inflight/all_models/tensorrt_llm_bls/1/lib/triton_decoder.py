@@ -1,4 +1,4 @@
-"""The way of a prompt through the other models, asked one after another by name (rehearsal stand-in)."""
+"""Sends a prompt through the other models in sequence, by name (rehearsal stand-in)."""
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -32,7 +32,7 @@ ASKED_OF_ENGINE = [
 
 
 class TritonDecoder:
-    """Asks preprocessing, the engine, with a draft model that one too, and postprocessing."""
+    """Asks preprocessing, the engine and postprocessing, and a draft model if there is one."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class TritonDecoder:
         raise RuntimeError(f"{model}: the configuration is asked of {address}, which answers only who has the key")
 
     def decode(self, request, identity):
-        """(text, further tensors) of every response of the engine."""
+        """Yields (text, further tensors) of every response of the engine."""
         inputs = self.preprocess(request)
         drafted = pb_utils.get_input_tensor_by_name(request, "num_draft_tokens")
         speculates = drafted is not None and drafted.as_numpy().flat[0] > 0
@@ -69,7 +69,7 @@ class TritonDecoder:
             yield self.postprocess(tokens, lengths), tensors
 
     def preprocess(self, request):
-        """The engine's first inputs."""
+        """Returns the engine's first inputs."""
         inner = self._request(self.preproc_model_name, self._renamed(request, TO_PREPROCESSING), ASKED_OF_PREPROCESSING)
         return [
             pb_utils.Tensor(PREPROCESSED[tensor.name()], tensor.as_numpy())
@@ -78,13 +78,13 @@ class TritonDecoder:
         ]
 
     def postprocess(self, tokens, lengths):
-        """The texts of one response."""
+        """Returns the texts of one response."""
         inputs = [pb_utils.Tensor("TOKENS_BATCH", tokens), pb_utils.Tensor("SEQUENCE_LENGTH", lengths)]
         inner = self._request(self.postproc_model_name, inputs, ["OUTPUT"])
         return self._exec_triton_request_single(inner).output_tensors()[0].as_numpy()
 
     def _draft(self, inputs, count):
-        """The draft model's proposal; asked for one whole answer, as the target is after it."""
+        """Returns the draft model's proposal, requested as one complete answer like the target's."""
         if not self.draft_llm_model_name:
             raise RuntimeError("cannot perform speculative decoding without draft model")
         if not self._load_each_model_config("localhost:8001", self.draft_llm_model_name):
