@@ -199,8 +199,8 @@ def test_a_mirror_of_ubuntu_is_all_that_apt_reads(story: Story, mirrored: tuple[
 
 def test_https_is_served_by_ubuntus_own_haproxy(story: Story, mirrored: tuple[Path, Run]) -> None:
     assert story.says("haproxy -v").startswith("HAProxy version 2.8.")
-    asked = ["curl", "-s", "--cacert", str(mirrored[0]), "--resolve", f"{NAME}:443:{story.machine.address}"]
-    assert subprocess.run([*asked, "-f", f"https://{NAME}/health"], check=False, capture_output=True).returncode == 0
+    command = ["curl", "-s", "--cacert", str(mirrored[0]), "--resolve", f"{NAME}:443:{story.machine.address}"]
+    assert subprocess.run([*command, "-f", f"https://{NAME}/health"], check=False, capture_output=True).returncode == 0
 
 
 def test_with_mirror_and_https_a_second_run_changes_nothing(story: Story, mirrored: tuple[Path, Run]) -> None:
