@@ -140,7 +140,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "[0-9]{1,3} validation errors? for [A-Za-z]{1,40}(Config|Args)",
     ),
     "cause-limits": (
-        "can't start new thread",
+        "can't [s]tart new thread",
         "pthread_create failed",
         "Too many open files",
         "Resource temporarily unavailable",
@@ -236,7 +236,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
         "NVIDIA Driver was not detected",
         "No CUDA GPUs are available",
         f"nvidia-container-cli[a-z.]{{0,5}}: ({_NAME} )?[a-z]{{1,20}} error",
-        "failed to ful(fil|fill) mount request",
+        "failed to ful(fil|fill) [m]ount request",
         "NVML Shared Library Not Found",
         "NVMLError_[A-Za-z]{1,40}",
         r"CUDA-capable device\(s\) is/are busy or unavailable",
