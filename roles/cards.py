@@ -51,7 +51,6 @@ class GpuState:
 
 
 def fact_commands() -> list[str]:
-    """Fact commands: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
     return [
         ask_units(BOOT_UNIT),
         ask_value("modes", f"{_LOADED} && {_MODES} | grep '^[0-9]'"),
@@ -155,7 +154,6 @@ def _numbers(present: Iterable[GpuState]) -> str:
 
 
 def _placed(mine: Slice) -> str:
-    """The planned instances as nvidia-smi takes them: the number of each profile, and its place on the card."""
     return ",".join(f"{profile.profile_id}:{start}" for profile, start in placements(mine))
 
 

@@ -30,7 +30,6 @@ class Option:
 
     @property
     def varies(self) -> bool:
-        """True if a variable sets the option, so that its value is known only when the command runs."""
         return any(value.varies for value in self.values)
 
 

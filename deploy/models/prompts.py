@@ -61,12 +61,10 @@ def other_prompts(config: Mapping[str, Any]) -> list[str]:
 
 
 def _prompts(config: Mapping[str, Any]) -> dict[str, str]:
-    """The prompts in a lock's entry, whatever was edited there."""
     return dict(kept_prompts(config.get(KEY)).get(KEY, {}).get("prompts", {}))
 
 
 def _is_text(value: object) -> bool:
-    """True for a text of a bounded length without control characters but line ends and tabs."""
     return (
         isinstance(value, str) and len(value) <= MOST_CHARACTERS and all(c.isprintable() or c in "\n\t" for c in value)
     )

@@ -215,7 +215,6 @@ class ServerSlice:
 
     @property
     def beside(self) -> tuple[ModelSlice, RuntimeSlice] | None:
-        """The LLM that a runtime beside Triton serves, and that runtime; validation allows one for each server."""
         return next(((model, model.runtime) for model in self.models if model.runtime), None)
 
 

@@ -54,7 +54,6 @@ class Gateway:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
 
     async def keep_counting(self) -> None:
-        """Counts the requests of this process every COUNT_SECONDS, for ever."""
         while True:
             await asyncio.sleep(COUNT_SECONDS)
             await asyncio.to_thread(self.usage.count, clock.now())

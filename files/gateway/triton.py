@@ -141,7 +141,6 @@ class Triton:
         task.add_done_callback(self._ending.discard)
 
     async def close(self, grace_seconds: float) -> None:
-        """Takes no more requests; running ones have `grace_seconds` to finish."""
         await self._channel.close(grace_seconds)
 
 

@@ -50,7 +50,6 @@ class Relay(ThreadingHTTPServer):
         super().server_bind()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True for a monitor; every other connection is closed without an answer."""
         return ipaddress.ip_address(str(client_address[0]).partition("%")[0]) in self.monitors
 
 

@@ -90,7 +90,6 @@ def settings_of_apt(mine: Slice) -> str:
 
 
 def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
-    """The command that restores apt's own sources once the inventory no longer names a mirror for them."""
     if SOURCES in facts.files and not (mirrors and mirrors.system):
         yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
 
@@ -162,7 +161,6 @@ def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool
 
 
 def _ours(line: str) -> bool:
-    """True if adopt-disk, in this version or an earlier one, wrote this line of /etc/fstab and it is unchanged."""
     return bool(re.fullmatch(rf"UUID=[^ ]+ [^ ]+ (ext4|xfs) defaults,noatime,({_BEFORE},)?{_END}", line))
 
 

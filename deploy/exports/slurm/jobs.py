@@ -24,17 +24,14 @@ class Job:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The servers that every host of the job has."""
         return tuple(server.slice.name for server in self.hosts[0].servers)
 
     @property
     def gpus(self) -> int:
-        """GPUs of a node."""
         return self.hosts[0].slice.machine.gpus
 
     @property
     def ranks(self) -> int:
-        """The largest number of ranks of a server."""
         return max(ranks(server) for server in self.hosts[0].servers)
 
     @property
@@ -45,7 +42,6 @@ class Job:
 
     @property
     def start_seconds(self) -> int:
-        """Seconds that the slowest server may need until it serves."""
         return max(server.start_seconds for host in self.hosts for server in host.servers)
 
 

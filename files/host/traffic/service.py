@@ -91,7 +91,6 @@ class Service:
         self.units |= units_now
 
     async def keep_looking(self) -> None:
-        """Checks all servers for ever, more often while one is starting."""
         while True:
             names = [*self.models, *map(llm_of, self.beside)]
             is_settled = all(name in self.units and self.units[name].active for name in names)
