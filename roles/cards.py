@@ -124,7 +124,7 @@ def _other_cut(present: tuple[GpuState, ...], mine: Slice, state: str) -> Refusa
 
 
 def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
-    """The declaration of the present partition, if every GPU is cut alike into profiles of the catalog."""
+    """The declaration of the present partition, if all GPUs have equal profiles of the catalog."""
     cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
     (cut, *others) = cuts
     if cut is not None and not others and all((mine.machine.gpu, name) in PROFILES for name in cut):

@@ -57,7 +57,7 @@ def argparse_options(args: Sequence[Word]) -> Iterator[Option]:
 
 
 def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list[Option], list[Word]]:
-    """Options up to the first word that is not one, and the words from there; `takes` tells which options take a value.
+    """Options up to the first word that is not one, and the words from there; `takes` names options with a value.
 
     An unknown option counts as one without a value, unless it has `=` or is a near miss of one that takes a value.
     """

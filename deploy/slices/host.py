@@ -224,7 +224,7 @@ def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairSlice:
-    """The strongest repair that a host may do by itself, "reset" or "reboot", and the limit of its pool."""
+    """The strongest repair that a host may make without an operator, "reset" or "reboot", and its pool's limit."""
 
     allowed: str
     max_unavailable: int

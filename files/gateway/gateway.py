@@ -59,7 +59,7 @@ class Gateway:
             await asyncio.to_thread(self.usage.count, clock.now())
 
     async def keep_current(self) -> None:
-        """Keeps servers, settings and keys up to date with hosts and files within a second or two, for ever."""
+        """Updates servers, settings and keys from hosts and files within a second or two, forever."""
         self.fleet.follow(self.settings)
         looking = asyncio.ensure_future(self.fleet.keep_looking())
         try:

@@ -55,7 +55,7 @@ FINAL = "triton_final_response"
 
 
 class Triton:
-    """A server's gRPC channel. It connects at the first request, and reconnects by itself.
+    """A server's gRPC channel. It connects at the first request, and reconnects automatically.
 
     With an `identity` it speaks mutual TLS, and expects the server `name` of the host.
     """

@@ -88,7 +88,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 def main(_: list[str]) -> int:
-    """Serves for ever."""
+    """Serves until stopped."""
     settings = json.loads(SETTINGS.read_text("utf-8"))
     with Relay(settings) as relay:
         say(f"{len(relay.pages)} pages for {len(relay.monitors)} monitors", is_ready=True)

@@ -111,7 +111,7 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install and enable a time service if there is none; any of the usual ones will do.
+    """Commands that install and enable a time service if the host has none; any of the usual ones is enough.
 
     Synchronisation is not checked: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.

@@ -79,7 +79,7 @@ def run(facts: HostFacts, name: str = UNIT) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command that stops asking the cloud; a drain that a notice began ends by itself."""
+    """The command that stops asking the cloud; a drain that a notice began ends at its time."""
     if is_left:
         path = f"{UNITS}/{NOTICES_UNIT}"
         left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"

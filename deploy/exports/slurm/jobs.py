@@ -36,7 +36,7 @@ class Job:
 
     @property
     def notice_seconds(self) -> int:
-        """Seconds before the time limit at which the job is told to stop: time to drain and to end."""
+        """Seconds before the time limit at which the job is stopped: time to drain and to end."""
         stops = [server.stop_seconds for host in self.hosts for server in host.servers]
         return min(max(stops) + MARGIN_SECONDS, MOST_SECONDS)
 

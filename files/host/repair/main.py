@@ -51,7 +51,7 @@ EMPTY: dict[str, Any] = {"phase": "", "remedy": "", "why": "", "boot": "", "sinc
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 for unknown arguments."""
+    """Watches until stopped; returns exit status 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host repair serve", file=sys.stderr)
         return 64

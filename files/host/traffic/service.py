@@ -162,7 +162,7 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
 
 
 async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
-    """Serves for ever. Its unit is active once both ports answer."""
+    """Serves until stopped. Its unit is active once both ports answer."""
     beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
     service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()
