@@ -15,7 +15,7 @@ def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
                 return f'"{key}": "{text}"'
     if isinstance(value, bool) and form.fullmatch("yes"):
         return f'"{key}": "{"yes" if value else "no"}"'
-    return "write it anew; options for ssh belong into the file that ssh_config_file names"
+    return "type it again; options for ssh belong in the file that ssh_config_file names"
 
 
 def hosts_in(text: str) -> list[str]:

@@ -84,7 +84,7 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
         if is_usable
         else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"
         if several
-        else "the host's name or address; options for ssh belong into the file that ssh_config_file names",
+        else "the host's name or address; options for ssh belong in the file that ssh_config_file names",
     )
 
 

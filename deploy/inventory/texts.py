@@ -42,11 +42,11 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
             strange = next((sign for sign in value if not sign.isprintable()), "-")
             yield refuse(
                 "unsafe-text",
-                f"`{where}` is a text that no file or command of a host can take as it is",
+                f"`{where}` cannot be written into a file or command of a host",
                 where=where,
                 seen=f"{len(value):,} characters, among them U+{ord(strange):04X}",
                 wanted="one line of printable characters, without a dash in front",
-                attempt="write it anew; what was pasted may hold characters that are not seen",
+                attempt="type it again; pasted text may hold invisible characters",
             )
     elif isinstance(value, Secret):
         texts = [text for text in value.source if isinstance(text, str)] if isinstance(value.source, tuple) else []
