@@ -35,6 +35,8 @@ class Case:
     aim: float
     is_latency: bool = False
     """Floor and aim are milliseconds of the median request, not documents a second."""
+    lumps: tuple[tuple[int, int], ...] = ()
+    """Shortest and longest of each lump of lengths, as many texts in each; `tokens` then bounds them all."""
 
 
 TABLE = (
@@ -51,7 +53,19 @@ HOST_BOUND = {
     "embed-192": Case("embed 192 tokens, 64 a request", "embedder", (192, 192), 0, 64, 12, 0, 0),
     "embed-mixed": Case("embed log-normal, mean 200, 24 clients x 8", "embedder", (16, 512), 200, 8, 24, 0, 0),
 }
-NAMED = dict(zip(TABLE_NAMES, TABLE, strict=True)) | HOST_BOUND
+# Run only when named: loads with which nothing was tuned, in the terms of their clients.
+OF_CLIENTS = {
+    "rerank-lumps": Case(
+        "rerank two lumps of lengths, 20 clients x 12", "reranker", (32, 288), 0, 12, 20, 0, 0,
+        lumps=((32, 64), (224, 288)),
+    ),
+    "rerank-uniform": Case("rerank 40 to 400 tokens, 6 clients x 50", "reranker", (40, 400), 0, 50, 6, 0, 0),
+    "embed-mixed-64": Case("embed log-normal, mean 200, 12 clients x 64", "embedder", (16, 512), 200, 64, 12, 0, 0),
+    "embed-query-8": Case(
+        "embed one query of 16 to 32 tokens, 8 clients", "embedder", (16, 32), 0, 1, 8, 3.5, 2.5, is_latency=True
+    ),
+}  # fmt: skip
+NAMED = dict(zip(TABLE_NAMES, TABLE, strict=True)) | HOST_BOUND | OF_CLIENTS
 
 
 def chosen(names: list[str], small: bool) -> list[Case]:
@@ -75,9 +89,12 @@ class Workload:
     """Mean of the squared lengths: what attention costs."""
 
 
-def write(case: Case, tokenizer_json: Path, folder: Path) -> Workload:
-    """Writes the case's requests to a file of `folder`; returns it with their mean length, by the tokenizer."""
-    rng = random.Random(case.name)
+def write(case: Case, tokenizer_json: Path, folder: Path, seed: str = "") -> Workload:
+    """Writes the case's requests to a file of `folder`; returns it with their mean length, by the tokenizer.
+
+    Another `seed` draws other lengths and other texts.
+    """
+    rng = random.Random(case.name + seed)
     writer = Writer(tokenizer_json, rng.randrange(2**32))
     prefix = token_counts(tokenizer_json, [_prefix(case)])[0] if case.kind == "embedder" else 0
     lengths = [_lengths(case, rng) for _ in range(min(256, -(-DOCUMENTS // case.items)))]
@@ -94,6 +111,8 @@ def _prefix(case: Case) -> str:
 
 
 def _lengths(case: Case, rng: random.Random) -> list[int]:
+    if case.lumps:
+        return [rng.randint(*rng.choice(case.lumps)) for _ in range(case.items)]
     low, high = case.tokens
     if not case.mean_tokens:
         return [rng.randint(low, high) for _ in range(case.items)]

@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--fp8", action="store_true", help="ours once more with products=fp8, as a server of its own")
     made.add_argument("--without-http", action="store_true")
     made.add_argument("--neighbour", action="store_true", help="once more beside a process that fills the memory")
+    made.add_argument("--seed", default="", help="any word: draws lengths and texts that nothing was tuned with")
     made.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="above the plan's parameters")
     return made
 
@@ -66,7 +67,7 @@ def measure(options: argparse.Namespace, work: Path, stack: ExitStack) -> dict[s
     kinds = sorted({case.kind for case in chosen})
     say("random checkpoints and texts")
     weights = checkpoints.make(work / "checkpoints", options.device, options.small)
-    workloads = [cases.write(case, weights[case.kind] / "tokenizer.json", work) for case in chosen]
+    workloads = [cases.write(case, weights[case.kind] / "tokenizer.json", work, options.seed) for case in chosen]
     say("matrix products, nothing else on the device")
     limits = limit.measured(options.device)
     seconds = start_twice(options, work, weights, kinds)
@@ -99,6 +100,7 @@ def head(options: argparse.Namespace, limits: dict[str, float], seconds: list[fl
         "command": command,
         "machine": gpu.machine(options.device),
         "small": options.small,
+        "seed": options.seed,
         "runs": options.runs,
         "seconds_per_run": options.seconds,
         "limit_tflops": {name: round(value, 1) for name, value in limits.items()},

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -89,6 +90,8 @@ class Contents:
             packages = {str(os): tuple(map(str, names)) for os, names in content.pop("packages").items()}
             contents = cls(parts=parts, packages=packages, **content)
             confirm_paths(contents.parts)
+            if not all(isinstance(word, str) for word in (contents.architecture, contents.made, contents.base)):
+                raise ValueError("a word that is no text")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise Refusal(
                 f"{LIST} is no list of a bundle that this version reads",
@@ -100,10 +103,14 @@ class Contents:
         return contents
 
 
-def confirm_paths(parts: Iterable[Part]) -> None:
-    """Confirms that no part's path leads out of the bundle."""
+def confirm_paths(parts: Sequence[Part]) -> None:
+    """Confirms that no part's path leads out of the bundle, and that each is a file of its own."""
     for part in parts:
         pieces = part.path.split("/")
         is_inside = pieces[0] in FOLDERS and not {"", ".", ".."} & set(pieces) and part.path.isprintable()
-        if not is_inside or not SHA256.fullmatch(part.sha256) or not isinstance(part.size, int) or part.size < 0:
+        if not is_inside or not SHA256.fullmatch(part.sha256) or type(part.size) is not int or part.size < 0:
             raise ValueError(f"{part.path!r} is no part")
+    paths = sorted((*part.path.split("/"), "") for part in parts)
+    for path, following in pairwise(paths):
+        if following[: len(path) - 1] == path[:-1]:
+            raise ValueError(f"{'/'.join(path[:-1])!r} is a file twice, or a file and a folder")

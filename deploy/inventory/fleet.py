@@ -21,7 +21,7 @@ from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
 from deploy.inventory.texts import unsafe_texts
 from deploy.inventory.types import hints_of, mistyped
-from deploy.inventory.words import word_problems
+from deploy.inventory.words import MEANT, word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.refusals.renamed import renamed
@@ -260,7 +260,7 @@ def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]
             where=key,
             seen=f"`{key}`",
             wanted="a key of the spec, <role>_settings, a key of pyinfra, or one that starts with `own_`",
-            attempt=elsewhere(key) or inside(key) or offer(key, known),
+            attempt=MEANT.get(key) or elsewhere(key) or inside(key) or offer(key, known),
         )
         for key in strange
     ]

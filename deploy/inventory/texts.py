@@ -46,7 +46,9 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
                 where=where,
                 seen=f"{len(value):,} characters, among them U+{ord(strange):04X}",
                 wanted="one line of printable characters, without a dash in front",
-                attempt="type it again; pasted text may hold invisible characters",
+                attempt="the path of the file that holds it"
+                if value.startswith("-----BEGIN ")
+                else "write it anew; what was pasted may hold characters that are not seen",
             )
     elif isinstance(value, Secret):
         texts = [text for text in value.source if isinstance(text, str)] if isinstance(value.source, tuple) else []

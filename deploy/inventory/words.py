@@ -21,6 +21,14 @@ WORDS = {
 }
 
 
+FILES = ("events", "report")
+MEANT = {
+    **dict.fromkeys(("confirm", "yes", "force", "really", "delete", "purge"), "--data remove=yes, for remove.py"),
+    **dict.fromkeys(("to", "id", "run_id", "back", "version"), "--data run=ID, for rollback.py"),
+}
+"""Words that other programs take at this place."""
+
+
 def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
     for key, example in WORDS.items():
         value = data.get(key)
@@ -31,5 +39,14 @@ def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 where=key,
                 seen=described(value),
                 wanted="a text",
+                attempt=f"--data {example}",
+            )
+        elif key in FILES and "://" in str(value):
+            yield refuse(
+                "no-path",
+                f"`{key}` is a URL, and only a file of this machine is written",
+                where=key,
+                seen="a URL",
+                wanted="the path of a file on this machine",
                 attempt=f"--data {example}",
             )

@@ -37,7 +37,10 @@ class Store:
     def files(self, sha256: str) -> list[Path]:
         """The file of an object, or its pieces in order; empty if the object is not here."""
         whole = self.place(sha256)
-        return [whole] if whole.is_file() else sorted(whole.parent.glob(f"{sha256}.[0-9][0-9][0-9]"))
+        if whole.is_file():
+            return [whole]
+        # Of a foreign medium: a pipe among the pieces would be waited for without an end.
+        return sorted(piece for piece in whole.parent.glob(f"{sha256}.[0-9][0-9][0-9]") if piece.is_file())
 
     def has(self, sha256: str, size: int) -> bool:
         """True if the object is here in full length."""

@@ -35,6 +35,16 @@ CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 """Connectors of pyinfra that an inventory may use by mistake."""
 
 
+FORMS = {
+    "Secret.vault": 'Secret.vault("FILE", "KEY")',
+    "Secret.env": 'Secret.env("NAME")',
+    "Secret.command": 'Secret.command("PROGRAM", "ARGUMENT")',
+    "Weights.hub": 'Weights.hub("OWNER/NAME", "COMMIT")',
+    "Weights.local": 'Weights.local("DIRECTORY")',
+}
+"""Functions of the spec with their arguments, for calls that Python refuses."""
+
+
 def explained(error: Exception, file: str) -> Refusal:
     """The refusal with the reason why running the file ended with `error`."""
     place = f"{file}{_line_of(error, file)}"
@@ -53,7 +63,7 @@ def explained(error: Exception, file: str) -> Refusal:
             where=place,
             seen=str(error) or type(error).__name__,
             wanted="a file Python can run",
-            attempt=f"python {file}",
+            attempt=next((form for name, form in FORMS.items() if f"{name}()" in str(error)), f"python {file}"),
         )
     keyword, name = match.group(2), match.group(1)
     if problem := renamed(keyword, f"{place}: {name}({keyword}=…)", file):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import re
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +14,8 @@ from deploy.cost.share import Counted, Window
 from deploy.refusals.refuse import refuse
 
 ANSWER_SECONDS = 30
+MOST_BYTES = 64 * 2**20
+"""Bytes of an answer; a series has some 200."""
 SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 TOKENS = "sum by (instance, model, kind) (increase(enginehouse_gateway_tokens_total[{window}]))"
 ENCODED = "sum by (instance, model) (increase(enginehouse_encoder_{what}_total[{window}]))"
@@ -48,8 +50,9 @@ def window_of(ask: Ask, window: str) -> Window:
         row = sums.setdefault((host, model), {})
         row[field] = row.get(field, 0.0) + value
     worked = {
-        (_host(labels), int(labels.get("gpu", "0"))): share * seconds
+        (_host(labels), int(gpu)): share * seconds
         for labels, share in ask(WORKED.format(window=window))
+        if (gpu := labels.get("gpu", "0")).isascii() and gpu.isdecimal() and len(gpu) < 6
     }
     return Window(seconds=seconds, counted={key: Counted(**row) for key, row in sums.items()}, worked=worked)
 
@@ -79,19 +82,8 @@ def asker(url: str) -> Ask:
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         try:
             with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
-                reply = json.load(answer)
-            rows = reply["data"]["result"]
-            values = [(dict(row["metric"]), float(row["value"][1])) for row in rows]
-        except (
-            urllib.error.URLError,
-            TimeoutError,
-            ValueError,
-            KeyError,
-            TypeError,
-            IndexError,
-            RecursionError,
-            AttributeError,
-        ) as error:
+                return rows_of(answer.read(MOST_BYTES + 1))
+        except (OSError, http.client.HTTPException, ValueError) as error:
             raise refuse(
                 "no-prometheus",
                 f"{url} did not answer a query",
@@ -100,6 +92,22 @@ def asker(url: str) -> Ask:
                 wanted="the address of a Prometheus that scrapes this fleet",
                 attempt=f"curl -s {url.rstrip('/')}/api/v1/status/runtimeinfo",
             ) from None
-        return [(labels, value) for labels, value in values if math.isfinite(value)]
 
     return ask
+
+
+def rows_of(answer: bytes | str) -> list[Row]:
+    """Labels and value of each series in an answer; series without a number are left out.
+
+    Raises: ValueError for an answer of another form, or one that is too long.
+    """
+    if len(answer) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES:,} bytes")
+    try:
+        series = json.loads(answer)["data"]["result"]
+        rows = [(dict(row["metric"]), float(row["value"][1])) for row in series]
+    except (LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+    if not all(isinstance(word, str) for labels, _ in rows for pair in labels.items() for word in pair):
+        raise ValueError("a label that is no text")
+    return [(labels, value) for labels, value in rows if math.isfinite(value)]

@@ -5,8 +5,6 @@ A monitor that answers on loopback alone is asked over ssh too. Changes nothing.
 
 from __future__ import annotations
 
-import json
-import math
 import shlex
 import subprocess
 import urllib.parse
@@ -17,7 +15,7 @@ from typing import Any
 
 from deploy.inventory.ssh_config import ssh_words
 from deploy.io.output import output_of
-from deploy.io.prometheus import Ask, Row, asker
+from deploy.io.prometheus import Ask, Row, asker, rows_of
 from deploy.models.files import ROOT
 from deploy.monitoring.top import FIGURES, HostRow, Look, Sample, ServerRow, samples
 from deploy.planning.plan import Plan
@@ -97,9 +95,8 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
         address = f"http://{place}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         done = _output(ssh, f"curl -fsS --noproxy '*' --max-time 20 {shlex.quote(address)}")
         try:
-            series = json.loads(done or "")["data"]["result"]
-            rows = [(dict(row["metric"]), float(row["value"][1])) for row in series]
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+            return rows_of(done or "")
+        except ValueError:
             raise refuse(
                 "no-prometheus",
                 f"Prometheus of {monitor.host} does not answer",
@@ -108,7 +105,6 @@ def over_ssh(monitor: MonitorSlice, data: Mapping[str, Any]) -> Ask:
                 wanted="a monitor that was deployed",
                 attempt=shlex.join([*ssh, "systemctl status enginehouse-prometheus"]),
             ) from None
-        return [(labels, value) for labels, value in rows if math.isfinite(value)]
 
     return ask
 

@@ -57,7 +57,13 @@ def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
     if match and (match["unit"] or float(match["number"]) >= SMALLEST):
         return value
     number = match["number"] if match else ""
-    right = "2g" if not number.isdecimal() or number == "0" else f"{number}g" if int(number) <= 512 else f"{number}m"
+    right = (
+        "2g"
+        if not number.isdecimal() or number == "0" or len(number) > 12
+        else f"{number}g"
+        if int(number) <= 512
+        else f"{number}m"
+    )
     judged.add(
         "shared-memory-size",
         f"{value} without a unit counts bytes" if match else f"`{value}` is no size: the container does not start",

@@ -65,7 +65,7 @@ def _same_port(judged: Judged, first: str, second: str, number: str, options: Ma
 
 
 def is_port(text: str) -> bool:
-    return text.isdecimal() and 0 < int(text) <= HIGHEST
+    return text.isdecimal() and len(text) < 12 and 0 < int(text) <= HIGHEST
 
 
 def judge_published(judged: Judged, options: Sequence[Option]) -> list[Option]:

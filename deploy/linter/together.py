@@ -33,11 +33,16 @@ def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) ->
     judged.right += ["--checkpoint_dir", "CHECKPOINT_DIR"]
 
 
+def _is_number(text: str) -> bool:
+    """True for a number that Python reads: 5,000 digits are none."""
+    return text.isdecimal() and len(text) <= 18
+
+
 def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
     """Adds a --max_input_len above --max_seq_len: the builder reduces it, with a warning among thousands of lines."""
     prompt = options.get("--max_input_len")
     whole = options.get("--max_seq_len") or options.get("--max_decoder_seq_len")
-    if not prompt or not whole or not prompt.value.isdecimal() or not whole.value.isdecimal():
+    if not prompt or not whole or not _is_number(prompt.value) or not _is_number(whole.value):
         return
     if 0 < int(whole.value) < int(prompt.value):
         judged.add(
@@ -53,7 +58,7 @@ def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
 def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
     """Adds an expert parallelism that does not divide the tensor-parallel size; it never multiplies the GPUs."""
     numbers = {name: options[name].value for name in ("--tp_size", "--moe_tp_size", "--moe_ep_size") if name in options}
-    if "--moe_ep_size" not in numbers or not all(value.isdecimal() and int(value) for value in numbers.values()):
+    if "--moe_ep_size" not in numbers or not all(_is_number(value) and int(value) for value in numbers.values()):
         return
     tp, ep = int(numbers.get("--tp_size", "1")), int(numbers["--moe_ep_size"])
     moe_tp = int(numbers["--moe_tp_size"]) if "--moe_tp_size" in numbers else 0

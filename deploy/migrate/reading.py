@@ -27,11 +27,18 @@ from deploy.migrate.servers import ENGINES, NIM
 
 ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 NAME = re.compile(r"\$\$?\{(\w+)(?::?-([^{}$]*))?\}|\$\$?(\w+)|\$\((\w+)\)")
+ARRAY = re.compile(
+    r"^[ \t]*(?:local |declare -a |readonly )?(\w+)(\+?)=\(((?:[^()$]|\$(?!\())*)\)[ \t]*$", re.MULTILINE
+)
+WHOLE_ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
 """Programs of scripts that say nothing about a server."""
 NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
 STARTERS = frozenset(
-    ["srun", "systemd-run", "torchrun", "accelerate", "ssh", "kubectl", "screen", "tmux", "numactl", "taskset"]
+    [
+        *("srun", "systemd-run", "torchrun", "accelerate", "ssh", "kubectl", "screen", "tmux", "numactl", "taskset"),
+        *("uv", "uvx", "poetry", "conda", "apptainer", "singularity", "enroot"),
+    ]
 )
 """Programs around a server whose own words say where or how it runs, and have no place."""
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
@@ -65,10 +72,20 @@ def servers_of(text: str) -> Iterator[Server]:
         yield from filter(None, map(_of_container, every))
         if every:
             continue
-        script, settings = unit_as_script(part)
+        script, settings = unit_as_script(with_arrays(part))
         server = _of_dockerfile(part) if is_dockerfile(part) else _of_script(script, {}, 0)
         if server:
             yield replace(server, unit=settings)
+
+
+def with_arrays(text: str) -> str:
+    """The text of a script with arrays put in where all their words are used: `"${ARGS[@]}"`."""
+    arrays: dict[str, str] = {}
+    for name, adds, body in ARRAY.findall(text):
+        words = " ".join(line.partition(" #")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
+        arrays[name] = f"{arrays.get(name, '') if adds else ''} {words}".strip()
+    bare = ARRAY.sub(lambda match: "\n" * match[0].count("\n"), text) if arrays else text
+    return WHOLE_ARRAY.sub(lambda match: arrays.get(match[1], match[0]), bare)
 
 
 def _of_dockerfile(text: str) -> Server | None:

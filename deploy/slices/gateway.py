@@ -114,3 +114,10 @@ class GatewaySlice:
     """The header that names the person behind a request, and the addresses that may send it."""
     usage_days: int
     """Days that counters of usage are kept; 0 for none."""
+
+    def has_salt(self, is_beside: bool) -> bool:
+        """True if the host keeps a secret for salts: a model takes one, or may after the next swap.
+
+        A swap or its rollback brings another program beside Triton before the settings name it.
+        """
+        return any(model.salts for model in self.models) or bool(self.keys and is_beside)

@@ -11,6 +11,9 @@ How a request runs (pipeline.py has the threads, everything else is pure but for
     serving ─▶ embedding | reranking ─▶ tokens ─▶ batching ─▶ packing ─▶ device, graphs ─▶ network ─▶ back
     bytes      options, prefixes         ids       passes      one row     launch           bert | nomic | gated
 
+Few words that come while nothing else is under way go the same way in the thread that brings them, and are answered by
+the call itself. Words of tokenisers that split at spaces are looked up for them (words).
+
 No sequence is padded: those of all requests lie one after another, under a budget of tokens a pass. Each step of the
 networks has a plain form in torch (plain, linear, routing, attention) and where it pays one in the Triton language
 (fused, product_kernels, expert_kernels, expert_tiles, attention_kernels); `choices` takes at start what works and
@@ -38,7 +41,8 @@ Options travel as request parameters, because optional tensors would keep the ba
 (`options.py` has types and defaults): task, normalize, dimensions, truncate for the embedder; raw_scores, truncate for
 the reranker. An option that is not known is refused by name.
 
-Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED, UNAVAILABLE when
+Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED if the client has
+gone and the request waited for a quarter of a second, UNAVAILABLE when
 memory ran out even for one sequence, or a thread died, or Triton's own queue (max_queue_size) is full, INTERNAL else.
 No message and no log line carries text of a request.
 

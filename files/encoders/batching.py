@@ -7,6 +7,7 @@ with several streams computes one in each, and another waits behind each; of les
 together instead of one early. What a request gets does not depend on which others share its passes.
 """
 
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,9 @@ from .errors import RequestError, stopped
 from .packing import Ids
 
 WINDOW = 2  # budgets
+# Each question crosses to the server and back, in the thread that the device waits for.
+ASKED_AFTER_SECONDS = 0.25
+"""A request that has waited so long is asked, before every pass, if its client has gone."""
 
 
 class Pass(Protocol):
@@ -49,6 +53,10 @@ class Job:
     """Results still missing."""
     tokens: int = 0
     """Tokens of all sequences together."""
+    letters: int = 0
+    """Characters of all its texts together."""
+    arrived: float = 0.0
+    """Moment it came to the batcher, by the monotonic clock."""
 
     def expect(self, sequences: list[Ids]) -> None:
         """Sets the sequences to run; results come in the same order."""
@@ -63,7 +71,7 @@ class Batcher:
     """Jobs in, passes through `launch`, results into the jobs; `step` by `step`, by whichever thread."""
 
     def __init__(self, launch: Launch, budget: int, streams: int = 1) -> None:
-        self.budget, self._launch = budget, launch
+        self.budget, self.launch = budget, launch
         self._under_way = 2 * streams
         self._arrived: deque[Job] = deque()
         self._arrived_tokens = 0
@@ -82,6 +90,7 @@ class Batcher:
         if job.error is not None or not job.sequences:
             job.finish(job)
         else:
+            job.arrived = time.monotonic()
             self._arrived.append(job)
             self._arrived_tokens += job.tokens
             self.waiting += job.tokens
@@ -136,7 +145,7 @@ class Batcher:
         self._window_tokens -= tokens
         try:
             sequences = [job.sequences[index] for job, index in batch]
-            self._running.append((batch, self._launch(sequences, bool(self._window))))
+            self._running.append((batch, self.launch(sequences, bool(self._window))))
             self.launched(len(batch), tokens)
             self._cautious -= tokens
             if self._cautious <= 0:
@@ -181,17 +190,21 @@ class Batcher:
 
     def _drop_unwanted(self) -> None:
         jobs = {id(job): job for job, _ in self._window}.values()
+        early = time.monotonic() - ASKED_AFTER_SECONDS
         for job in jobs:
-            if job.error is None and _is_cancelled(job):
+            if job.error is None and job.arrived <= early and _is_cancelled(job):
                 _fail([(job, 0)], RequestError("cancelled by the client", "CANCELLED"))
         if any(job.error is not None for job in jobs):
             self._window = [slot for slot in self._window if slot[0].error is None]
             self._window_tokens = sum(map(_length, self._window))
 
 
-def run(jobs: Iterable[Job], launch: Launch, budget: int) -> None:
+def run(
+    jobs: Iterable[Job], launch: Launch, budget: int, launched: Callable[[int, int], None] = lambda *_: None
+) -> None:
     """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's."""
     batcher = Batcher(launch, budget)
+    batcher.launched = launched
     for job in jobs:
         batcher.add(job)
     while batcher.busy:

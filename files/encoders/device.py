@@ -1,5 +1,6 @@
 """A network's device: its memory cap, packed passes on it, and the passes that warm it up."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -11,11 +12,12 @@ from torch import Tensor
 from .choices import Kernels
 from .errors import CheckpointError
 from .family import Family
-from .graphs import Graphs, rooms, smallest
+from .graphs import SMALL, Graphs, rooms, smallest
 from .packing import Form, Ids, Packed, form, pack
 from .settings import Settings
 
 MIB = 2**20
+PROMPT_LETTERS = 4096
 ROUND = 64  # tokens of a pass on CUDA are a multiple: fewer shapes for cuBLAS to choose kernels for
 
 
@@ -64,9 +66,15 @@ class Runner:
             torch.cuda.synchronize()  # the weights are being made in a stream for which the lanes' do not wait
             self.lanes = [Graphs(self._compute, torch.cuda.Stream()) for _ in range(streams)]
         self._lane = 0
+        self._launching = threading.Lock()
         self.is_well = True
         self.time = DeviceTime()
         """Time that the device spent in passes."""
+
+    @property
+    def prompt_letters(self) -> int:
+        """Characters of texts whose pass is over so soon that other threads need not hear of it; 0 without graphs."""
+        return PROMPT_LETTERS if self.lanes and self.lanes[0].offered else 0
 
     @property
     def streams(self) -> int:
@@ -78,6 +86,10 @@ class Runner:
 
         Raises: torch.OutOfMemoryError, and what the network raises; `is_well` then says if the device still computes.
         """
+        with self._launching:  # a graph's input and replay belong together
+            return self._launched(sequences, beside)
+
+    def _launched(self, sequences: Sequence[Ids], beside: bool) -> "Running":
         if beside and self.lanes:
             self._lane = (self._lane + 1) % len(self.lanes)
         lane = self.lanes[self._lane] if self.lanes else None
@@ -86,9 +98,10 @@ class Runner:
             with torch.inference_mode(), torch.cuda.stream(lane.stream) if lane else nullcontext():
                 here = room or form(sequences, ROUND if lane else 1)
                 row = self._row(sequences, here)  # before the pass, whose time is the device's alone
+                is_long = here.tokens > SMALL[-1]
                 if lane and room:
-                    return Running(self, len(sequences), lambda: lane.run(room, row))
-                return Running(self, len(sequences), lambda: self._eager(row, here))
+                    return Running(self, len(sequences), lambda: lane.run(room, row), is_long)
+                return Running(self, len(sequences), lambda: self._eager(row, here), is_long)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise
@@ -198,16 +211,19 @@ def stand_in(tokens: int, family: Family, generator: np.random.Generator | None 
 
 
 class Running:
-    """A pass under way: on CUDA its kernels are queued, and its results on their way into pinned memory."""
+    """A pass under way: on CUDA its kernels are queued, and its results on their way into pinned memory.
 
-    def __init__(self, runner: Runner, count: int, compute: Callable[[], Tensor]) -> None:
+    While it waits for a long pass its thread sleeps; for a short one it keeps a core busy, which answers sooner.
+    """
+
+    def __init__(self, runner: Runner, count: int, compute: Callable[[], Tensor], is_long: bool = False) -> None:
         self._runner, self._count = runner, count
         began = time.perf_counter()
         if not runner._on_cuda:
             self._out = compute()
             runner.time.seconds += time.perf_counter() - began
             return
-        self._began, self._ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self._began, self._ended = (torch.cuda.Event(enable_timing=True, blocking=is_long) for _ in range(2))
         self._began.record()
         out = compute()[:count]
         self._out = torch.empty(out.shape, dtype=out.dtype, pin_memory=True)

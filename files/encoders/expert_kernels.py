@@ -22,15 +22,21 @@ ROUTED = 64  # tokens of one block of `route`
 BLOCK_M = 128
 UP = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
 DOWN = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
+FEW = 256
+"""Tokens of a pass whose time goes into reading every expert's weights: blocks are small, and programs many."""
+BLOCK_OF_FEW = 16
+UP_OF_FEW = {"BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4, "num_stages": 4}
+DOWN_OF_FEW = {"BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "num_stages": 3}
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
     """Experts and softmax weights of every token, the likeliest first, and the slots grouped by expert.
 
     Shape: x [tokens, hidden], router float32 [experts, hidden]; slots are tokens x chosen. `order` is longer:
-    each group begins at a multiple of BLOCK_M.
+    each group begins at a multiple of `block(tokens)`.
     """
     tokens, hidden = x.shape
+    group = block(tokens)
     count, blocks = len(router), triton.cdiv(tokens, ROUTED)
     weights = torch.empty(tokens * chosen, dtype=torch.float32, device=x.device)
     experts = torch.empty(tokens * chosen, dtype=torch.int32, device=x.device)
@@ -40,11 +46,11 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
         COUNT=count, WIDE=max(16, triton.next_power_of_2(count)), CHOSEN=chosen, BLOCK=ROUTED, STEP=64,
         PRECISION="ieee" if x.dtype == torch.float32 else "tf32x3", num_warps=4,
     )  # fmt: skip
-    order = torch.empty(_grid(tokens * chosen, count) * BLOCK_M, dtype=torch.int32, device=x.device)
+    order = torch.empty(_grid(tokens * chosen, count, group) * group, dtype=torch.int32, device=x.device)
     totals = torch.empty(count, dtype=torch.int32, device=x.device)
     _place[(blocks,)](
         experts, counts, order, totals, tokens, blocks,
-        COUNT=count, CHOSEN=chosen, BLOCK=ROUTED, GROUP=BLOCK_M, num_warps=4,
+        COUNT=count, CHOSEN=chosen, BLOCK=ROUTED, GROUP=group, num_warps=4,
     )  # fmt: skip
     return Routing(weights, experts, order, totals)
 
@@ -55,23 +61,29 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
     Shape: x [tokens, hidden], up and down [experts, inner, hidden], to [slots, hidden].
     """
     count, inner, hidden = up.shape
-    slots = len(routing.weights)
-    blocks = _grid(slots, count)
-    middle = torch.empty((blocks * BLOCK_M, inner), dtype=x.dtype, device=x.device)
+    slots, group = len(routing.weights), block(len(x))
+    up_tile, down_tile = (UP_OF_FEW, DOWN_OF_FEW) if group == BLOCK_OF_FEW else (UP, DOWN)
+    blocks = _grid(slots, count, group)
+    middle = torch.empty((blocks * group, inner), dtype=x.dtype, device=x.device)
     out = torch.empty((slots, hidden), dtype=x.dtype, device=x.device)
-    grid = (blocks * triton.cdiv(inner, UP["BLOCK_N"]),)
+    grid = (blocks * triton.cdiv(inner, up_tile["BLOCK_N"]),)
     _up[grid](middle, x, up, routing.order, routing.totals, inner, hidden, blocks,
-              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, UP),
-              EXACT=x.dtype == torch.float32, BLOCK_M=BLOCK_M, **UP)  # fmt: skip
-    grid = (blocks * triton.cdiv(hidden, DOWN["BLOCK_N"]),)
+              COUNT=count, CHOSEN=slots // len(x), EVEN=_even(hidden, inner, up_tile),
+              EXACT=x.dtype == torch.float32, BLOCK_M=group, **up_tile)  # fmt: skip
+    grid = (blocks * triton.cdiv(hidden, down_tile["BLOCK_N"]),)
     _down[grid](out, middle, down, routing.order, routing.weights, routing.totals, inner, hidden, blocks,
-                COUNT=count, EVEN=_even(inner, hidden, DOWN), BLOCK_M=BLOCK_M, **DOWN)  # fmt: skip
+                COUNT=count, EVEN=_even(inner, hidden, down_tile), BLOCK_M=group, **down_tile)  # fmt: skip
     return out
 
 
-def _grid(slots: int, count: int) -> int:
-    """Number of blocks that the groups of `slots` fill at most, whatever the routing."""
-    return slots // BLOCK_M + min(count, slots)
+def block(tokens: int) -> int:
+    """Rows of a block of a pass of so many tokens; the groups of experts begin at multiples of it."""
+    return BLOCK_OF_FEW if tokens <= FEW else BLOCK_M
+
+
+def _grid(slots: int, count: int, group: int) -> int:
+    """Number of blocks of `group` rows that the groups of `slots` fill at most, whatever the routing."""
+    return slots // group + min(count, slots)
 
 
 def _even(inside: int, across: int, tile: dict[str, int]) -> bool:

@@ -8,9 +8,7 @@ for all its passages. Which tokens to put is read from the tokenizer itself. Lay
 """
 
 import os
-import struct
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ import tokenizers
 from .errors import CheckpointError
 from .family import Template
 from .packing import Ids
+from .words import Words, packed, splits_at_spaces
 
 # The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
 BATCH = ("encode_batch_fast", "encode_batch")
@@ -30,6 +29,9 @@ REMEMBERED_WORDS = 131_072
 # 126 tokens took 0.50 ms of CPU with 16 threads and 0.32 with 8, at 26,000 and 22,500 texts a second; through Triton
 # 128-token embeddings went from 14,070 to 14,730 a second (16 cores, H100 host, tokenizers 0.23.2, 2026-11-22).
 MOST_THREADS = 8
+# Of texts that are looked up word by word (words.py). More are the library's, which lets go of the GIL: with the table
+# for all texts, the threads waited for each other, and 7,100 texts of 191 tokens a second became 4,750 (H100 host).
+FEW_LETTERS = 4096
 # What a thread hands to the library at once: an encoding takes some 150 bytes for each character until its ids are out.
 CHARACTERS_AT_ONCE = 2**20
 
@@ -61,10 +63,11 @@ class Tokenizer:
         self._tokenizer.no_padding()
         if resize := getattr(self._tokenizer.model, "_resize_cache", None):  # not WordPiece; since tokenizers 0.21
             resize(REMEMBERED_WORDS)
-        self._before, self._after = self._around("a")
+        self._before, self._after = (packed(ids) for ids in self._around("a"))
         self._pair: tuple[Ids, ...] = ()
         self._longest_first = self._second = False
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
+        self._words = Words(self._ids) if splits_at_spaces(self._tokenizer) else None
 
     def _around(self, text: str, pair: str | None = None) -> list[list[int]]:
         """Ids of the special tokens before, between and after one text or two."""
@@ -81,24 +84,28 @@ class Tokenizer:
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:
         """Ids [tokens] of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
-        return [_array(ids) for ids in self._ids(texts)]
+        return [_array(ids) for ids in self._of(texts)]
 
     def singles(self, texts: Sequence[str]) -> list[Ids]:
         """Ids [tokens] of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
         before, after = self._before, self._after
-        return [_array([*before, *ids, *after]) for ids in self._ids(texts)]
+        return [_array(b"".join((before, ids, after))) for ids in self._of(texts)]
 
     def shortened(self, single: Ids, limit: int) -> Ids:
         """Ids of a text as the network reads it, at most `limit`; the special tokens after it stay."""
         if len(single) <= limit:
             return single
-        kept = limit - len(self._after)
-        return np.concatenate((single[:kept], _array(self._after)))
+        after = _array(self._after)
+        return np.concatenate((single[: limit - len(after)], after))
 
-    def _ids(self, texts: Sequence[str]) -> Iterator[list[int]]:
+    def _of(self, texts: Sequence[str]) -> Sequence[bytes]:
+        few = self._words and sum(map(len, texts)) <= FEW_LETTERS
+        return self._words.ids(texts) if self._words and few else list(self._ids(texts))
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[bytes]:
         for part in parts(texts, CHARACTERS_AT_ONCE):
             for encoding in self._encode(part, add_special_tokens=False):
-                yield encoding.ids
+                yield packed(encoding.ids)
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
         """Ids of query and passage as the network reads them, at most `limit`; of a second segment ~id."""
@@ -135,7 +142,7 @@ class Tokenizer:
         count = sum(map(len, runs))
         if count not in (3, 4):
             raise CheckpointError(f"tokenizer.json: puts {count} special tokens around a pair; wanted 3 or 4")
-        first, between, last = map(_array, runs)
+        first, between, last = (_array(packed(ids)) for ids in runs)
         self._pair = (first, between, ~last if second else last)
         self._second, self._longest_first = second, longest_first
 
@@ -195,10 +202,5 @@ def longest_first(query: int, passage: int, room: int) -> tuple[int, int]:
     return (short, long) if query <= passage else (long, short)
 
 
-def _array(ids: list[int]) -> Ids:
-    return np.frombuffer(_layout(len(ids)).pack(*ids), np.int32)  # 4 µs for 128 ids; np.array 7, np.fromiter 9
-
-
-@lru_cache(maxsize=4096)
-def _layout(count: int) -> struct.Struct:
-    return struct.Struct(f"{count}i")
+def _array(ids: bytes) -> Ids:
+    return np.frombuffer(ids, np.int32)

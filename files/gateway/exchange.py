@@ -47,6 +47,8 @@ FORM_BYTES = 4096
 BODY_RATE = 16_384
 """Least bytes a second of a body after `GRACE_SECONDS`: memory held for slow clients is held long."""
 GRACE_SECONDS = 5.0
+MOST_DIGITS = 20
+"""Digits of a length; Python reads no number of 5,000 zeros."""
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
 MODEL = b"x-enginehouse-model"
 """Header with the model's own name, whatever name the client used."""
@@ -170,7 +172,7 @@ class Exchange:
             name = "JSON" if kind.endswith(b"json") else "a form"
             raise ApiError(415, f"the body must be {name}: send `Content-Type: {kind.decode()}`")
         length = self.headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > most:
+        if not length.isdigit() or len(length) > MOST_DIGITS or int(length) > most:
             await self._pass_over()
             raise self._too_large(most)
         # A declared length is held from the start: who opens many bodies at once is refused before they are read.

@@ -121,7 +121,7 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
 
 def usage_by_day(gateway: Gateway, key: Key, now: datetime) -> list[tuple[str, str, str, int]]:
     """The key's counts of this day and this month (UTC) on this host, in the form of `usage`."""
-    rows = gateway.usage.of_key(key.prefix, f"{now:%Y-%m}-01")
+    rows = gateway.usage.of_key(key.prefix, key.tenant, f"{now:%Y-%m}-01")
     today = [row for row in rows if row["day"] == f"{now:%Y-%m-%d}"]
     periods = (("today (UTC)", today), ("this month (UTC)", rows))
     return [(f"requests {name}", f"{total(rows, 'requests'):,}", spent(rows), -1) for name, rows in periods if rows]

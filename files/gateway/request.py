@@ -147,9 +147,12 @@ class Request:
         It cannot be computed without the host's secret: otherwise a program that reaches Triton without the gateway
         could send it, and learn from `cached_tokens` how a tenant's prompts begin.
         """
-        if not model.salts:
-            return ""
-        return hmac.new(self.gateway.settings.salt, self.key.tenant.encode(), "sha256").hexdigest()[:32]
+        secret = self.gateway.settings.salt
+        if not model.salts and not (secret and any(model.runtimes)):
+            return (
+                ""  # a program beside Triton may be another one than the settings name: it gets a salt if it takes one
+            )
+        return hmac.new(secret, self.key.tenant.encode(), "sha256").hexdigest()[:32]
 
     def session(self, cache_key: str = "") -> str:
         """The client's name for requests that belong together: `prompt_cache_key`, else its header; "" without one."""

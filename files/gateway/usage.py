@@ -380,8 +380,9 @@ class Usage:
             if self._log and counted >= MOST_LOG_BYTES:
                 self._log.renew()
 
-    def of_key(self, key: str, since: str) -> list[dict[str, Any]]:
-        return self._rows(since, key, "")
+    def of_key(self, key: str, tenant: str, since: str) -> list[dict[str, Any]]:
+        """The counters of a key of this tenant since a day, as far as this host has counted."""
+        return self._rows(since, key, tenant)
 
     def of_tenant(self, tenant: str, since: str) -> list[dict[str, Any]]:
         return self._rows(since, "", tenant)

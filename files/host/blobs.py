@@ -29,6 +29,12 @@ TYPES = (
     "application/vnd.docker.distribution.manifest.v2+json",
 )
 PLATFORM = {"os": "linux", "architecture": "amd64"}
+TOKEN_HOSTS = {
+    "nvcr.io": {"authn.nvidia.com"},
+    "registry-1.docker.io": {"auth.docker.io"},
+    "registry.gitlab.com": {"gitlab.com"},
+}
+"""Hosts of the same operator that make tokens for a registry, as on the control machine (deploy/io/registry.py)."""
 LARGEST = 1 << 24
 """Bytes of an index or a manifest; registries take at most 4 MiB."""
 
@@ -93,7 +99,7 @@ class Origin:
         if "bearer" not in kinds:
             return self.basic if "basic" in kinds else ""
         challenge = dict(re.findall(r'\b(\w{1,64})="([^"]*)"', kinds["bearer"]))
-        if urllib.parse.urlsplit(challenge.get("realm", "")).scheme not in {"https", self.scheme}:
+        if not self._may_have_login(challenge.get("realm", "")):
             return ""
         query = {"service": challenge.get("service", ""), "scope": f"repository:{self.path}:pull"}
         request = urllib.request.Request(f"{challenge['realm']}?{urllib.parse.urlencode(query)}")
@@ -101,10 +107,23 @@ class Origin:
             request.add_unredirected_header("Authorization", self.basic)
         try:
             with self.opener.open(request, timeout=60) as answer:
-                token = json.load(answer)
+                made = json.loads(answer.read(LARGEST))
+            token = str(made.get("token") or made["access_token"])
         except urllib.error.HTTPError as error:
             raise self._problem_of(error) from None
-        return f"Bearer {token.get('token') or token['access_token']}"
+        except (ValueError, LookupError, AttributeError, RecursionError):
+            token = ""
+        return f"Bearer {token}" if re.fullmatch(r"[!-~]+", token) else ""
+
+    def _may_have_login(self, realm: str) -> bool:
+        """True for the registry's own host, or one of its operator's, over TLS; any host if there is no key to send."""
+        try:
+            place, registry = urllib.parse.urlsplit(realm), urllib.parse.urlsplit(self.root).hostname or ""
+        except ValueError:
+            return False
+        if place.scheme not in {"https", self.scheme} or not place.hostname or "@" in place.netloc:
+            return False
+        return not self.basic or place.hostname == registry or place.hostname in TOKEN_HOSTS.get(registry, ())
 
     def _problem_of(self, error: urllib.error.HTTPError) -> Exception:
         """The exception for the registry's answer: a temporary failure is returned unchanged, so that it is retried."""

@@ -35,6 +35,7 @@ STEP_SECONDS = 0.2
 USAGE = Path(os.environ.get("ENGINEHOUSE_USAGE", "/var/lib/enginehouse-gateway"))
 """StateDirectory of the unit."""
 LOOK_SECONDS = 5
+MOST_BYTES = 2**24
 PROC = Path(os.environ.get("ENGINEHOUSE_PROC", "/proc"))
 
 
@@ -149,7 +150,7 @@ def offered(address: str, port: int) -> frozenset[str] | None:
     line = http.client.HTTPConnection(address, port, timeout=LOOK_SECONDS)
     try:
         line.request("GET", "/health")
-        return frozenset(json.loads(line.getresponse().read())["models"])
+        return frozenset(json.loads(line.getresponse().read(MOST_BYTES))["models"])
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
         return None
     finally:

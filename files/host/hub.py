@@ -16,6 +16,10 @@ class Refused(Exception):
     """The hub's listing, or a file from it, is not the requested one."""
 
 
+MOST_BYTES = 2**26
+"""Bytes of a listing."""
+
+
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
     """Follows redirects, and drops the token if one leads out of TLS or to another host (a CDN signs its URLs)."""
 
@@ -45,10 +49,15 @@ class Hub:
         """All files of the repository at the revision, with sizes and checksums."""
         path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
         with self.open(path) as answer:
-            repository = json.load(answer)
-        if repository.get("sha") not in (None, self.revision):
-            raise Refused(f"the hub answers with revision {repository['sha']}")
-        return list(repository["siblings"])
+            content = answer.read(MOST_BYTES + 1)
+        try:
+            repository = json.loads(content if len(content) <= MOST_BYTES else b"")
+            revision, files = repository.get("sha"), list(repository["siblings"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+            raise Refused("the hub's listing is none, or has more than 64 MiB") from None
+        if revision not in (None, self.revision):
+            raise Refused(f"the hub answers with revision {str(revision)[:80]!r}")
+        return files
 
     def open(self, path: str, start: int = 0) -> Any:
         """An open answer, from byte `start` on. Raises: the hub's refusal in words."""

@@ -35,6 +35,8 @@ NOTICE_SECONDS = 5
 """Seconds for the gateway, which checks every two seconds, and for Services to notice the drain."""
 IN_FLIGHT = ("enginehouse_llm_running_requests", "nv_inference_pending_request_count", "vllm:num_requests_running")
 IDLE_LOOKS = 3
+MOST_BYTES = 2**25
+"""Bytes of a page of a program in a container."""
 """Looks in a row that see nothing under way, a second apart: one may fall between two requests of a client."""
 
 
@@ -215,7 +217,7 @@ def page(url: str) -> str | None:
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with plain.open(url, timeout=5) as answer:
-            return str(answer.read().decode(errors="replace"))
+            return str(answer.read(MOST_BYTES).decode(errors="replace"))
     except OSError:
         return None
 
@@ -265,7 +267,7 @@ def drain(words: list[str]) -> int:
 def under_way(url: str) -> float:
     """Requests that the program at this page is processing or has queued; 0 without an answer."""
     metrics = "|".join(map(re.escape, IN_FLIGHT))
-    return sum(float(value) for value in re.findall(rf"(?m)^(?:{metrics})(?:\{{.*\}})? (\S+)", page(url) or ""))
+    return sum(float(value) for value in re.findall(rf"(?m)^(?:{metrics})(?:\{{.*\}})? (\d{{1,15}})", page(url) or ""))
 
 
 STEPS = {

@@ -115,7 +115,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
     try:
         own = None if model.get("path") == "engine" else counted_by_model(asker, model)
         return counted_by_triton(asker, model) if own is None else own
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 
 

@@ -5,10 +5,13 @@ A busy program that answers others counts as slow, not as silent, by its own cou
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
 from host import prove, prove_llm, systemd
+
+NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?")
 
 
 class Asker(prove_llm.Engine):
@@ -35,11 +38,9 @@ class Asker(prove_llm.Engine):
 
 def total(page: str, metrics: tuple[str, ...]) -> float | None:
     """The sum of all samples of these metrics on a page of Prometheus; None without a sample."""
-    values = [
-        float(line.rsplit(" ", 1)[1])
-        for line in page.splitlines()
-        if line.startswith(tuple(f"{name}{mark}" for name in metrics for mark in "{ "))
-    ]
+    starts = tuple(f"{name}{mark}" for name in metrics for mark in "{ ")
+    texts = [line.rpartition(" ")[2] for line in page.splitlines() if line.startswith(starts)]
+    values = [float(text) for text in texts if NUMBER.fullmatch(text)]
     return sum(values) if values else None
 
 

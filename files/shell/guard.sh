@@ -4,7 +4,7 @@
 # may be newer than the chain. Safe to run again; nothing on a host without servers.
 set -euo pipefail
 shopt -s nullglob
-bridge=enginehouse0
+bridge=enginehouse0 ranks=61140
 servers=${ENGINEHOUSE_SERVERS:-/var/lib/enginehouse/servers}
 settings=("$servers"/*/current/server.json)
 [ ${#settings[@]} -gt 0 ] || exit 0
@@ -25,19 +25,29 @@ allowed() {
 # behind them. Docker rewrites a port that it publishes on another address of this host; OUTPUT then sees the container's
 # port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
 # Only the packet that begins a connection is judged: it alone surely has a process that sends it.
+# A group's ports at any of its hosts let in members by their addresses, so users of a member are kept from them as well;
+# the third one is for the ranks' user ($ranks).
 guard() {
   local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
   # Read first: a chain that lacks ports would let everybody in.
   matches=$(python3 -c 'import json, sys
-for path in sys.argv[1:]:
-    ports = [str(port) for key, port in sorted(json.load(open(path)).items()) if key.endswith("_port")]
-    print("multiport --dports", ",".join(ports))
-    for port in ports: print("conntrack --ctstate DNAT --ctorigdstport", port)' "${settings[@]}") || return
+program, ranks, *paths = sys.argv[1:]
+for path in paths:
+    facts = json.load(open(path))
+    ports = [str(port) for key, port in sorted(facts.items()) if key.endswith("_port")]
+    print("-o lo -p tcp -m multiport --dports", ",".join(ports))
+    for port in ports: print("-o lo -p tcp -m conntrack --ctstate DNAT --ctorigdstport", port)
+    group = facts.get("group") or {"members": []}
+    for address in [member["address"] for member in group["members"]]:
+        if (":" in address) == (program == "ip6tables"):
+            print(f"-d {address} -p tcp -m multiport --dports", "{0}:{1}".format(group["port"], group["port"] + 1))
+            print(f"-d {address} -p tcp --dport", group["port"] + 2, "-m owner ! --uid-owner", ranks)
+' "$1" "$ranks" "${settings[@]}") || return
   {
     echo "*filter"
     echo ":$chain - [0:0]"
     for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
-    while read -r match; do echo "-A $chain -o lo -p tcp -m $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
+    while read -r match; do echo "-A $chain $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
     echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
     if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" 2>/dev/null; then
       echo "-D OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""

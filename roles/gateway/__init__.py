@@ -54,7 +54,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     )
     salted = step(
         fact,
-        lambda facts: operations.salt(facts, gateway),
+        lambda facts: operations.salt(facts, mine, gateway),
         after=[known],
         name="Gateway | Make the secret of cached prefixes",
     )

@@ -33,7 +33,7 @@ from roles.gateway.defaults import (
 )
 from roles.gateway.facts import COMPLETE
 from roles.gateway.programs import environment_path, publication, unit, version
-from roles.gateway.settings import rendered
+from roles.gateway.settings import is_beside, rendered
 from roles.gateway.wheels import SendWheels
 
 KEYS_HERE = Path(FILE)
@@ -99,12 +99,12 @@ def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
         yield write(KEYS, NO_KEYS, "0640")
 
 
-def salt(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
+def salt(facts: HostFacts, mine: Slice, gateway: GatewaySlice) -> Iterator[Command]:
     """The command after which the host has a salt that only root and the gateway can read, made there and never shown.
 
     If the file is removed, the next run makes another one, and no tenant's cached prefixes can be reused.
     """
-    if any(model.salts for model in gateway.models) and facts.value("salt") != SALT_SEEN:
+    if gateway.has_salt(is_beside(mine)) and facts.value("salt") != SALT_SEEN:
         yield (
             f"set -e; umask 077; [ -s {SALT} ] || {{ od -An -vtx1 -N32 /dev/urandom | tr -d ' \\n' > {SALT}.new;"
             f' test "$(wc -c < {SALT}.new)" -eq 64; sync {SALT}.new; mv -T {SALT}.new {SALT}; }};'

@@ -19,6 +19,11 @@ from roles.gateway.defaults import AUTHORITY, CERTIFICATE, KEYS, SALT
 MIB = 2**20
 
 
+def is_beside(mine: Slice) -> bool:
+    """True if a server of the host has an LLM in a program beside Triton."""
+    return any(server.beside for server in mine.servers)
+
+
 def rendered(mine: Slice, gateway: GatewaySlice) -> str:
     return json.dumps(settings(mine, gateway), indent=2) + "\n"
 
@@ -30,7 +35,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
         "fingerprint": gateway.fingerprint,
         **({"url": gateway.url} if gateway.url else {}),
         **({"keys_file": KEYS} if gateway.keys else {}),
-        **({"salt_file": SALT} if any(model.salts for model in gateway.models) else {}),
+        **({"salt_file": SALT} if gateway.has_salt(is_beside(mine)) else {}),
         **({"hosts": gateway.hosts} if gateway.hosts > 1 else {}),
         "listen": listen(gateway),
         "hold_seconds": gateway.hold_seconds,

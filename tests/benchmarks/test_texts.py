@@ -37,6 +37,19 @@ def test_log_normal_lengths_have_the_mean_they_are_named_for(small: dict[str, Pa
     assert abs(workload.tokens_per_document - 123) < 4
 
 
+def test_another_seed_draws_other_lengths_and_other_texts(small: dict[str, Path], tmp_path: Path) -> None:
+    (case,), tokenizer = cases.chosen(["rerank-uniform"], small=True), small["reranker"] / "tokenizer.json"
+    texts = [cases.write(case, tokenizer, tmp_path, seed).path.read_text() for seed in ("", "unseen", "unseen")]
+    assert texts[0] != texts[1] == texts[2]
+
+
+def test_lengths_of_lumps_lie_in_one_of_them(small: dict[str, Path], tmp_path: Path) -> None:
+    (case,), tokenizer = cases.chosen(["rerank-lumps"], small=True), small["reranker"] / "tokenizer.json"
+    (request, *_) = json.loads(cases.write(case, tokenizer, tmp_path).path.read_text())
+    lengths = [tokens + 4 + cases.QUERY_TOKENS for tokens in sized_texts.token_counts(tokenizer, request["passages"])]
+    assert all(any(low <= length <= high for low, high in case.lumps) for length in lengths)
+
+
 def test_every_request_has_the_items_of_its_case(small: dict[str, Path], tmp_path: Path) -> None:
     for case in cases.chosen(NAMES, small=True):
         requests = json.loads(cases.write(case, small[case.kind] / "tokenizer.json", tmp_path).path.read_text())

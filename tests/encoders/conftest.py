@@ -7,10 +7,17 @@ from pathlib import Path
 
 import pytest
 
+from encoders import batching
 from encoders.embedding import Embedder
 from encoders.reranking import Reranker
 from tests.encoders import checkpoints
 from tests.encoders.checkpoints import on_cpu
+
+
+@pytest.fixture(autouse=True)
+def clients_may_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton is asked before each pass if a client has gone, however short its wait was."""
+    monkeypatch.setattr(batching, "ASKED_AFTER_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module", autouse=True)

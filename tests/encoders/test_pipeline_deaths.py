@@ -215,7 +215,7 @@ def test_what_a_failed_pass_made_is_gone_once_it_was_told() -> None:
 
 def test_a_logger_that_fails_ends_no_thread(embed: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton, "Logger", SimpleNamespace(log_error=lambda message: 1 / 0), raising=False)
-    embed._pipeline._batcher._launch = lambda sequences, beside: 1 / 0
+    embed._pipeline._batcher.launch = lambda sequences, beside: 1 / 0
     embed.execute([request := sent("the cat")])
     assert request.sender.get().error.code == TritonError.INTERNAL and embed.is_ready()
 

@@ -69,7 +69,7 @@ def test_every_graph_is_captured_and_tried_in_the_stream_it_will_run_in(calls: C
 def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "Running", lambda _, count, compute: calls.current)
+    monkeypatch.setattr(device, "Running", lambda _, count, compute, is_long: calls.current)
     family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1, second_rows=0)
     runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)
     runner.lanes = [lane(calls, "first"), lane(calls, "second")]

@@ -19,7 +19,7 @@ import pytest
 import gateway.keys
 from gateway.errors import ApiError
 from gateway.keys import Keys
-from tests.gateway.asking import KEY, OTHER_KEY, becomes, chat, in_loop, key_line
+from tests.gateway.asking import CHAT, KEY, OTHER_KEY, becomes, chat, in_loop, key_line, running_gateway
 from tests.gateway.test_server import Process, process, read_to_end, request
 from tests.gateway.triton import Script
 
@@ -248,6 +248,14 @@ async def test_a_key_revoked_in_mid_stream_ends_the_stream(tmp_path: Path) -> No
         await becomes(lambda: running.triton.running == 0)
         assert (await running.sent(request())).startswith(b"HTTP/1.1 401")
     assert b'"code": "invalid_api_key"' in rest and b"[DONE]" not in rest
+
+
+@in_loop
+async def test_a_length_of_very_many_digits_is_too_large(tmp_path: Path) -> None:
+    """Python reads no number of 5,000 zeros; an error of the gateway's own would raise its alert."""
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask(CHAT, chat(), headers={"content-length": "0" * 5000 + "2"})
+    assert answer.status == 413
 
 
 def test_keys_are_compared_only_by_their_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,6 +137,17 @@ def test_a_line_that_power_cut_in_two_costs_no_other_line(tmp_path: Path) -> Non
     usage.close()
 
 
+def test_a_key_sees_nothing_of_another_tenants_key_with_its_prefix(tmp_path: Path) -> None:
+    """A file of keys that people wrote may have two."""
+    usage = Usage(str(tmp_path))
+    usage.days = 9
+    for tenant, tokens in (("acme", 3), ("umbrella", 4)):
+        usage.add(1e9, "eh-test", tenant, "llama", False, (tokens, 0, 0), 1.0)
+    usage.count(datetime.fromtimestamp(1e9, UTC))
+    assert [row["prompt_tokens"] for row in usage.of_key("eh-test", "acme", "2001-01-01")] == [3]
+    usage.close()
+
+
 def test_counters_of_expired_days_are_deleted(tmp_path: Path) -> None:
     usage = counting(tmp_path)
     add(usage, day=datetime(2026, 10, 26, tzinfo=UTC))

@@ -1,15 +1,19 @@
-"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked.
+"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked; then removal.
 
 The machine is made of Ubuntu's own archive (`make test-ubuntu` names it), and the tests are one story in their order.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from unittest import mock
 from xml.etree import ElementTree
 
 import pytest
@@ -20,26 +24,40 @@ from rehearsal import machine as machines
 from rehearsal import ubuntu
 from rehearsal.places import REPOSITORY, Places
 from roles.nvidia_driver import packages as driver_packages
+from tests.rehearsal.acme import NAME
 from tests.rehearsal.operator import Operator, Run, fresh_machines
+from tests.rehearsal.test_health import ALLOWED, FILES
+from tests.unit.certificates import write_certificate
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-17")]
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-17", 17)
 INVENTORY = "inventories/rehearsal.py"
+MIRRORED = "tests/ubuntu/inventories/mirrored.py"
 ARCHIVE = "-oDir::Etc::SourceList=/etc/apt/sources.list.d/ubuntu.sources -oDir::Etc::SourceParts=/dev/null"
 """Options of apt with which it knows Ubuntu's archive alone, and nothing that is stood in for."""
 LIBRARIES = "libc6 libssl3t64 zlib1g"
 OURS = ("enginehouse-gateway@0", "enginehouse-traffic", "docker", "containerd", "triton@main")
+UBUNTUS = (
+    "/boot/vmlinuz-",
+    "/home/operator/.cache/motd",
+    "/var/lib/ubuntu-release-upgrader/",
+    "/var/lib/update-notifier/",
+)
+"""What Ubuntu's own programs keep; and the kernel that runs."""
+LEFT = {"/etc/apt/sources.list", "/var/lib/haproxy/dev/log"}
+"""Written, empty, by `unattended-upgrade`; and the socket that rsyslog opened for HAProxy's package."""
 WITNESS = "cron"
 """A unit of Ubuntu's that needrestart restarts: without it a quiet needrestart would prove nothing."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """The machine, who types, and Ubuntu's answer on the packages of the driver."""
+    """The machine, who types, its files before all else, and Ubuntu's answer on the packages of the driver."""
 
     machine: machines.Machine
     operator: Operator
+    files: list[str]
     offered: str
     dry: Run
     first: Run
@@ -60,10 +78,11 @@ def story() -> Iterator[Story]:
         machine.run("apt-get -qq update", timeout=600)
         wanted = " ".join(wanted_packages())
         offered = machine.run(f"apt-get install --simulate {ARCHIVE} {wanted}", check=False).stdout
+        files = machine.run(FILES).stdout.splitlines()
         dry = operator.pyinfra("--dry")
         first = operator.pyinfra()
         assert first.code == 0, first.output[-4000:]
-        yield Story(machine, operator, offered, dry, first)
+        yield Story(machine, operator, files, offered, dry, first)
 
 
 def wanted_packages() -> dict[str, str]:
@@ -160,3 +179,46 @@ def test_with_ufw_on_a_run_changes_nothing_and_the_server_answers(story: Story) 
         assert story.says(ready) == "200"
     finally:
         story.machine.run("ufw disable")
+
+
+@pytest.fixture(scope="module")
+def mirrored(story: Story) -> Iterator[tuple[Path, Run]]:
+    """The certificate that clients trust, and the run that put HAProxy before the gateway."""
+    certificate = write_certificate(PLACES.root, "own", names=(NAME,))
+    with mock.patch.dict(os.environ, {"HTTPS": "file"}):
+        run = story.operator.pyinfra(inventory=MIRRORED)
+        assert run.code == 0, run.output[-4000:]
+        yield certificate, run
+
+
+def test_a_mirror_of_ubuntu_is_all_that_apt_reads(story: Story, mirrored: tuple[Path, Run]) -> None:
+    update = story.says("apt-get update 2>&1")
+    assert re.search(r"^(Hit|Get):\d+ \S+ noble-security InRelease", update, re.M), update
+    assert ("canonical" in update, "Err:" in update, "W:" in update) == (False, False, False), update
+
+
+def test_https_is_served_by_ubuntus_own_haproxy(story: Story, mirrored: tuple[Path, Run]) -> None:
+    assert story.says("haproxy -v").startswith("HAProxy version 2.8.")
+    command = ["curl", "-s", "--cacert", str(mirrored[0]), "--resolve", f"{NAME}:443:{story.machine.address}"]
+    assert subprocess.run([*command, "-f", f"https://{NAME}/health"], check=False, capture_output=True).returncode == 0
+
+
+def test_with_mirror_and_https_a_second_run_changes_nothing(story: Story, mirrored: tuple[Path, Run]) -> None:
+    again = story.operator.pyinfra(inventory=MIRRORED)
+    assert (again.code, again.changed) == (0, {})
+
+
+@pytest.fixture(scope="module")
+def removed(story: Story, mirrored: tuple[Path, Run]) -> Run:
+    """The host given up."""
+    return story.operator.pyinfra("--data", "remove=yes", inventory=MIRRORED, verb="remove.py")
+
+
+def test_removal_leaves_nothing_of_ours(story: Story, removed: Run) -> None:
+    assert removed.code == 0, removed.output[-4000:]
+    assert story.says("systemctl list-unit-files --no-legend 'enginehouse*' 'triton@*'") == ""
+    assert story.says("ls /etc/needrestart/conf.d /etc/apt/apt.conf.d /etc/apt/sources.list.d | grep enginehouse") == ""
+    now = story.machine.run(FILES).stdout.splitlines()
+    differing = {path for path in {*now} ^ {*story.files} if not path.startswith((*ALLOWED, *UBUNTUS))}
+    assert "\n".join(sorted(differing - LEFT)) == ""
+    assert story.says("apt-get -qq check; dpkg --audit") == ""

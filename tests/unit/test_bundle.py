@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -119,6 +120,26 @@ def test_a_list_that_leads_out_of_the_bundle_is_refused(tmp_path: Path, trust: E
     with pytest.raises(Refusal) as caught:
         Contents.of_text(text)
     assert caught.value.kind == "bundle-format"
+
+
+@pytest.mark.parametrize(
+    "paths", [("control/a", "control/a"), ("control/a", "control/a/b"), ("control/a.b", "control/a", "control/a/b")]
+)
+def test_a_list_whose_files_are_in_each_others_way_is_refused(paths: tuple[str, ...]) -> None:
+    parts = [{"path": path, "sha256": "a" * 64, "size": 1, "source": ""} for path in paths]
+    content = {"format": 1, "packages": {}, "architecture": "amd64", "made": "", "base": ""}
+    assert Contents.of_text(json.dumps(content | {"parts": parts[:1]})).parts
+    for wrong in ({"parts": parts}, {"parts": [], "made": [1]}, {"parts": [], "architecture": {}}):
+        with pytest.raises(Refusal, match="no list of a bundle"):
+            Contents.of_text(json.dumps(content | wrong))
+
+
+def test_a_pipe_on_a_foreign_medium_is_no_piece(tmp_path: Path) -> None:
+    """It would be waited for without an end."""
+    store = Store(tmp_path)
+    store.place("a" * 64).parent.mkdir(parents=True)
+    os.mkfifo(store.place("a" * 64).with_name(f"{'a' * 64}.000"))
+    assert store.files("a" * 64) == [] and not store.has("a" * 64, 0)
 
 
 def test_a_difference_without_its_base_is_refused_and_copied_over_it_is_whole(

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from host import blobs, prove, prove_llm, replies, systemd
+from deploy.io import prometheus, registry
+from host import blobs, hub, pod, prove, prove_llm, replies, systemd, watch_llm
 from host.group.lines import Connection
 from host.group.main import Member
 from host.notices import clouds
@@ -65,7 +66,7 @@ class Served:
     def __init__(self, content: bytes) -> None:
         self.content, self.opener = content, self
 
-    def open(self, request: urllib.request.Request, timeout: float) -> Any:
+    def open(self, request: object, timeout: float) -> Any:
         """The answer, as urllib gives it."""
         answer: Any = io.BytesIO(self.content)
         answer.headers = {"Content-Type": "text/event-stream"}
@@ -166,7 +167,58 @@ def test_a_registrys_challenge_is_read_in_linear_time() -> None:
     """The realm behind 100,000 letters is found, and is none of the registry's."""
     origin: Any = blobs.Origin.__new__(blobs.Origin)
     origin.basic, origin.scheme, origin.path = "", "https", "a/b"
+    origin.root = "https://registry.example/v2/a/b"
     assert origin._renewed([f'Bearer {"a" * 100_000} realm="ftp://elsewhere"']) == ""
+
+
+@pytest.mark.parametrize("realm", ["https://elsewhere/token", "https://nvcr.io@elsewhere/token", "https://[bad"])
+def test_a_hosts_login_is_sent_to_its_registry_alone(realm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = blobs.Origin("nvcr.io/nvidia/triton@sha256:0", "me", "key")
+    monkeypatch.setattr(origin.opener, "open", lambda *_, **__: pytest.fail("it asked"))
+    assert origin._renewed([f'Bearer realm="{realm}",service="registry"']) == ""
+    assert origin._may_have_login("https://authn.nvidia.com/token")
+    assert blobs.TOKEN_HOSTS.items() <= registry.TOKEN_HOSTS.items()
+
+
+@pytest.mark.parametrize("token", [b'{"token": "a\\r\\nX: y"}', b"[]", b"[" * 100_000, b'{"token": ""}'])
+def test_a_token_that_is_no_word_is_none(token: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = blobs.Origin("nvcr.io/nvidia/triton@sha256:0", "me", "key")
+    monkeypatch.setattr(origin.opener, "open", Served(token).open)
+    assert origin._renewed(['Bearer realm="https://nvcr.io/proxy_auth"']) == ""
+
+
+@pytest.mark.parametrize(
+    "listing", [b"[]", b"{}", b'{"siblings": 5}', b"[" * 100_000, b"", b'{"sha": [1], "siblings": []}']
+)
+def test_a_listing_of_no_known_form_is_refused(listing: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_hub = hub.Hub({"endpoint": "https://hub", "repository": "a/b", "revision": "c"})
+    monkeypatch.setattr(model_hub, "open", lambda path: Served(listing).open(None, 1))
+    with pytest.raises(hub.Refused):
+        model_hub.listing()
+
+
+def test_samples_that_are_no_numbers_stop_no_watchdog(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = 'a_total{x="} y"} what\na_total\na_total 1e999\na_total nan\na_total 2\na_total 3.5\n'
+    assert watch_llm.total(page, ("a_total",)) == 5.5
+    monkeypatch.setattr(pod, "page", lambda url: "vllm:num_requests_running what\nvllm:num_requests_running 2.0\n")
+    assert pod.under_way("http://engine") == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"[]",
+        b"[" * 100_000,
+        b'{"data": {"result": [{"metric": {"host": [1]}, "value": [0, "1"]}]}}',
+        b'{"data": {"result": [{"metric": {"host": 5}, "value": [0, "1"]}]}}',
+        b'{"data": {"result": [{"metric": [], "value": [0]}]}}',
+        b'{"data": {"result": {"a": 1}}}',
+    ],
+)
+def test_an_answer_of_prometheus_of_another_form_is_no_answer(answer: bytes) -> None:
+    """Labels are texts: they are looked up among hosts, models and alerts."""
+    with pytest.raises(ValueError):
+        prometheus.rows_of(answer)
 
 
 def test_a_jobs_folder_has_a_name_that_nobody_can_take_first() -> None:

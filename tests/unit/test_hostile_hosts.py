@@ -167,6 +167,13 @@ def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> Non
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "\u00b2", "\u0664", "1e999", "999999999", "0x10"])
 def test_an_invalid_number_raises_no_exception(there: Path, number: str) -> None:
     """This includes an inventory of a billion servers."""
+    image = "nvcr.io/nvidia/tritonserver:26.07-py3 tritonserver --model-repository=/m"
+    for pasted in (
+        f"docker run --gpus {number} -p {number}:{number} --shm-size {number} {image} --http-port={number}",
+        f"trtllm-build --max_input_len {number} --max_seq_len {number} --moe_ep_size {number} --tp_size {number}",
+    ):
+        (there / "pasted").write_text(pasted)
+        assert_harmless(here("check", "pasted"), there)
     for option in ("-tp", "-dp", "--port", "--max-model-len", "--max-lora-rank", "--max-num-seqs"):
         done = here("migrate", f"vllm serve m {option} {number} -tp 2")
         assert_harmless(done, there)

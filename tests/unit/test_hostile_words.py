@@ -77,7 +77,6 @@ DATA = {
     ".Secret.source",
     # Strings of JSON; tests/roles/test_hostile_words.py reads them back.
     ".Docker.daemon",
-    ".Gateway.aliases",
     ".Replay.reason",
     ".AcceptedHoles.reason",
 }

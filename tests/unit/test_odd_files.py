@@ -1,4 +1,4 @@
-"""Files that a verb is given by mistake: directories, other encodings, no text, too much of it, and none at all."""
+"""Files and words that a verb is given by mistake: directories, other encodings, no text, words of other verbs."""
 
 from __future__ import annotations
 
@@ -57,6 +57,9 @@ def typed(*words: str) -> Result:
         ("cost good.py --per-hour 2 --bench other.json", "no result of a bench"),
         ("fit h100 ./good.py", "a file"),
         ("key new acme --file folder", "folder cannot be read or written"),
+        ("plan good.py --data confirm=yes", "--data remove=yes, for remove.py"),
+        ("plan good.py --data to=yesterday", "--data run=ID, for rollback.py"),
+        ("plan good.py --data events=https://hooks.example/x", "--data events=FILE"),
         ("key new acme --models llama;bge", "this is no model's name"),
     ],
 )

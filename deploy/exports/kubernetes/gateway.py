@@ -84,8 +84,9 @@ def deployed(
 
 def _sources(host: ServedHost, gateway: ServedGateway, name: str) -> list[dict[str, Any]]:
     """The sources of one directory, as on a host: settings beside the files of the Secret that the settings name."""
+    is_beside = any(server.beside for server in host.slice.servers)
     items = [{"key": "keys.json", "path": "keys.json"}] if gateway.slice.keys else []
-    items += [{"key": "salt", "path": "salt"}] if any(model.salts for model in gateway.slice.models) else []
+    items += [{"key": "salt", "path": "salt"}] if gateway.slice.has_salt(is_beside) else []
     settings = {"configMap": {"name": name, "items": [{"key": "settings.json", "path": "settings.json"}]}}
     return [settings, *([{"secret": {"name": KEYS_SECRET, "items": items}}] if items else [])]
 

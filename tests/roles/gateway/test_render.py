@@ -102,6 +102,7 @@ def test_the_gateway_reads_the_settings_of_every_runtime(runtime: str, image: st
     read = settings_of(json.loads(rendered(mine, mine.gateway)))
     assert [server.runtime for server in read.servers.values()] == ["", runtime]
     assert read.models["llama-3.1-8b-instruct"].salts is (runtime == "vllm")
+    assert bool(read.salt_file) is bool(mine.gateway.keys), "the program of the next swap may take salts"
 
 
 def test_one_llm_in_two_lengths_has_one_name() -> None:

@@ -193,7 +193,7 @@ def salted() -> GatewaySlice:
 
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
     """Run for real: a second run keeps it, a removed one is made again, and only root and the gateway read it."""
-    (command_,) = operations.salt(HostFacts.parse([]), salted())
+    (command_,) = operations.salt(HostFacts.parse([]), h100(WITH_KEYS)[0], salted())
     script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
     script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")
 
@@ -212,8 +212,8 @@ def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobod
 def test_a_secret_that_others_may_read_is_closed_and_one_that_is_right_is_left() -> None:
     right = HostFacts.parse(["value\tsalt\t640 root enginehouse-gateway"])
     wrong = HostFacts.parse(["value\tsalt\t644 root root"])
-    assert [len(list(operations.salt(seen, salted()))) for seen in (right, wrong)] == [0, 1]
-    assert list(operations.salt(HostFacts.parse([]), h100(WITH_KEYS)[1])) == []
+    assert [len(list(operations.salt(seen, h100(WITH_KEYS)[0], salted()))) for seen in (right, wrong)] == [0, 1]
+    assert list(operations.salt(HostFacts.parse([]), *h100(WITH_KEYS))) == []
 
 
 def test_a_host_without_a_gateway_has_no_step_of_it() -> None:

@@ -83,3 +83,47 @@ def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) ->
         "4711 container Connection refused",
         "4711 loopback Connection refused",
     ], ran.stderr
+
+
+OF_GROUP = """
+import os, socket, subprocess, sys
+listen = "import socket, time; s = socket.create_server(('10.0.0.1', PORT)); print(flush=True); time.sleep(60)"
+for port in (29500, 29501, 29502, 29503):
+    command = [sys.executable, "-c", listen.replace("PORT", str(port))]
+    subprocess.Popen(command, stdout=subprocess.PIPE).stdout.readline()
+for user in (0, 4711, 61140):
+    child = os.fork()
+    if not child:
+        os.setgid(user), os.setuid(user)
+        for port in (29500, 29501, 29502, 29503):
+            try:
+                socket.create_connection(("10.0.0.1", port), 5)
+                print(user, port, "connected", flush=True)
+            except OSError as error:
+                print(user, port, error.strerror, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
+@pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
+def test_no_user_of_a_member_asks_its_group_past_the_gateway(tmp_path: Path) -> None:
+    """The leader knows members by their addresses, which all users of a member have. Ranks find their store."""
+    current = tmp_path / "main" / "current"
+    current.mkdir(parents=True)
+    members = [{"host": "gpu-01", "address": "10.0.0.1"}, {"host": "gpu-02", "address": "fd00::2"}]
+    facts = {"http_port": 8010, "llm_port": 8020, "group": {"members": members, "port": 29500}}
+    (current / "server.json").write_text(json.dumps(facts))
+    network = "ip link set lo up; ip link add eth9 type bridge; ip addr add 10.0.0.1/24 dev eth9; ip link set eth9 up"
+    script = f'set -e\n{network}\nbash {GUARD}\nexec {PYTHON} -c "$CONNECT"'
+    environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path), "CONNECT": OF_GROUP}
+    words = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    connected = [line for line in ran.stdout.splitlines() if line.endswith("connected")]
+    assert connected == [
+        *(f"0 {port} connected" for port in (29500, 29501, 29502, 29503)),
+        "4711 29503 connected",
+        "61140 29502 connected",
+        "61140 29503 connected",
+    ], ran.stderr

@@ -49,7 +49,7 @@ def _host(name, data):
 def _balancer(name, data):
     return {key: data[key] for key in ("ssh_config_file", "_sudo")} | {
         "balancer": _Balancer(
-            os=f"debian-{_records[name]['debian']}",
+            os=_records[name]["os"],
             address=str(_records[name]["address"]),
             routes=(_Route(pool="chat", gateway_port=9443, http_port=9000, grpc_port=9001, hold_seconds=300),),
             certificate=str(_places.root / "edge/server.crt"),

@@ -1,0 +1,112 @@
+"""Token ids of texts from a table of words that the tokeniser has seen: its own answers, in a fifth of its time.
+
+If a tokeniser splits at every space before it looks at anything else, the ids of a text are those of its words, one
+after another. Then words are looked up here, and the library is asked once for each new one. A text of 190 tokens took
+the library 0.24 ms of CPU, and the table 0.05 (tokenizers 0.23.3, 2-core VM, 2026-11-27). A look-up holds Python's
+lock, the library does not, so large batches are not for the table (tokens.FEW_LETTERS).
+
+A word goes into the table only if nothing of it can reach over the space beside it: its first and last characters are
+ASCII or cased letters, so that no accent of one joins the space, and it is not long. A text with any other word is the
+library's, as are all texts of tokenisers that are not known to split so.
+"""
+
+import json
+import struct
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
+
+MOST_WORDS = 131_072
+"""Of a full table nothing is kept: the words of today's texts are back with the next ones. Some 200 bytes each."""
+LONGEST = 40
+CASED = ("Lu", "Ll")
+NORMALIZERS = frozenset(
+    {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Precompiled", "Strip", "StripAccents"}
+)
+"""Those that change a character by itself, or with the accents behind it; `Strip` drops spaces at the ends."""
+MODELS = ("Unigram", "WordPiece")
+Encode = Callable[[Sequence[str]], Iterator[bytes]]
+
+
+class Words:
+    """The table. `encode` asks the library: int32 ids of each text, as bytes, without special tokens."""
+
+    def __init__(self, encode: Encode) -> None:
+        self._encode = encode
+        self._known: dict[str, bytes] = {}
+
+    def ids(self, texts: Sequence[str]) -> list[bytes]:
+        """The int32 ids of each text, as bytes."""
+        known = [self._joined(text) for text in texts]
+        self._learn(text for text, ids in zip(texts, known, strict=True) if ids is None)
+        learnt = [self._joined(text) if ids is None else ids for text, ids in zip(texts, known, strict=True)]
+        rest = self._encode([text for text, ids in zip(texts, learnt, strict=True) if ids is None])
+        return [next(rest) if ids is None else ids for ids in learnt]
+
+    def _joined(self, text: str) -> bytes | None:
+        try:
+            return b"".join(map(self._known.__getitem__, text.split(" ")))
+        except KeyError:
+            return None
+
+    def _learn(self, texts: Iterable[str]) -> None:
+        words = {word for text in texts for word in text.split(" ")}
+        if not words:
+            return
+        new = [word for word in words if word not in self._known and stands_alone(word)]
+        if len(self._known) + len(new) > MOST_WORDS:
+            self._known = {}
+        self._known |= zip(new[:MOST_WORDS], self._encode(new[:MOST_WORDS]), strict=True)
+
+
+def stands_alone(word: str) -> bool:
+    """True if neither end of the word can join the space beside it, and the word is short enough to be remembered."""
+    if len(word) > LONGEST:
+        return False
+    return word.isascii() or all(end.isascii() or unicodedata.category(end) in CASED for end in (word[0], word[-1]))
+
+
+def splits_at_spaces(tokenizer: Any) -> bool:
+    """True if the tokeniser is known to split at every space, so that each word's ids hang on nothing beside it."""
+    try:
+        parts, normalizer = _state(tokenizer.pre_tokenizer), _state(tokenizer.normalizer)
+        added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    except AttributeError:  # older releases of the library
+        return False
+    if type(tokenizer.model).__name__ not in MODELS or any(" " in content for content in added):
+        return False
+    return _splits(parts) and all(_is_local(step) for step in normalizer)
+
+
+def _splits(parts: list[dict[str, Any]]) -> bool:
+    """Of XLM-RoBERTa and of BERT."""
+    if [part["type"] for part in parts] == ["WhitespaceSplit", "Metaspace"]:
+        always = "always" if parts[1].get("add_prefix_space", True) else "never"
+        return bool(parts[1].get("prepend_scheme", always) == "always")
+    return [part["type"] for part in parts] == ["BertPreTokenizer"]
+
+
+def _is_local(step: dict[str, Any]) -> bool:
+    if step["type"] == "Replace":  # of several spaces in a row
+        return bool(step["pattern"] == {"Regex": " {2,}"} and step["content"] == " ")
+    return step["type"] in NORMALIZERS
+
+
+def _state(part: Any) -> list[dict[str, Any]]:
+    """The steps of a part of the tokeniser, as tokenizer.json would have them; none of a part that is not there."""
+    if part is None:
+        return []
+    state = json.loads(part.__getstate__())
+    steps = state.get("pretokenizers") or state.get("normalizers") if state["type"] == "Sequence" else [state]
+    return list(steps or [])
+
+
+def packed(ids: Sequence[int]) -> bytes:
+    """The ids as int32, in bytes."""
+    return _layout(len(ids)).pack(*ids)  # 4 µs for 128 ids; np.array 7, np.fromiter 9
+
+
+@lru_cache(maxsize=4096)
+def _layout(count: int) -> struct.Struct:
+    return struct.Struct(f"{count}i")
