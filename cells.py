@@ -1,4 +1,4 @@
-"""Brings one cell of a fleet after another to its plan; each is brought over from a control machine beside it.
+"""Brings one cell of a fleet after another to its plan, each from a control machine beside the cell.
 
     python cells.py serve east                              beside each cell: takes its turn when it comes
     python cells.py roll inventories/fleet.py east west     from anywhere: a pause for approval before each further cell
@@ -92,7 +92,7 @@ def end_runs(name: str, selected: FlowRunFilter, cell: str, state: State) -> Non
 
 
 def without_worker(cells: tuple[str, ...]) -> list[str]:
-    """The cells that nobody has ever taken over."""
+    """The cells that never had a worker."""
     missing = []
     with get_client(sync_client=True) as client:
         for cell in cells:

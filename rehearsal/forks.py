@@ -83,7 +83,7 @@ def take_virtual_snapshot(directory: Path, place: Path) -> Path:
 
 
 def virtual_snapshot(place: Path, release: str, more: tuple[str, ...]) -> None:
-    """A snapshot of a machine nobody has started: a bare Debian of its own kernel with `more` packages."""
+    """Makes a snapshot without starting a machine: a bare Debian with its own kernel and `more` packages."""
     base = disk.base_disk(release, more)
     place.mkdir(parents=True)
     write_record(place, {"os": system(release), "base": str(base.place), "kind": "qemu", "disk": str(base.disk)})

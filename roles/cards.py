@@ -51,7 +51,6 @@ class GpuState:
 
 
 def fact_commands() -> list[str]:
-    """Fact commands: modes and instances of every GPU, and the boot unit. A host without a driver has no GPUs."""
     return [
         ask_units(BOOT_UNIT),
         ask_value("modes", f"{_LOADED} && {_MODES} | grep '^[0-9]'"),
@@ -125,7 +124,7 @@ def _other_cut(present: tuple[GpuState, ...], mine: Slice, state: str) -> Refusa
 
 
 def _declared(present: tuple[GpuState, ...], mine: Slice) -> Iterator[str]:
-    """The declaration of the present partition, if every GPU is cut alike into profiles of the catalog."""
+    """The declaration of the present partition, if all GPUs have equal profiles of the catalog."""
     cuts = {gpu.instances if gpu.is_cut(gpu.instances) else None for gpu in present}
     (cut, *others) = cuts
     if cut is not None and not others and all((mine.machine.gpu, name) in PROFILES for name in cut):
@@ -155,7 +154,6 @@ def _numbers(present: Iterable[GpuState]) -> str:
 
 
 def _placed(mine: Slice) -> str:
-    """The planned instances as nvidia-smi takes them: the number of each profile, and its place on the card."""
     return ",".join(f"{profile.profile_id}:{start}" for profile, start in placements(mine))
 
 

@@ -35,6 +35,5 @@ def settle(mine: BalancerSlice | MonitorSlice) -> None:
 
 
 def relax(mine: BalancerSlice | MonitorSlice) -> None:
-    """Stops the check of models that the previous release may not have."""
     if isinstance(mine, BalancerSlice):
         balancer.relax(mine)

@@ -22,7 +22,6 @@ class Believable:
     zero: str = "for not declared"
 
     def takes(self, value: float) -> bool:
-        """True if the number is in the range or means "not declared"; false for NaN."""
         return value in self.unset or self.least <= value <= self.most
 
     @property

@@ -75,7 +75,6 @@ class FlagTable:
 
     @property
     def is_removed(self) -> bool:
-        """True if this version no longer has the program."""
         return not self.flags and not self.is_unread
 
     @property
@@ -84,7 +83,6 @@ class FlagTable:
 
     @property
     def is_exact(self) -> bool:
-        """True if the row was read at this version, so that it has exactly this version's flags."""
         return self.confidence in EXACT
 
     def find(self, word: str) -> Flag | None:

@@ -39,7 +39,6 @@ class GPU:
 
     @property
     def usable_mib(self) -> int:
-        """MiB that CUDA can allocate on an idle card."""
         return self.total_mib - self.reserved_mib
 
 

@@ -186,5 +186,4 @@ CLASSES = {
 
 
 def setting_meant(word: str, owner: str) -> str:
-    """The setting to use instead of a word that the class `owner` lacks; empty for a word without a row."""
     return SETTINGS.get(owner, {}).get(word.lower(), "")

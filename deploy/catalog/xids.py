@@ -67,7 +67,6 @@ class Xid:
         return _REMEDIES[self.action]
 
     def stops(self, gpus: int) -> bool:
-        """True if no new work is started on a GPU after this Xid; NVLink errors of a host's only GPU do not count."""
         return self.remedy in STOPS and (gpus > 1 or not self.is_nvlink)
 
 

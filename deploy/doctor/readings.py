@@ -64,7 +64,7 @@ class Readings:
 
 
 def number(text: object) -> int:
-    """The first whole number in a text; 0 if there is none."""
+    """The first whole number in a text; 0 without one."""
     match = _DIGITS.search(str(text))
     return int(match[0]) if match else 0
 

@@ -150,7 +150,6 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
 
 
 def package_findings(readings: Readings) -> Iterator[Finding]:
-    """Programs that are using apt; else packages that a run left half-installed, from lines `STATE NAME`, `journal`."""
     if holders := readings.lines("apt"):
         yield finding_of("apt-busy", f"process {', '.join(holders)}")
     elif rows := readings.rows("packages"):

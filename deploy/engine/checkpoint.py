@@ -182,5 +182,4 @@ def _split(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _workers(recipe: Recipe) -> Pairs:
-    """`--workers`, so that ranks are written in parallel; empty for a single rank."""
     return (("--workers", str(recipe.layout.world)),) if recipe.layout.world > 1 else ()

@@ -60,7 +60,6 @@ class Recipe:
 
     @property
     def has_small_cache(self) -> bool:
-        """True if the key/value cache is quantised, so that its scales have to be measured."""
         return self.kv_dtype in ("fp8", "int8")
 
     @property
@@ -115,7 +114,6 @@ def _target(served: Served, model: LLM, layout: Layout, trtllm: str) -> Recipe:
 
 
 def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
-    """The draft's recipe: the target's types and lengths, without experts, adapters, beams or options."""
     return replace(
         target,
         model=f"{target.model}-draft",

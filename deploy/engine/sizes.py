@@ -33,7 +33,6 @@ def shape_of(recipe: Recipe, served: Served) -> Checkpoint:
 
 
 def heads_mib(recipe: Recipe, served: Served) -> int:
-    """MiB of EAGLE, Medusa or ReDrafter heads, which are part of the target's engine; 0 for a draft model."""
     return memory.mib(speculation_bytes(served)) if recipe.beside and not served.draft else 0
 
 

@@ -54,7 +54,6 @@ ELSEWHERE = (
 
 
 def elsewhere(key: str) -> str:
-    """The advice for a key that belongs elsewhere; "" for a key that is not in the table."""
     return next((attempt for pattern, attempt in ELSEWHERE if pattern.fullmatch(key)), "")
 
 

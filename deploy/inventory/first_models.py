@@ -37,7 +37,7 @@ class Named:
 
 
 def variables_of(models: Sequence[Named]) -> tuple[str, ...]:
-    """A variable name for each model, after the last part of its source; a number tells equal names apart."""
+    """A variable name for each model, after the last part of its source; a number distinguishes equal names."""
     variables: list[str] = []
     for model in models:
         name = model.source.partition("@")[0].rstrip("/").rsplit("/", 1)[-1].lower()

@@ -207,7 +207,6 @@ def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
 
 
 def is_read(key: str) -> bool:
-    """True if this project reads the data key, and not pyinfra or an operator's own roles."""
     return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith(SUFFIX)
 
 

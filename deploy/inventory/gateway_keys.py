@@ -132,7 +132,6 @@ def gateway_key(
 
 
 def _is_name(name: str) -> bool:
-    """True if clients can write the name, and a list with commas can hold it."""
     return name.isprintable() and 1 <= len(name) <= LONGEST and not re.search("[,;]", name)
 
 
@@ -191,10 +190,6 @@ def file_in(text: str, file: str) -> KeyFile:
 
 
 def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
-    """The keys of the file's text.
-
-    Raises: Refusal, as `file_in`.
-    """
     return file_in(text, file).keys
 
 

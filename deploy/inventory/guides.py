@@ -33,7 +33,6 @@ USUAL_SHARES = {"GPT_GPU_FRACTION": 0.80, "KV_CACHE_FRACTION": 0.90}
 
 
 def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:
-    """A refusal with a translation for each upper-case name among the data keys: those of guides, and unknown ones."""
     for name in sorted(key for key in data if key.isupper()):
         if name in SETTINGS:
             yield _setting(name, data[name])
@@ -46,7 +45,6 @@ def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:
 
 
 def fraction_of_tokens(value: Any, where: str) -> Refusal:
-    """The refusal of a share in the place of a number of tokens: `KVCache(tokens=0.9)`."""
     return refuse(
         "fraction",
         f"`{where}` is a share, and the cache is counted in tokens",

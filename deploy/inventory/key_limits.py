@@ -67,7 +67,6 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 
 
 def check_tenant(tenant: str) -> None:
-    """Raises: Refusal for a text that is not a tenant's name."""
     if not TENANT.fullmatch(tenant):
         problem = "a tenant's name stands in each line of the audit"
         raise rights_refusal(problem, tenant, "letters, digits, . _ @ -; up to 64")

@@ -76,7 +76,6 @@ def role_problems(key: str, values: Any, defaults: type[Any]) -> Iterator[Refusa
 
 @cache
 def _hints(defaults: type[Any]) -> dict[str, Any]:
-    """The annotation of each knob, resolved once and cached: every role of every host reads them."""
     return get_type_hints(defaults, include_extras=True)
 
 

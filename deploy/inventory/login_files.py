@@ -33,7 +33,6 @@ def _public_key(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _paths(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each file of ssh whose text is not a path."""
     for key in ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"):
         value = data.get(key)
         if not isinstance(value, str) or secret_in(value) or value.startswith("-"):

@@ -15,11 +15,11 @@ def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
                 return f'"{key}": "{text}"'
     if isinstance(value, bool) and form.fullmatch("yes"):
         return f'"{key}": "{"yes" if value else "no"}"'
-    return "write it anew; options for ssh belong into the file that ssh_config_file names"
+    return "type it again; options for ssh belong in the file that ssh_config_file names"
 
 
 def hosts_in(text: str) -> list[str]:
-    """The hosts that somebody typed as one text, quoted: a list with commas or blanks, or a range as Ansible has it."""
+    """Hosts that were typed as one text, quoted: a list with commas or blanks, or one of Ansible's ranges."""
     if match := re.fullmatch(r"([\w.-]*)\[([0-9]{1,4})(?::|-|\.\.)([0-9]{1,4})\]([\w.-]*)", text, re.ASCII):
         first, last = int(match[2]), int(match[3])
         numbers = range(first, min(last, first + 9_999) + 1)

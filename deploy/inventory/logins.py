@@ -51,7 +51,6 @@ def login_problems(name: str, data: Mapping[str, Any]) -> list[Refusal]:
 
 
 def _secret_name(name: str) -> Iterator[Refusal]:
-    """A refusal for a token in place of a host's name: names are in every plan and every line of a run."""
     for _where, kind in typed_out(name, "name"):
         yield refuse(
             "literal-secret",
@@ -85,7 +84,7 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
         if is_usable
         else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"
         if several
-        else "the host's name or address; options for ssh belong into the file that ssh_config_file names",
+        else "the host's name or address; options for ssh belong in the file that ssh_config_file names",
     )
 
 
@@ -187,7 +186,6 @@ def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 
 def _out_of_step(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each argument that would take hosts out of step, or let a run continue after a failed step."""
     for key in OUT_OF_STEP:
         if data.get(key) not in (None, False):
             yield refuse(

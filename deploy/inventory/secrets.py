@@ -29,7 +29,6 @@ INSTEAD = {
 
 
 def typed_out_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for every text in a host's data that holds a secret, down to the last string of a dictionary."""
     for key, value in data.items():
         for where, kind in typed_out(value, key):
             instead = next((text for start, text in INSTEAD.items() if where.startswith(start)), "leave the secret out")

@@ -95,7 +95,6 @@ def choice_meant(value: object, words: list[str], where: str) -> str:
 
 
 def _of_place(typed: str, where: str) -> str:
-    """`field=LITERAL`, or the literal alone inside a tuple or a dictionary."""
     return typed.partition("=")[2] if where.endswith("]") else typed
 
 

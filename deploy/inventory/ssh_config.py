@@ -22,7 +22,6 @@ STRICTNESS = {"accept-new": "accept-new", "yes": "yes", "no": "no", "off": "no"}
 
 
 def address_of(name: str, data: Mapping[str, Any]) -> str:
-    """The word after `ssh`: the address that the inventory gives a host, else its name."""
     return str(data.get("ssh_hostname") or name)
 
 

@@ -42,7 +42,7 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
             strange = next((sign for sign in value if not sign.isprintable()), "-")
             yield refuse(
                 "unsafe-text",
-                f"`{where}` is a text that no file or command of a host can take as it is",
+                f"`{where}` cannot be written into a file or command of a host",
                 where=where,
                 seen=f"{len(value):,} characters, among them U+{ord(strange):04X}",
                 wanted="one line of printable characters, without a dash in front",

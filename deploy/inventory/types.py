@@ -49,7 +49,6 @@ def mistyped(value: Any, hint: Any, where: str) -> Iterator[Refusal]:
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """The annotation of each field of a class, resolved once and cached: a fleet has many objects of few classes."""
     return get_type_hints(kind)
 
 

@@ -1,4 +1,4 @@
-"""Reads an Ansible inventory with ansible-core, in a process of its own, and prints it as JSON.
+"""Reads an Ansible inventory with ansible-core, in a separate process, and prints it as JSON.
 
 `python -m deploy.io.ansible_inventory FILE` is called by `deploy/io/hosts.py`: pyinfra patches its process for gevent,
 and ansible-core sets up locks, warnings and locale when it is imported. Only files are read. An inventory that is a

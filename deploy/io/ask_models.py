@@ -72,7 +72,6 @@ def requests(
 
 
 def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
-    """True if the gateway can be asked: there is a key, or it needs none."""
     return key is not None or not gateway.keys
 
 

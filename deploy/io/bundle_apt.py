@@ -94,7 +94,6 @@ class Apt:
         return [(row["uri"], urllib.parse.unquote(row["name"]), int(row["size"])) for row in rows if row]
 
     def fetch(self) -> None:
-        """Downloads every package into the cache, verified by apt; those already there are not fetched again."""
         self._apt("-q", "-y", "--download-only", *self._install())
 
     def files(self) -> Iterator[Fetched]:

@@ -170,7 +170,6 @@ def known_parts(order: Order, base: Contents) -> dict[str, Part]:
 
 
 def seed(apt: Apt, known: Mapping[str, Part], stores: Iterable[Store]) -> None:
-    """Fills apt's cache with the packages of this bundle or its base; apt verifies them like fetched ones."""
     for uri, name, size in apt.packages():
         part, target = known.get(apt.path_of(uri)), apt.archive_of(name)
         store = next((store for store in stores if part and store.has(part.sha256, size)), None)

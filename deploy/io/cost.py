@@ -138,7 +138,6 @@ def cost_of(
 
 
 def read_json(file: Path) -> Any:
-    """The file's content. Raises: a Refusal if it is missing or no JSON."""
     try:
         return json.loads(file.read_text("utf-8"))
     except (OSError, ValueError) as error:

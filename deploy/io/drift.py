@@ -29,7 +29,7 @@ def drift_of(file: str, data: Sequence[str] = (), limit: Sequence[str] = (), ver
 
 
 def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str] = ()) -> dict[str, Any]:
-    """The output of `deploy.io.dry_run` for a verb, in a process of its own.
+    """The output of `deploy.io.dry_run` for a verb, run in a separate process.
 
     Raises: a Refusal if that process ends without an answer.
     """

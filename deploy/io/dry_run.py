@@ -44,7 +44,6 @@ class Said(logging.Handler):
         self.archive = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a warning, or findings, under their host, and the path of the doctor's archive."""
         if archive := getattr(record, "told", {}).get("archive"):
             self.archive = archive
         elif (fields := getattr(record, "told", {})).get("findings") is not None:

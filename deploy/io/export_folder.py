@@ -29,7 +29,6 @@ def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
 
 
 def steps() -> str:
-    """The text of job.sh: the steps of a job of Slurm."""
     return (FILES / "shell" / "slurm-job.sh").read_text("utf-8")
 
 

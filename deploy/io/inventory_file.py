@@ -97,7 +97,7 @@ def _unreadable(file: str, error: Exception) -> Refusal:
 
 
 def _converted(file: str) -> str:
-    """The command that writes a file of another encoding anew; an example if the bytes are no text at all."""
+    """The command that rewrites a file in UTF-8; an example if the bytes are no text in any encoding."""
     head = Path(file).read_bytes()[:4096]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return f"iconv -f UTF-16 -t UTF-8 {file} > new.py"

@@ -22,7 +22,6 @@ def is_file(path: Path) -> bool:
 
 
 def is_directory(path: Path) -> bool:
-    """True if the path is a directory here; False for a text that cannot be a path."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -30,5 +29,4 @@ def is_directory(path: Path) -> bool:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """The path with the suffix added to its name; `/`, which has no name, is unchanged."""
     return path.with_name(f"{path.name}{suffix}") if path.name else path

@@ -21,7 +21,6 @@ MOST_COUNT = 2**53
 
 
 def lock_of(inventory: str | Path) -> Path:
-    """The lock of an inventory: in its directory, shared by all inventories there."""
     return Path(inventory).parent / NAME
 
 

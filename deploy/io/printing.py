@@ -46,7 +46,6 @@ class refusals_shown:
 
 
 def _file_refused(file: str, reason: str) -> Refusal:
-    """The refusal of a file, a directory or a program of this machine that the system refuses to a verb."""
     return refuse(
         "file-refused",
         f"{file}: {reason}",

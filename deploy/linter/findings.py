@@ -54,7 +54,6 @@ class Judged:
         )
 
     def know(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> None:
-        """Adds a note about a command that works."""
         self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
 
     def take(self, judged: Judged) -> list[str]:
@@ -78,12 +77,10 @@ Judge = Callable[[Call, Target], Judged]
 
 
 def masked(text: str) -> str:
-    """`text` without secrets: known prefixes, and the values of names that sound like a secret."""
     return SECRET_PAIR.sub(rf"\1{HIDDEN}", SECRET_VALUE.sub(rf"\1{HIDDEN}", text))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """True if `name=value` shows a secret; a reference to a variable does not."""
     return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
 
 

@@ -9,7 +9,6 @@ from deploy.catalog.names import slip_of
 
 
 def near_miss(word: str, known: Iterable[str]) -> str:
-    """The name that `word` was meant to be; empty if it is itself known, or may be another name."""
     return slip_of(word, known)
 
 

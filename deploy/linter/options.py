@@ -30,7 +30,6 @@ class Option:
 
     @property
     def varies(self) -> bool:
-        """True if a variable sets the option, so that its value is known only when the command runs."""
         return any(value.varies for value in self.values)
 
 
@@ -58,7 +57,7 @@ def argparse_options(args: Sequence[Word]) -> Iterator[Option]:
 
 
 def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[list[Option], list[Word]]:
-    """Options up to the first word that is not one, and the words from there; `takes` tells which options take a value.
+    """Options up to the first word that is not one, and the words from there; `takes` names options with a value.
 
     An unknown option counts as one without a value, unless it has `=` or is a near miss of one that takes a value.
     """

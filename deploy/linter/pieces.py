@@ -30,7 +30,6 @@ class Piece:
 
 
 def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
-    """The command lines of a Dockerfile, a manifest or a terminal, each for the release that its image names."""
     if is_dockerfile(text):
         for step in instructions(text):
             own = _inside(step.image, target, named=named)

@@ -60,7 +60,6 @@ def _keys(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
 
 
 def _texts(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
-    """Adds commands that are not lists of texts, which Kubernetes rejects."""
     for key in ("command", "args"):
         value = container.settings.get(key)
         if isinstance(value, str) and value and not varies(value) and "{{" not in value:

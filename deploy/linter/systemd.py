@@ -34,7 +34,7 @@ def is_unit(text: str) -> bool:
 
 
 def unit_as_script(text: str) -> tuple[str, tuple[str, ...]]:
-    """The commands and variables of a unit on their lines, and the other settings; any other text as it is."""
+    """The commands and variables of a unit on their lines, and the other settings; any other text unchanged."""
     if not is_unit(text):
         return text, ()
     if CONTAINER.search(text):

@@ -167,7 +167,7 @@ def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
 
 
 def _mounted(container: Container, call: Given, path: str) -> Finding:
-    """The finding about a mount; a claim with unknown files holds weights that the operator brings."""
+    """The finding about a mount; a claim with unknown files holds weights that the operator provides."""
     if SHELF.search(path):
         return Finding(f"mount {path}", place=STORE)
     rows = [fields_of(row) for row in _rows(container.settings.get("volumeMounts"))]

@@ -210,7 +210,6 @@ OWNERS = {
 
 
 def gateway_port(port: int) -> int:
-    """The gateway's port for a server's: the same, or 8080 if hosts or a balancer (below 1024) use that port."""
     return 8080 if port in OWNERS or port < 1024 else port
 
 

@@ -28,7 +28,6 @@ def known_checkpoint(source: Source) -> KnownCheckpoint | None:
 
 
 def kind_by_name(source: Source) -> str:
-    """The kind of a model without a catalog row, from words in its name; the plan refuses a wrong guess."""
     return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
 
 

@@ -67,7 +67,6 @@ class Server:
 
 
 def servers_of(text: str) -> Iterator[Server]:
-    """The servers that the text starts: the first one of each container, or the first one of a script."""
     for part in (text, *(document.body for document in here_documents(text))):
         every = list(containers(part))
         yield from filter(None, map(_of_container, every))

@@ -99,7 +99,6 @@ def weights_path(weights: WeightsSlice) -> str:
 
 
 def fetched(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
-    """The sets of files that are brought to the host; the others are there already."""
     return tuple(files for files in weights if files.fetch_on != NOWHERE)
 
 
@@ -145,7 +144,6 @@ def image_copies(image: ImageSlice) -> int:
 
 
 def distinct_images(images: Iterable[ImageSlice]) -> tuple[ImageSlice, ...]:
-    """The images whose layers Docker stores: the first of each digest, whatever its name."""
     return tuple({image.digest or image.reference: image for image in reversed(list(images))}.values())[::-1]
 
 
@@ -179,7 +177,6 @@ def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
 
 
 def _unnamed(weights: WeightsSlice) -> WeightsSlice:
-    """The files without the model's name and without their size, which follows from the files."""
     return replace(weights, model="", size_mib=0)
 
 

@@ -57,7 +57,7 @@ def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str
 
 
 def _of_compressed(quantization: Mapping[str, Any]) -> str:
-    """The format of compressed tensors; without groups, `format` at least tells 8-bit floating-point numbers apart."""
+    """The format of compressed tensors; without groups, `format` at least identifies 8-bit floating-point numbers."""
     groups = quantization.get("config_groups")
     group: Any = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
     weights = group.get("weights") if isinstance(group, Mapping) else None

@@ -48,7 +48,6 @@ def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
 
 
 def rewritten_files(names: Collection[str], architecture: str) -> tuple[str, ...]:
-    """Pickles of a whole model among the fetched files; hosts rewrite them as safetensors without running them."""
     return tuple(name for name in fetched(names, architecture) if name == REWRITTEN)
 
 
@@ -77,7 +76,6 @@ def kind_problem(
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """True if the pattern matches this file; a pattern without a directory matches only files of the root."""
     return fnmatch(name, pattern) and ("/" in pattern or "/" not in name)
 
 

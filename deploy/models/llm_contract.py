@@ -104,5 +104,4 @@ OUTPUTS = (
 
 
 def model_name(name: str, path: str) -> str:
-    """The Triton model that speaks this contract for the planned LLM `name` on `path` ("engine", or another)."""
     return f"{name}_completion" if path == "engine" else name

@@ -161,7 +161,6 @@ def llm_weights_bytes(shape: Checkpoint, *, precision: str = "", stored_bytes: i
 
 
 def encoder_weights_mib(shape: Checkpoint, dtype: DType, *, parameters: int = 0) -> int:
-    """MiB of an encoder's weights after conversion to `dtype`; `parameters` from local headers precede the table's."""
     return shape.weights_mib or mib((parameters or shape.parameters) * ELEMENT_BYTES[dtype])
 
 
@@ -242,7 +241,6 @@ def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 
 
 
 def kv_cache_mib(tokens: int, bytes_per_token: int) -> int:
-    """MiB of key/value cache for `tokens` tokens, all sequences together, on each GPU."""
     return mib(tokens * bytes_per_token)
 
 

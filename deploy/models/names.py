@@ -93,7 +93,6 @@ def _same(files: LocalWeights, shape: Checkpoint) -> KnownCheckpoint | None:
 
 
 def numbers(shape: Checkpoint) -> dict[str, object]:
-    """The numbers that memory is calculated from; parameters and formats are left out."""
     return {
         "architecture": shape.architecture,
         "layers": shape.layers,

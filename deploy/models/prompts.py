@@ -48,7 +48,7 @@ def prefixes_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def default_task_of(config: Mapping[str, Any]) -> str:
-    """The task of the prompt that the repository takes if nobody names one; "" if there is none."""
+    """The task of the prompt that the repository uses without a named task; "" if there is none."""
     kept = kept_prompts(config.get(KEY)).get(KEY, {})
     default = str(kept.get("default_prompt_name", "")).lower()
     return next((task for task, names in NAMES.items() if default in names), "")
@@ -61,12 +61,10 @@ def other_prompts(config: Mapping[str, Any]) -> list[str]:
 
 
 def _prompts(config: Mapping[str, Any]) -> dict[str, str]:
-    """The prompts in a lock's entry, whatever was edited there."""
     return dict(kept_prompts(config.get(KEY)).get(KEY, {}).get("prompts", {}))
 
 
 def _is_text(value: object) -> bool:
-    """True for a text of a bounded length without control characters but line ends and tabs."""
     return (
         isinstance(value, str) and len(value) <= MOST_CHARACTERS and all(c.isprintable() or c in "\n\t" for c in value)
     )

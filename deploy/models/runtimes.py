@@ -56,7 +56,6 @@ def verdicts(architecture: Architecture, trtllm: str) -> tuple[Verdict, ...]:
 
 
 def suggested(architecture: Architecture, trtllm: str) -> str:
-    """The first program that serves the architecture: Triton, then trtllm-serve, then vLLM; empty if none does."""
     return next((verdict.runtime for verdict in verdicts(architecture, trtllm) if verdict.serves), "")
 
 

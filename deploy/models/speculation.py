@@ -94,7 +94,6 @@ def speculation_kv_bytes(served: Served, kv_dtype: str, layout: Layout) -> int:
 
 
 def target_weights_mib(served: Served, layout: Layout) -> int:
-    """MiB of the target's weights on the fullest GPU, in the precision that the inventory requests."""
     return memory.llm_weights_mib(
         served.shape,
         precision=precision_of(served),

@@ -47,5 +47,4 @@ def stage_weights_mib(served: Served, tensor: int, first: int, last: int) -> int
 
 
 def stage_kv_bytes(shape: Checkpoint, kv_dtype: str, tensor: int, first: int, last: int) -> int:
-    """Bytes of key/value cache of one token on each GPU of the stage with these layers."""
     return memory.kv_bytes_per_token(shape, kv_dtype, tensor, shape.layers) * (last - first + 1)

@@ -254,7 +254,6 @@ CAUSES = (
 
 
 def ends(branches: Iterable[str]) -> Iterator[Alert]:
-    """An alert for each driver branch in use, which fires from 90 days before the end of NVIDIA's support."""
     for name in sorted(branches):
         last = DRIVER_BRANCHES[name].ends
         # Days since 0001-01-01, so that no time zone of this machine comes into it; 719163 is 1970-01-01.

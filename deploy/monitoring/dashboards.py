@@ -13,7 +13,6 @@ SERVERS = 'instance=~"($instance)/.+"'
 
 
 def quantile(share: float, histogram: str, matching: str = "") -> str:
-    """The latency, by model, within which this share of the requests ended."""
     return f"histogram_quantile({share}, sum by (model, le) (rate({histogram}_bucket{{{matching}}}{PER})))"
 
 

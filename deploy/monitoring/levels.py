@@ -55,7 +55,6 @@ class Level:
 
     @property
     def budget(self) -> float:
-        """The share that may be bad."""
         return round(1 - self.good_percent / 100, 6)
 
 
@@ -109,7 +108,6 @@ LEVELS = (
 
 
 def recordings(level: Level) -> Iterator[Recording]:
-    """The share of bad requests in each window, and the number of requests in the long windows, by model."""
     for window in WINDOWS:
         bad, every = level.bad.replace("WINDOW", window), level.all.replace("WINDOW", window)
         yield Recording(ratio(level, window), f"({bad}) / ({every} > 0)")
@@ -118,7 +116,6 @@ def recordings(level: Level) -> Iterator[Recording]:
 
 
 def alerts(level: Level) -> Iterator[Alert]:
-    """An alert for each speed of spending, the fastest first."""
     for burn in BURNS:
         limit = f"{burn.factor * level.budget:g}"
         burning = f"{ratio(level, burn.long)} > {limit} and {ratio(level, burn.short)} > {limit}"

@@ -114,7 +114,6 @@ def wished(model: Model, wish: Wish) -> Model:
 
 
 def names_of_fit(hosts: int) -> tuple[str, ...]:
-    """The names of the hosts of a fit."""
     return tuple(f"host-{number}" for number in range(1, hosts + 1))
 
 

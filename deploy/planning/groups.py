@@ -37,7 +37,6 @@ def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Su
 
 
 def not_exported(slices: Iterable[Slice]) -> list[Refusal]:
-    """A refusal for each model of a group: what is exported starts each host by itself."""
     return together(
         (
             slice_.host,

@@ -41,7 +41,6 @@ def shortened(text: str, most: int = SHORTENED) -> str:
 
 
 def clipped(text: str) -> str:
-    """The text with words longer than any name or path cut, so that a message fits on a screen."""
     return LONG_WORD.sub(lambda word: f"{word[0][:SHORTENED]}… ({len(word[0]):,} characters)", text)
 
 
@@ -54,7 +53,6 @@ def _escape(character: str) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The visible text with line breaks and tabs escaped, so that it cannot look like another line."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -106,7 +106,6 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
 
 
 def stopped(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
-    """The refusal of a rollout whose cell failed; `left` are the cells after it."""
     return Refusal(
         f"cell {turn.cell} was not updated",
         facts={

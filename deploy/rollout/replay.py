@@ -89,7 +89,6 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        """True if the engine may be signed."""
         return self.equal_percent >= self.wanted.equal_percent and self.met_percent >= self.wanted.minimum_percent
 
     @property

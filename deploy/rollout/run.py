@@ -196,7 +196,6 @@ class Run:
         return TakeBack(group) if group and self._room(group) is None else self.end()
 
     def _groups_back(self) -> Iterator[tuple[str, ...]]:
-        """Reachable hosts that still have to be rolled back, one wave at a time, the last wave first."""
         for wanted in self._wanted_back():
             group = tuple(host for host in wanted if host in self.changed and self.states[host] not in ("kept", "lost"))
             if group:

@@ -34,7 +34,6 @@ class RankSlice:
 
     @property
     def total_mib(self) -> int:
-        """MiB of the model on this GPU."""
         return self.weights_mib + self.context_mib + self.workspace_mib + self.kv_cache_mib
 
 
@@ -70,10 +69,8 @@ class GroupSlice:
 
     @property
     def leader(self) -> MemberSlice:
-        """The member whose program answers."""
         return self.members[0]
 
     @property
     def others(self) -> tuple[MemberSlice, ...]:
-        """All members but this host."""
         return tuple(member for place, member in enumerate(self.members) if place != self.number)

@@ -215,7 +215,6 @@ class ServerSlice:
 
     @property
     def beside(self) -> tuple[ModelSlice, RuntimeSlice] | None:
-        """The LLM that a runtime beside Triton serves, and that runtime; validation allows one for each server."""
         return next(((model, model.runtime) for model in self.models if model.runtime), None)
 
 
@@ -225,7 +224,7 @@ def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class RepairSlice:
-    """The strongest repair that a host may do by itself, "reset" or "reboot", and the limit of its pool."""
+    """The strongest repair that a host may make without an operator, "reset" or "reboot", and its pool's limit."""
 
     allowed: str
     max_unavailable: int

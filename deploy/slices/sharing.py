@@ -34,7 +34,6 @@ class SharingSlice:
     files: tuple[SharedSlice, ...]
 
     def of(self, model: str, revision: str) -> SharedSlice | None:
-        """The sharing of a set of files; None if the files are not shared."""
         return next((files for files in self.files if (files.model, files.revision) == (model, revision)), None)
 
     @property
@@ -43,7 +42,6 @@ class SharingSlice:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The addresses of the peers, each once."""
         return tuple(
             sorted({peer.place.rpartition(":")[0].strip("[]") for files in self.files for peer in files.peers})
         )

@@ -128,7 +128,6 @@ def line_name(host: Host, server: Server) -> str:
 
 
 def line_of(host: str) -> str:
-    """The beginning of the lines of all servers of a host, before the dot."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", host)
 
 

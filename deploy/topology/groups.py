@@ -10,7 +10,6 @@ from deploy.topology.waves import Pool, Unit, pools_of
 
 
 def grouped(server: Server) -> LLM | None:
-    """The LLM that a server serves together with other hosts; None without one."""
     return next((model for model in server.models if isinstance(model, LLM) and model.parallel.hosts), None)
 
 
@@ -21,7 +20,6 @@ def group_of(host: Host) -> Unit:
 
 
 def units_of(hosts: Iterable[Host]) -> tuple[Unit, ...]:
-    """The groups of a fleet, without duplicates: the hosts of a group go out together."""
     return tuple(dict.fromkeys(group for host in hosts if (group := group_of(host))))
 
 

@@ -163,7 +163,6 @@ def _page(name: str, address: str, port: int, path: str = "/metrics") -> PageSli
 
 
 def _own(listener: Server | Gateway) -> str:
-    """The address at which the host itself reaches its own server or gateway."""
     return {"0.0.0.0": LOOPBACK, "::": "::1"}.get(listener.address, listener.address)
 
 

@@ -29,7 +29,6 @@ def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice,
 
 
 def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
-    """(model, source) of all files of a host, including adapters and drafts."""
     for server in host.servers:
         for model in server.models:
             yield model.name, model.weights

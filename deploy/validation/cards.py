@@ -64,7 +64,7 @@ def _numbers(card: GPU) -> Iterator[Refusal]:
 
 
 def own_card(host: Host) -> str:
-    """The sentence about what nobody has tried; empty for a card of the catalog."""
+    """The sentence about untested properties of a declared card; empty for a card of the catalog."""
     card = declared_card(host.machine)
     if host.machine.card is None or card is None:
         return ""

@@ -1,4 +1,4 @@
-"""Refusals that follow from another one: they go away with the cause, so they are not shown beside it."""
+"""Refusals that follow from another one. They vanish with their cause, so they are not shown with it."""
 
 from __future__ import annotations
 

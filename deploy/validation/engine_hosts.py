@@ -28,7 +28,7 @@ HOST_KEPT_MIB = 16_384
 
 
 def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each mistake in one host's engines that no model shows by itself."""
+    """A refusal for each mistake in one host's engines that appears only across its models."""
     compiled = list(_compiled(host, surroundings))
     if host.farm and host.servers:
         yield _serving_farm(host)

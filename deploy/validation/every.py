@@ -109,7 +109,6 @@ def host_problems(host: Host, fleet: Fleet, surroundings: Surroundings, strange:
 
 
 def _around(place: str) -> set[str]:
-    """The place, and the places around it: gateway.ports for gateway.ports[0], the price for one of its numbers."""
     return {place, re.sub(r"(\[[^]]*\]|\.(prompt|completion|cached))$", "", place)}
 
 

@@ -83,7 +83,7 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
 
 
 def _not_everywhere(pool: str, fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each balancer of the pool that has no port for its gateways: a host asks all of them alike."""
+    """A refusal for each balancer of the pool that has no port for its gateways, since a host asks all equally."""
     routes = {
         balancer_host.name: route
         for balancer_host in fleet.balancers

@@ -43,7 +43,6 @@ def group_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
 
 
 def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
-    """The group's first host in the inventory, which reports the differences."""
     return next((name for name in model.parallel.hosts if name in by_name), "")
 
 
@@ -180,7 +179,6 @@ def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal
 
 
 def group_notices(host: Host) -> Iterator[str]:
-    """Notes on the network of a host's groups: a price that plain Ethernet has, and a test that an image lacks."""
     for server in host.servers:
         if model := grouped(server):
             yield from _price_of_ethernet(host, server, model)

@@ -53,7 +53,6 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def _without_https(firewall: Firewall | None) -> str:
-    """The advice to drop HTTPS, and the firewall too if it lets only SSH in."""
     return "https=None" + (", leave firewall out" if firewall and not firewall.allow and not firewall.open else "")
 
 

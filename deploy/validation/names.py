@@ -23,7 +23,6 @@ DASHES = re.compile("[\u2010-\u2015\u2212]")
 
 
 def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each named model of one host whose numbers are unknown."""
     for server in host.servers:
         for model in server.models:
             if not (model.source or model.checkpoint or model.name):
@@ -34,7 +33,6 @@ def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def double_source_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for each model with a source and a checkpoint other than that of the source's files."""
     for host in fleet.hosts:
         for server in host.servers:
             for model in server.models:

@@ -16,7 +16,6 @@ BYTES_PER_MIB = 2**20
 
 
 def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
-    """A refusal for each implausible number inside an object of the spec; `where` is the object's place."""
     if isinstance(value, (tuple, list)):
         for number, item in enumerate(value):
             name = getattr(item, "name", getattr(item, "pool", None))

@@ -190,7 +190,6 @@ def _revisions(host: Host) -> Iterator[Refusal]:
 
 
 def _caches(host: Host) -> Iterator[Refusal]:
-    """A refusal for each cache that separates tenants although it does not reuse blocks."""
     for server in host.servers:
         for model in server.models:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:

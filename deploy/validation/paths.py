@@ -15,7 +15,6 @@ PRIVATE = re.compile(r"[._-](?:key|priv|private)(?:\.pem)?$", re.IGNORECASE)
 
 
 def path_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each path of the host's data that is not a path."""
     yield from problems_of_paths(_files(host), _certificates(host))
 
 
@@ -26,7 +25,6 @@ def balancer_path_problems(balancer: Balancer) -> Iterator[Refusal]:
 
 
 def problems_of_paths(files: Mapping[str, str], certificates: Mapping[str, str]) -> Iterator[Refusal]:
-    """A refusal for each place whose text is not a path of a file; `certificates` may not be private keys either."""
     for where, path in files.items():
         if secret_in(path):
             continue  # refused as a secret, and shown nowhere

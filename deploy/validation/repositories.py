@@ -184,7 +184,6 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
 
 
 def _is_packed(shape: Checkpoint) -> bool:
-    """True if the headers count packed numbers, so that their elements are fewer than the parameters."""
     return bool(shape.format) and FORMATS[shape.format].quantisation != "fp8"
 
 

@@ -17,14 +17,12 @@ KEY_LIKE = re.compile(r"(hf_|nvapi-|ghp_|sk-)\S{8,}|[A-Za-z0-9+/_-]{40,}")
 
 
 def secret_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for every secret of one host that is typed out, or names no source."""
     for where, secret in (("hub.token", host.hub.token), ("registry.key", host.registry.key)):
         if secret is not None:
             yield from named_secret(where, secret, "NGC_API_KEY" if where == "registry.key" else "HF_TOKEN")
 
 
 def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]:
-    """A refusal for a secret that is typed out, or names no source; `variable` is the example of a name."""
     if any(KEY_LIKE.fullmatch(word) or secret_in(word) for word in secret.source):
         yield refuse(
             "literal-secret",

@@ -122,7 +122,6 @@ def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterat
 
 
 def _plain(url: str) -> str:
-    """The URL without query, fragment and trailing slash."""
     return re.split(r"[?#]", url, maxsplit=1)[0].rstrip("/")
 
 

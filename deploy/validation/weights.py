@@ -128,7 +128,6 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
 
 
 def _is_rewritten(model: Model, weights: Weights, name: str) -> bool:
-    """True for the pickle of an encoder, which the fetching host rewrites as safetensors."""
     return isinstance(model, Encoder) and weights.fetch_on == "host" and name.rsplit("/", 1)[-1] == "pytorch_model.bin"
 
 

@@ -44,12 +44,10 @@ class Spent:
 
     @property
     def requests(self) -> int:
-        """Requests of the last minute."""
         return sum(requests for _, requests, _ in self.seconds)
 
     @property
     def tokens(self) -> int:
-        """Tokens of the last minute."""
         return sum(tokens for _, _, tokens in self.seconds)
 
     def free_in(self, kind: int, amount: int) -> int:

@@ -49,7 +49,6 @@ class Record:
 
     @property
     def holder(self) -> str:
-        """The key as usage counts it: `PREFIX`, or `PREFIX/PERSON`."""
         return f"{self.key}/{self.person}" if self.person else self.key
 
     def line(self, now: float) -> str:

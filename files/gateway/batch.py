@@ -27,7 +27,6 @@ class Batch:
 
     @property
     def first(self) -> Generation:
-        """The first prompt's generation, which has everything that the prompts share."""
         return self.generations[0]
 
     async def events(self) -> AsyncGenerator[Event, None]:

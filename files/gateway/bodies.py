@@ -78,7 +78,6 @@ class Parser:
 
 
 def is_large(raw: bytes) -> bool:
-    """True if the body is too large to be parsed in the event loop."""
     return len(raw) > INLINE_BYTES or marks(raw) > INLINE_MARKS
 
 

@@ -53,7 +53,6 @@ class Mistral(Calls):
 
     @staticmethod
     def identity() -> str:
-        """A new id in the form of Mistral's templates: nine letters and digits."""
         return "".join(secrets.choice(NINE) for _ in range(9))
 
     def _opening(self, is_last: bool) -> bool:
@@ -121,7 +120,6 @@ class Named:
         return [Call(0, text, *(self._first if is_first else ()))]
 
     def end(self) -> list[Part]:
-        """An empty list: every piece was returned at once."""
         return []
 
 

@@ -25,7 +25,6 @@ MOST_IDS = 8192
 
 
 async def embed_v1(request: Request) -> None:
-    """Vectors as a list of numbers, unless the client names types."""
     await _embed(request, "1")
 
 

@@ -34,7 +34,7 @@ NO_OUTPUTS: Outputs = {}
 
 
 class Malformed(ValueError):
-    """An answer is not a valid completion. The message has no word of the answer."""
+    """An error for an answer that is not a valid completion. Its message has no text of the answer."""
 
 
 class Completion:

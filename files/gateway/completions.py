@@ -88,7 +88,6 @@ def prompts_of(fields: Fields, most: int) -> list[Prompt]:
 
 
 def is_ids(prompt: list[Any]) -> bool:
-    """True for a list of whole numbers only; booleans do not count."""
     return all(type(token) is int for token in prompt)
 
 

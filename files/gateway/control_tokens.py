@@ -77,7 +77,6 @@ class ControlTokens:
         return free[0]
 
     def marked_messages(self, messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
-        """The messages with every text in them marked; the model's own text keeps the tokens that are not special."""
         return [
             {
                 name: self.marked(value, mark, self._words(name, message["role"]), name)

@@ -103,14 +103,12 @@ async def generation(request: Request, chat: Translation, cuts_answer: bool = Fa
 
 
 def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:
-    """Copies fields with the same meaning in a chat: `names` maps the chat's name to the client's."""
     for name, chat_name in names.items():
         if fields.has(name):
             body[chat_name] = fields.value(name)
 
 
 def stop_sequences(fields: Fields, chat: Translation) -> None:
-    """Reads the texts that end an answer; only a list of them, unlike OpenAI's `stop`."""
     if fields.has("stop_sequences"):
         value = fields.value("stop_sequences")
         if not isinstance(value, list):
@@ -120,7 +118,6 @@ def stop_sequences(fields: Fields, chat: Translation) -> None:
 
 
 def passed_over(fields: Fields, *names: str) -> None:
-    """Accepts these fields, which change nothing."""
     for name in names:
         fields.value(name)
 

@@ -74,7 +74,6 @@ def texts_of(fields: Fields, most: int) -> list[str]:
 
 
 def text_of(item: object) -> object:
-    """The text in an object of Jina's, which has no other field; anything else unchanged."""
     return item["text"] if isinstance(item, dict) and list(item) == ["text"] else item
 
 

@@ -241,7 +241,6 @@ class Exchange:
         await self.whole(content, b"application/json", status, headers)
 
     async def json_of_many(self, before: str, items: Iterable[object], after: str) -> None:
-        """Sends the whole answer: `before`, the list of items and `after`; other requests get turns meanwhile."""
         await self.json_of_lists("", [(before, items)], after)
 
     async def json_of_lists(self, before: str, lists: Sequence[tuple[str, Iterable[object]]], after: str) -> None:
@@ -312,7 +311,6 @@ class Exchange:
         return 0.0 if self._is_sending else now - self._moved
 
     def stuck_seconds(self, now: float) -> float:
-        """Seconds for which the client has not read the current piece; 0 without one."""
         return now - self._moved if self._is_sending else 0.0
 
     async def _stream(self, data: bytes, more: bool = True) -> None:

@@ -181,7 +181,6 @@ class Fields:
             raise FieldError(self.path(shown), f"unknown field `{self.path(shown)}`{hint}", "unknown_parameter")
 
     def wrong(self, name: str, wanted: str) -> FieldError:
-        """The refusal of a field's value; the value itself is not repeated."""
         return FieldError(self.path(name), f"`{self.path(name)}` must be {wanted}", "invalid_value")
 
     def _or_default(self, name: str, default: object) -> Any:
@@ -192,5 +191,4 @@ class Fields:
 
 
 def shown_name(path: str) -> str:
-    """A client's name of a field in a form for a header: without list indexes, of harmless letters, short."""
     return re.sub(r"[^A-Za-z0-9_.\[\]-]", "?", PLACE.sub("[]", path[: 4 * MOST_SHOWN]))[:MOST_SHOWN]

@@ -64,7 +64,6 @@ class Server:
 
     @property
     def catches_up(self) -> bool:
-        """True for a short time after the server came back, while the waiting requests arrive."""
         return asyncio.get_running_loop().time() < self._back + CATCHING_UP_SECONDS
 
     @contextlib.contextmanager

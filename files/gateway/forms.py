@@ -58,5 +58,4 @@ def is_of_another_site(headers: Mapping[bytes, bytes], own_url: str) -> bool:
 
 
 def netloc(url: bytes) -> bytes:
-    """Name and port of an address; empty for the origin `null`."""
     return url.partition(b"://")[2].partition(b"/")[0]

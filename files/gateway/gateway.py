@@ -54,13 +54,12 @@ class Gateway:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices
 
     async def keep_counting(self) -> None:
-        """Counts the requests of this process every COUNT_SECONDS, for ever."""
         while True:
             await asyncio.sleep(COUNT_SECONDS)
             await asyncio.to_thread(self.usage.count, clock.now())
 
     async def keep_current(self) -> None:
-        """Keeps servers, settings and keys up to date with hosts and files within a second or two, for ever."""
+        """Updates servers, settings and keys from hosts and files within a second or two, forever."""
         self.fleet.follow(self.settings)
         looking = asyncio.ensure_future(self.fleet.keep_looking())
         try:

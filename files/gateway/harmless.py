@@ -61,7 +61,6 @@ def is_harmless(template: nodes.Template) -> bool:
 
 
 def count_turns(template: nodes.Template, name: str) -> None:
-    """Passes every iterable of a loop through the filter of that name, which may refuse it."""
     for loop in template.find_all(nodes.For):
         loop.iter = nodes.Filter(loop.iter, name, [], [], None, None, lineno=loop.lineno)
 
@@ -74,7 +73,6 @@ class Inspection:
         self._nodes = self._heavy = self._loops = 0
 
     def body(self, statements: list[nodes.Node], depth: int) -> None:
-        """Raises: Doubt if anything in these statements is doubtful."""
         for node in statements:
             self._count(depth)
             if isinstance(node, nodes.Output):
@@ -145,7 +143,6 @@ class Inspection:
         self.names[name] = value
 
     def _is_plain(self, node: nodes.Node, value: Value) -> bool:
-        """True for a value that cannot grow from one turn of a loop to the next."""
         return value.kind == NUMBER or isinstance(node, (nodes.Const, nodes.Compare, nodes.Not, nodes.Test))
 
     def value(self, node: nodes.Node, depth: int) -> Value:

@@ -91,7 +91,6 @@ class HttpUpstream:
             raise UpstreamError("INTERNAL", f"the engine's answer is no completion: {error}") from None
 
     async def close(self, grace_seconds: float) -> None:
-        """Closes idle connections; open requests end by themselves."""
         await self._client.close(grace_seconds)
 
 

@@ -117,7 +117,6 @@ class Pauses:
         self._turn = asyncio.Lock()
 
     async def pause(self) -> None:
-        """Waits while other tasks of the event loop run."""
         async with self._turn:
             await asyncio.sleep(PIECE_SECONDS)
 

@@ -26,7 +26,6 @@ async def one_model(request: Request) -> None:
 
 
 async def version(request: Request) -> None:
-    """Answers the serving version: the value of `system_fingerprint` in answers."""
     await request.exchange.json({"version": request.gateway.settings.fingerprint or "enginehouse"})
 
 

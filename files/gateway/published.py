@@ -20,10 +20,6 @@ and a request that named none of them would be refused with them."""
 
 
 def knows_chats(folder: Path) -> bool:
-    """False for the weights of a base model, which have no chat template.
-
-    Raises: OSError, ValueError if a file of the tokenizer is missing or unusable.
-    """
     return bool(source_of(folder, read_json(folder / "tokenizer_config.json")))
 
 

@@ -229,7 +229,6 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
 
 
 def endless(fields: Fields, sampling: Sampling, is_over_http: bool) -> Sampling:
-    """The sampling with `ignore_eos`, if the model's engine takes it; Triton's LLM slot has no such input."""
     return replace(sampling, ignores_eos=fields.flag("ignore_eos", False)) if is_over_http else sampling
 
 

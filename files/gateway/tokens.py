@@ -109,7 +109,6 @@ class Tokens:
         tenant: str,
         most: int,
     ) -> Sequence[int]:
-        """The prompt for messages that are short together, made in the event loop."""
         return self.ids_here(messages, variables, tools, most)
 
     def ids_here(
@@ -142,7 +141,6 @@ class Tokens:
         return ids
 
     def reader(self, model: ModelSettings, tools: Tools, is_guided: bool, prompt: Sequence[int]) -> Reader:
-        """A reader of one sequence of the answer to this prompt."""
         raise NotImplementedError
 
     def readers(

@@ -55,7 +55,7 @@ FINAL = "triton_final_response"
 
 
 class Triton:
-    """A server's gRPC channel. It connects at the first request, and reconnects by itself.
+    """A server's gRPC channel. It connects at the first request, and reconnects automatically.
 
     With an `identity` it speaks mutual TLS, and expects the server `name` of the host.
     """
@@ -141,7 +141,6 @@ class Triton:
         task.add_done_callback(self._ending.discard)
 
     async def close(self, grace_seconds: float) -> None:
-        """Takes no more requests; running ones have `grace_seconds` to finish."""
         await self._channel.close(grace_seconds)
 
 

@@ -127,7 +127,6 @@ class Log:
         self.flush()
 
     def flush(self) -> bool:
-        """Writes the held lines; True if none waits for the disk any more."""
         with self._lock:
             with contextlib.suppress(OSError):
                 while self._held:
@@ -386,7 +385,6 @@ class Usage:
         return self._rows(since, key, tenant)
 
     def of_tenant(self, tenant: str, since: str) -> list[dict[str, Any]]:
-        """The counters of a tenant's keys since a day, as far as this host has counted."""
         return self._rows(since, "", tenant)
 
     def _rows(self, since: str, key: str, tenant: str) -> list[dict[str, Any]]:

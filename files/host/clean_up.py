@@ -231,7 +231,6 @@ def directory(path: Path, why: str) -> Spare:
 
 
 def forgotten(path: Path) -> None:
-    """Removes as much as possible; the next run tries the rest again. A swap that ends meanwhile removes it too."""
     shutil.rmtree(path, ignore_errors=True)
 
 

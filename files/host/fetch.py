@@ -174,7 +174,6 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 
 
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
-    """Refuses an index of shards with a file that is not to be fetched."""
     for name in sums:
         if name.endswith(".safetensors.index.json"):
             shards = set(json.loads((staging / name).read_text())["weight_map"].values())

@@ -158,7 +158,6 @@ def offered(address: str, port: int) -> frozenset[str] | None:
 
 
 def unit_name(number: int) -> str:
-    """The unit of the process of this port, counted from 0."""
     return TEMPLATE.replace("@", f"@{number}")
 
 

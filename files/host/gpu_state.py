@@ -103,7 +103,6 @@ def problems_of_row(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def problems_of_xids(row: Row, xids: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The problems of a GPU by the driver's messages since boot, with the action that each needs."""
     for xid, when in read_xids().get(place(row["pci.bus_id"]), []):
         known = xids.get(str(xid))
         if known and known["stops"]:

@@ -36,7 +36,6 @@ class JobService(Service):
     """The servers of this job, with a proof in the place of an active unit."""
 
     async def look(self) -> None:
-        """Sets `units` by the proofs."""
         self.units = {name: unit_of(places.server(name) / "proof.json") for name in self.models}
 
 

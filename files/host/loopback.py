@@ -38,7 +38,7 @@ def serving(directory: Path, port: int) -> Iterator[int]:
 
 
 class _Server(ThreadingHTTPServer):
-    """Ignores clients that disconnect; Docker retries by itself."""
+    """A server that ignores clients that disconnect, because Docker retries."""
 
     def handle_error(self, _request: object, _client: object) -> None:
         """Does nothing: a broken connection is the client's matter."""

@@ -50,7 +50,6 @@ class Relay(ThreadingHTTPServer):
         super().server_bind()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """True for a monitor; every other connection is closed without an answer."""
         return ipaddress.ip_address(str(client_address[0]).partition("%")[0]) in self.monitors
 
 
@@ -89,7 +88,7 @@ class Page(BaseHTTPRequestHandler):
 
 
 def main(_: list[str]) -> int:
-    """Serves for ever."""
+    """Serves until stopped."""
     settings = json.loads(SETTINGS.read_text("utf-8"))
     with Relay(settings) as relay:
         say(f"{len(relay.pages)} pages for {len(relay.monitors)} monitors", is_ready=True)

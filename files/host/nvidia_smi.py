@@ -1,4 +1,4 @@
-"""nvidia-smi, called with a time limit: after some faults it sleeps in the driver for ever."""
+"""nvidia-smi, called with a time limit, because after some faults it hangs in the driver."""
 
 from __future__ import annotations
 

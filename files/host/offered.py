@@ -24,7 +24,6 @@ KEPT = 10
 
 
 def settings_file() -> Path:
-    """The settings that the gateway's processes read."""
     return places.SETTINGS / "gateway" / "settings.json"
 
 
@@ -36,7 +35,6 @@ def copy_file() -> Path:
 
 
 def keep() -> None:
-    """Copies the gateway's settings for the releases that serve now; a host without a gateway has none."""
     with contextlib.suppress(FileNotFoundError):
         content, copy = settings_file().read_text("utf-8"), copy_file()
         copy.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,7 +15,6 @@ UNITS = Path(os.environ.get("ENGINEHOUSE_UNITS", "/etc/systemd/system"))
 
 
 def server(name: str) -> Path:
-    """Directory with a server's `current`, `previous` and records."""
     return ROOT / "servers" / name
 
 

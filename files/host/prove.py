@@ -104,7 +104,6 @@ def compared(place: Path, triton: Triton, server: dict[str, Any], until: float) 
 
 
 def first_answer(triton: Triton, model: dict[str, Any]) -> None:
-    """Returns once the model has answered its request; retries while its queue is full."""
     while True:
         try:
             QUESTIONS[model["kind"]](triton, model)

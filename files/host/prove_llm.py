@@ -55,7 +55,6 @@ class Engine(Triton):
         self.model, self.runtime = server["llm"]["name"], server["llm"]["runtime"]
 
     def wait_until_live(self) -> None:
-        """Waits until the engine's `/health` answers 200: weights are loaded and the engine runs."""
         while True:
             try:
                 if self.ask("/health", seconds=5)[0] == 200:

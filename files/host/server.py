@@ -163,7 +163,6 @@ class Server:
         return f"{reason or 'its unit did not become active'}\n{last_lines}".strip()
 
     def systemctl(self, *arguments: str) -> None:
-        """Calls systemctl; the unit's state is checked afterwards."""
         systemd.systemctl(*arguments)
 
     def show(self, *properties: str) -> dict[str, str]:

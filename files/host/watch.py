@@ -73,7 +73,6 @@ class Asker(prove.Triton):
     def ask(
         self, path: str, body: dict[str, Any] | None = None, headers: dict[str, str] | None = None, seconds: float = 0
     ) -> tuple[int, bytes]:
-        """Sends a request like `prove`, with the watchdog's own limit in place of `seconds`."""
         return super().ask(path, body, headers, self.seconds)
 
 
@@ -245,5 +244,4 @@ def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
 
 
 def warn(sentence: str) -> None:
-    """Writes a line to the journal as a warning: the unit keeps lower levels out."""
     print(f"<4>{sentence}", flush=True)

@@ -16,8 +16,9 @@ BALLAST = f"{DATA}/.rehearsal-ballast"
 
 
 class FullDisk(Fault):
-    """With a disk of its own the machine's disk is filled. Without one it has the outer machine's: there a small file
-    system with the same content is laid over the data directory."""
+    """Fills the disk of a machine that has its own. Else the machine uses the outer machine's disk, so a small file
+    system with the same content covers the data directory.
+    """
 
     name = "full-disk"
     summary = "the data disk is full in the middle of a transfer"

@@ -1,4 +1,4 @@
-"""Changes by other hands on the host: an engine or a driver of their own, edited settings, a program on our port."""
+"""Changes by others on the host: another engine or driver, edited settings, a program on our port."""
 
 from __future__ import annotations
 

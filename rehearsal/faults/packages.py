@@ -1,4 +1,4 @@
-"""Faults of apt and dpkg: somebody holds the lock, an installation was cut, a package is half configured."""
+"""Faults of apt and dpkg: another process holds the lock, an installation was cut, a package is half configured."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Registry401(_Switched):
 
 
 class RegistryTruncated(_Switched):
-    """The connection ends within a layer, however often it is asked for."""
+    """The connection ends within a layer, at every request."""
 
     name = "registry-truncated"
     summary = "a proxy truncates every large layer"

@@ -30,7 +30,6 @@ else."""
 
 
 def tell(host: str = "", **fields: Any) -> None:
-    """Logs an event with these fields, about the host or about the run."""
     event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 

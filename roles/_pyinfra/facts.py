@@ -50,7 +50,6 @@ class Unit:
 
     @property
     def starts_at_boot(self) -> bool:
-        """True if the unit is started at boot: it is enabled, or static and therefore wanted by another unit."""
         return self.enabled in ("enabled", "enabled-runtime", "static", "alias", "generated", "indirect")
 
 

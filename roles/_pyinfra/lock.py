@@ -36,7 +36,6 @@ class Holder:
 
     @classmethod
     def of(cls, text: str) -> Holder:
-        """The holder named in the text; an unknown one if the text was read during writing."""
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError):

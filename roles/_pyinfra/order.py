@@ -73,7 +73,6 @@ def install() -> None:
 
 @cache
 def global_arguments() -> tuple[tuple[str, Any], ...]:
-    """Names and types of the arguments of every operation, which pyinfra resolves anew for each one."""
     return tuple(get_type_hints(arguments.AllArguments).items())
 
 
@@ -109,7 +108,6 @@ def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> 
 
 @cache
 def _kept_names() -> frozenset[str]:
-    """The arguments in which an operation may differ from most others."""
     return frozenset(name for name, _ in global_arguments()) - {"name"}
 
 

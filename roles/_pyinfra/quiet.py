@@ -46,7 +46,7 @@ def recheck() -> None:
 
 @operation(_set_in_op=False)
 def _recheck(part: Part) -> Iterator[Command]:
-    """Changes nothing by itself; `part` are the left-out steps to recheck."""
+    """Changes nothing; `part` are the left-out steps to recheck."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
         return

@@ -58,9 +58,7 @@ class Answers(Protocol[Answer]):
         """The answer, no older than the last change made through this object."""
         ...
 
-    def forget(self) -> None:
-        """Drops the answer, so that the next use asks again."""
-        ...
+    def forget(self) -> None: ...
 
 
 def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:

@@ -209,12 +209,10 @@ class FactCache:
 
 
 def of(host: Host) -> FactCache:
-    """The cache of a host; `host` may also be pyinfra's proxy of the current host."""
     return _caches.setdefault(host.state.inventory.get_host(host.name), FactCache())
 
 
 def note(fact: Any, **arguments: Any) -> None:
-    """Notes a fact that the host being prepared will be asked."""
     if ctx_host.isset() and not ctx_host.get().state.is_executing:
         of(ctx_host.get()).note(fact, arguments)
 

@@ -138,7 +138,6 @@ class Line:
         return self.process.stderr.read().strip()[-300:] or f"no answer within {READY_SECONDS} s"
 
     def _kept(self) -> None:
-        """Restarts the connection whenever it ends unexpectedly."""
         while True:
             process = self.process
             assert process is not None

@@ -138,7 +138,6 @@ class Sharing:
         return bool(board(state).having[self.files.key] & set(self.hosts(state)))
 
     def is_first(self, state: State) -> bool:
-        """True if this host fetches the files for the whole run from their source, because no host has them."""
         return self.hosts(state)[:1] == [self.name] and not (state.is_executing and self.has_a_giver(state))
 
     def places(self) -> dict[str, str]:

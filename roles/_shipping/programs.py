@@ -47,7 +47,6 @@ class Version(FactBase[str]):
 
 
 def digest_command(folder: str) -> str:
-    """The shell that prints the digest of a folder on a host, as `digest` returns it."""
     return (
         f"cd {folder}/ 2>/dev/null && {{ find . {UNCOUNTED} -type f -print | LC_ALL=C sort | xargs sha256sum;"
         f" find . {UNCOUNTED} \\( ! -user root -o ! -type d ! -perm 644 -o -type d ! -perm 755 \\) -print; }}"

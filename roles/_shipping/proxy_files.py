@@ -23,10 +23,6 @@ FILES = (WANTED, ENVIRONMENT, DOCKER_ENVIRONMENT, APT, *DROP_INS, DOCKER_DROP_IN
 
 
 def left_files(facts: HostFacts) -> Iterator[str]:
-    """The command that removes the proxy of a host whose inventory no longer has one.
-
-    The file for dockerd is kept but emptied: it is then newer than the daemon, which is restarted without the proxy.
-    """
     if WANTED in facts.files:
         gone = " ".join(map(quote, (APT, ENVIRONMENT, *DROP_INS, WANTED)))
         yield f": > {DOCKER_ENVIRONMENT} && rm -f {gone} && systemctl daemon-reload"

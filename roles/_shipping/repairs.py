@@ -43,7 +43,6 @@ REPAIRS: dict[str, tuple[Wheel, ...]] = {
 
 
 def wheels(repairs: Iterable[str]) -> tuple[Wheel, ...]:
-    """The wheels that repair these defects. A defect without a wheel here is a defect of this project."""
     return tuple(wheel for repair in sorted(repairs) for wheel in REPAIRS[repair])
 
 

@@ -14,7 +14,6 @@ from roles._shipping.texts import HERE
 
 @cache
 def template(role: str, file: str) -> Template:
-    """The file of templates/`role`; it may import the shared parts in templates/haproxy."""
     return _of(role).get_template(file)
 
 

@@ -77,7 +77,6 @@ def loaded_as(path: str) -> str:
 
 
 def shipped(source: str, path: str, mode: str = "0644") -> Text:
-    """The repository's file `source` ("files/units/triton@.service") as the wanted text at `path`."""
     return Text(path, _content(source), mode)
 
 

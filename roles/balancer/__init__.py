@@ -46,7 +46,6 @@ def apply(mine: BalancerSlice) -> None:
 
 
 def send_keys(mine: BalancerSlice) -> None:
-    """Sends the hashes of this machine's keys to HAProxy, without a reload."""
     if keyed := _keyed(mine):
         step(_look(mine), keys.sent, after=keyed, name="Balancer | Let keys in and out")
 

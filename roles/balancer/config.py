@@ -94,7 +94,6 @@ def line(member: MemberSlice, grpc: bool) -> str:
 
 
 def gateway_line(member: GatewayMemberSlice) -> str:
-    """The line of a gateway's process: `/health` reports a stop, the host's agent a drain."""
     return (
         f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {GATEWAY_CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"

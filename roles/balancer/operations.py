@@ -32,7 +32,6 @@ def texts(mine: BalancerSlice) -> list[Text]:
 
 
 def key(facts: HostFacts, mine: BalancerSlice) -> Iterator[Command]:
-    """The command that sends the certificate's private key, on standard input, readable by root only."""
     if mine.certificate_key is not None:
         yield from haproxy.key(facts, certificate_path(mine), mine.certificate_key)
 

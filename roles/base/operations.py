@@ -90,7 +90,6 @@ def settings_of_apt(mine: Slice) -> str:
 
 
 def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
-    """The command that restores apt's own sources once the inventory no longer names a mirror for them."""
     if SOURCES in facts.files and not (mirrors and mirrors.system):
         yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
 
@@ -112,7 +111,7 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:
-    """Commands that install and enable a time service if there is none; any of the usual ones will do.
+    """Commands that install and enable a time service if the host has none; any of the usual ones is enough.
 
     Synchronisation is not checked: in some virtual machines the hypervisor keeps the clock and the service never runs.
     Preflight compares the clock itself.
@@ -162,7 +161,6 @@ def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool
 
 
 def _ours(line: str) -> bool:
-    """True if adopt-disk, in this version or an earlier one, wrote this line of /etc/fstab and it is unchanged."""
     return bool(re.fullmatch(rf"UUID=[^ ]+ [^ ]+ (ext4|xfs) defaults,noatime,({_BEFORE},)?{_END}", line))
 
 

@@ -17,7 +17,6 @@ FILES = Path(__file__).parents[2] / "files" / "shell"
 
 
 def repository(mine: Slice, chosen: Defaults) -> apt.Repository:
-    """NVIDIA's repository of the toolkit, or its mirror; the same for all distributions."""
     return apt.Repository(
         name="enginehouse-container-toolkit",
         url=chosen.repository,

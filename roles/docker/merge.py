@@ -42,7 +42,6 @@ def merged(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, A
 
 
 def as_file(settings: Mapping[str, Any]) -> str:
-    """The text of daemon.json; keys keep their order, so a diff shows only what changed."""
     return json.dumps(settings, indent=4) + "\n"
 
 

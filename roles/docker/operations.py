@@ -164,5 +164,4 @@ def hold_packages(facts: HostFacts) -> Iterator[Command]:
 
 
 def guards() -> dict[str, str]:
-    """Settings that keep unattended-upgrades and needrestart off Docker: path, content."""
     return {defaults.UPGRADES: defaults.UPGRADES_CONTENT, defaults.NEEDRESTART: defaults.NEEDRESTART_CONTENT}

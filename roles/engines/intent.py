@@ -22,7 +22,6 @@ class Intent:
     kinds: Mapping[str, Kind]
 
     def is_new(self) -> bool:
-        """True if the engine has to be built: its source has none, or a broken one."""
         return bool(self.source) and self.kinds.get(self.source, "absent") in ("absent", "broken")
 
     def builds(self, host: str) -> bool:

@@ -43,6 +43,6 @@ class Tell(PyinfraCommand):
         return f"tell {self.line}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """Always true."""
+        """Logs the line; always returns True, because a message cannot fail."""
         host.log(self.line, log_func=logger.info)
         return True

@@ -54,7 +54,6 @@ def units_of(exporters: ExportersSlice) -> tuple[str, ...]:
 
 
 def in_force(facts: HostFacts, wanted: Iterable[str]) -> Iterator[Command]:
-    """Commands that enable each unit and start it with the current files; a failing one shows its log."""
     for name in wanted:
         unit = facts.unit(name)
         if not unit.starts_at_boot:
@@ -69,7 +68,6 @@ def unwanted(facts: HostFacts, exporters: ExportersSlice) -> Iterator[Command]:
 
 
 def retired(left: list[str]) -> Iterator[Command]:
-    """The command that removes everything of the role; the package stays, with its unit masked."""
     if left:
         # Files last: a run that is killed here is begun again by the next one.
         wants = " ".join(unit_path(f"*.wants/{name}") for name in ALL)

@@ -137,19 +137,16 @@ def certified(mine: Slice, folder: Path) -> Certified:
 
 
 def in_force(differs: list[str]) -> Iterator[Command]:
-    """The command that restarts the processes, each after the one before it answers."""
     if differs:
         yield f"{command('gateway')} follow"
 
 
 def restored(is_there: bool) -> Iterator[Command]:
-    """The command that gives the gateway the settings of the releases that serve now, if the host kept them."""
     if is_there:
         yield f"{command('gateway')} restore"
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command that stops every process of a gateway and removes its programs, settings and keys."""
     if is_left:
         yield (
             f"systemctl stop 'enginehouse-gateway@*.service'; rm -rf {HOME} {FOLDER} {SHARED}"

@@ -34,7 +34,6 @@ def version() -> str:
 
 
 def version_path() -> str:
-    """The directory of this version, with the package in it under its own name."""
     return f"{VERSIONS}/{version()[:MARK_DIGITS]}"
 
 

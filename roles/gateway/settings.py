@@ -73,7 +73,6 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
 
 
 def listen(gateway: GatewaySlice) -> dict[str, Any]:
-    """Addresses at which the processes listen; a process reads them only at its start."""
     return {
         "address": gateway.address,
         "ports": list(gateway.ports),

@@ -74,7 +74,6 @@ def run_repairs(facts: HostFacts) -> Iterator[str]:
 
 
 def no_repairs(is_left: bool) -> Iterator[str]:
-    """The command after which the host no longer repairs its GPUs."""
     if is_left:
         path = f"{UNITS}/{REPAIR_UNIT}"
         left = f"{ROOT}/repair {ROOT}/metrics/repair.prom {REPAIR} {path}"

@@ -36,7 +36,6 @@ FAILED = (
 
 
 def certificate_path(https: Https) -> str:
-    """Path of the operator's own certificate on the host; empty if an authority issues it."""
     return haproxy.pem_path(f"{FOLDER}/tls", https.certificate)
 
 
@@ -59,7 +58,6 @@ def order(acme: Acme) -> str:
 
 
 def issuer(acme: Acme) -> str:
-    """The issuer of the directory's own certificate; a comment for an issuer that the operating system trusts."""
     return haproxy.pem(acme.authority) if acme.authority else TRUSTED
 
 
@@ -103,7 +101,6 @@ def timed(facts: HostFacts) -> Iterator[Command]:
 
 
 def unordered(facts: HostFacts) -> Iterator[Command]:
-    """Commands that stop the ordering of certificates and remove account and keys of an earlier order."""
     if facts.value("order"):
         yield f"systemctl disable --now {TIMER}; rm -rf {ACCOUNT} && rm -f {join(OF_THE_ORDER)}"
         yield "systemctl daemon-reload"
@@ -125,7 +122,6 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command that stops listening for clients from outside and removes every key."""
     if is_left:
         # The unit goes last: of a run that was killed before, the next one finds it still.
         yield (

@@ -39,7 +39,7 @@ def in_use(facts: HostFacts, mine: Slice) -> Refusal:
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(facts) if not gpu.is_cut(mine.mig))
     return Refusal(
-        "GPUs have to be cut anew, and something that is not ours uses them",
+        "the MIG instances have to change, and a process that is not ours uses these GPUs",
         facts={
             "found": now or "no GPU",
             "wanted": planned_cut(mine),

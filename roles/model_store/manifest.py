@@ -51,7 +51,6 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
 
 
 def sent(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """The patterns without pickles, which only a fetching host can rewrite: the control machine sends none."""
     return tuple(pattern for pattern in patterns if not pattern.endswith("pytorch_model.bin"))
 
 
@@ -124,7 +123,6 @@ def _sha1s(path: Path) -> tuple[str, str]:
 
 
 def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
-    """Results of `work` for each path, computed in a thread so that connections stay alive."""
     return list(gevent.get_hub().threadpool.spawn(lambda: [work(path) for path in paths]).get())
 
 

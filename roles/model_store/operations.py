@@ -70,7 +70,6 @@ def _ca(mine: Slice) -> str:
 
 
 def accounts(mine: Slice, facts: HostFacts) -> Iterator[str | PyinfraCommand]:
-    """Commands that create the users who receive files, without a login and other files."""
     for user in (FETCH_USER, *([SHARE_USER] if mine.sharing else [])):
         if not facts.value(user):
             yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {user}"
@@ -188,7 +187,6 @@ class Send:
 
 
 def _is_final(status: int) -> bool:
-    """True if the hub's refusal is final; after a broken connection or from a busy hub a retry may succeed."""
     return 400 <= status < 500 and status not in (408, 429)
 
 

@@ -41,7 +41,6 @@ def rules(mine: MonitorSlice) -> str:
 
 
 def alerts() -> str:
-    """Routes of alerts; the file appends the receivers `page` and `ticket`."""
     return _yaml(
         {
             "route": {

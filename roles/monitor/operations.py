@@ -103,7 +103,6 @@ def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
 
 
 def in_force(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
-    """Commands after which each program runs by its current unit and has read its files, if possible by a reload."""
     for name in ALL:
         unit = facts.unit(name)
         if not unit.starts_at_boot:

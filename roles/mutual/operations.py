@@ -29,7 +29,6 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command that stops listening for gateways of other hosts and removes every key."""
     if is_left:
         # The unit goes last: of a run that was killed before, the next one finds it still.
         yield (f"systemctl disable --now {UNIT_NAME}; rm -rf {FOLDER} && rm -f {UNIT} && systemctl daemon-reload")

@@ -116,7 +116,6 @@ def _with_contrib(mine: Slice, packages: Mapping[str, str]) -> list[Command]:
 
 
 def guards() -> dict[str, str]:
-    """Files that keep unattended upgrades off the driver: path, content."""
     return {defaults.UPGRADES: defaults.UPGRADES_CONTENT}
 
 

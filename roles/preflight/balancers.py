@@ -48,7 +48,6 @@ class BalancerMachine(FactBase[HostFacts]):
 def findings(
     facts: HostFacts, mine: BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
 ) -> list[Refusal]:
-    """Every finding. `control_seconds` is the control machine's clock at the moment of asking."""
     return [
         *_system(facts, mine),
         *clock(facts, mine, chosen, control_seconds),

@@ -11,7 +11,6 @@ from roles._shipping.haproxy import DISTRIBUTION as THEIRS
 
 
 def fact_commands(*units: str) -> list[str]:
-    """Fact commands: the state of the distribution's service and of our `units`, and if its configuration changed."""
     return [
         # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
         ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),

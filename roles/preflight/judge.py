@@ -228,7 +228,6 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals for unmanaged GPUs that are not cut as declared; managed ones are cut by the role."""
     for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
         problem = f"{mine.host}: {cut.problem}"
         yield Refusal(

@@ -93,7 +93,6 @@ def _overlap(address: IPv4Address | IPv6Address, own: str) -> bool:
 
 
 def _unmapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address of a mapped one (`::ffff:a.b.c.d`); any other address unchanged."""
     return (address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address
 
 

@@ -47,7 +47,6 @@ def fact_commands(mine: Slice) -> list[str]:
 
 
 def on_host(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """A refusal for each directory that lacks what the plan counts on."""
     for number, files in enumerate(mine.on_host):
         rows: dict[str, list[str]] = {}
         for line in facts.value(f"on-host-{number}").splitlines():

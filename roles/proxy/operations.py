@@ -46,7 +46,6 @@ class WithLogin:
         return f"WithLogin({self.path}, {source})"
 
     def readlines(self) -> list[str]:
-        """The lines to send; a retry asks again."""
         return texts(self.proxy)[self.path].splitlines(keepends=True)
 
     def __iter__(self) -> Iterator[str]:

@@ -48,7 +48,6 @@ def finish(mine: Slice) -> None:
 
 
 def _with(mine: Slice, image: ImageSlice) -> Slice:
-    """The slice as if this were the host's image. The login stays with its own registry."""
     return replace(mine, image=image, registry=mine.registry_of(image.reference))
 
 

@@ -29,7 +29,6 @@ def record_path(image: ImageSlice) -> str:
 
 
 def mark_path(image: ImageSlice) -> str:
-    """Path of a file that exists during a pull, and remains if the pull is killed."""
     return f"{ROOT}/images/{pull_id(image)}.begun"
 
 

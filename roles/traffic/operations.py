@@ -17,7 +17,6 @@ from roles.traffic.defaults import MARGIN_SECONDS, NOTICES, NOTICES_UNIT, UNIT, 
 
 
 def shown(name: str) -> str:
-    """The shell that ends a failed command: it prints the last lines of the unit's journal and fails."""
     return f"{{ journalctl -q -u {name} -n 5 -o cat >&2; false; }}"
 
 
@@ -54,7 +53,6 @@ def settings(traffic: TrafficSlice, beside: Collection[str] = ()) -> Text:
 
 
 def user(facts: HostFacts) -> Iterator[Command]:
-    """The command that creates the service's user, without a login and without files."""
     if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
 
@@ -81,7 +79,7 @@ def run(facts: HostFacts, name: str = UNIT) -> Iterator[Command]:
 
 
 def retired(is_left: bool) -> Iterator[Command]:
-    """The command that stops asking the cloud; a drain that a notice began ends by itself."""
+    """The command that stops asking the cloud; a drain that a notice began ends at its time."""
     if is_left:
         path = f"{UNITS}/{NOTICES_UNIT}"
         left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"

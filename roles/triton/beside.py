@@ -83,7 +83,6 @@ def render(
 def container(
     server: ServerSlice, model: ModelSlice, runtime: RuntimeSlice, settings: Defaults, uid: int
 ) -> ContainerSlice:
-    """The LLM's container. It is published on loopback alone, whatever address Triton has."""
     return ContainerSlice(
         name=f"llm-{server.name}",
         image=runtime.image.pull_reference,
@@ -119,7 +118,6 @@ def _quoted(word: str) -> str:
 
 
 def known_to_host(model: ModelSlice, runtime: RuntimeSlice, stop_seconds: int) -> dict[str, object]:
-    """Facts for `prove-llm`, `watch` and a person; `llm_port` is one of the ports that guard.sh keeps."""
     return {
         "llm_port": runtime.port,
         "llm": {
@@ -136,7 +134,6 @@ def known_to_host(model: ModelSlice, runtime: RuntimeSlice, stop_seconds: int) -
 
 
 def _group(group: GroupSlice, stop_seconds: int) -> dict[str, object]:
-    """Facts for `host group`: who the members are, and which one this host is."""
     return {
         "identity": group.identity,
         "number": group.number,

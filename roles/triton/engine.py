@@ -59,7 +59,6 @@ def model_name(model: ModelSlice, role: str) -> str:
 
 
 def engine_names(model: ModelSlice) -> tuple[str, ...]:
-    """Names of the models behind the C++ backend, in load order."""
     return tuple(model_name(model, role) for role in ENGINE_ROLES if role in model.settings)
 
 

@@ -38,7 +38,6 @@ class ServerState:
 
     @property
     def is_gone(self) -> bool:
-        """True if no part of it would start, serve, or show as failed."""
         return (
             self.active in ("inactive", "unknown")
             and self.enabled != "enabled"

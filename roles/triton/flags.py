@@ -65,7 +65,6 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
 
 
 def rank_flags(server: ServerSlice, engines: Sequence[str]) -> list[str]:
-    """Flags of every rank but the first: only the engine, without any listener."""
     return [
         "--model-control-mode=explicit",
         *(f"--load-model={name}" for name in engines),

@@ -26,7 +26,6 @@ Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
 def texts(releases: Sequence[ServerRelease]) -> list[Text]:
-    """The start's program, both unit templates, Docker's drop-in, and a drop-in with each server's time limits."""
     return [
         shipped("files/shell/guard.sh", places.program("guard.sh"), "0755"),
         shipped("files/shell/prepare.sh", places.program("prepare.sh"), "0755"),

@@ -38,7 +38,6 @@ class Change:
 
     @classmethod
     def of(cls, line: str) -> Iterator[Change]:
-        """The change in a line of the history; none if a power cut truncated the line, or if it is older than runs."""
         try:
             record = json.loads(line)
             known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
@@ -182,7 +181,6 @@ def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
 
 
 def barred(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
-    """The refusal to take a run back, because one server cannot go back."""
     return Refusal(
         f"{name}: run {run} cannot be taken back on {server}",
         facts={"why": why},

@@ -97,7 +97,7 @@ def answered(pipeline: Pipeline, replied: list[Job], count: int = 40) -> list[st
 
 
 def test_closing_again_and_from_several_threads_returns_when_all_is_answered() -> None:
-    """The second close used to wait for ever for an ended thread."""
+    """An earlier version of the second close waited forever for an ended thread."""
     pipeline, replied = rig(reply=lambda job: threading.Event().wait(0.02))
     jobs = [Job() for _ in range(20)]
     pipeline.submit(jobs)

@@ -113,7 +113,7 @@ def test_instances_in_use_are_named_and_kept(cut: Cut) -> None:
     cut.machine.run(HOLD)
     run = cut.run(WHOLE)
     assert (run.code, cut.says(DEVICES)) == (1, HALVES)
-    assert "GPUs have to be cut anew, and something that is not ours uses them" in run.output
+    assert "the MIG instances have to change, and a process that is not ours uses these GPUs" in run.output
     assert "used by  sleep (" in run.output
 
 

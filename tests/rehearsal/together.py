@@ -1,4 +1,4 @@
-"""A rehearsal machine as a host of a group: one LLM over all hosts of the group, beside an encoder of its own."""
+"""A rehearsal machine as a host of a group: one LLM over all hosts of the group, beside its own encoder."""
 
 from __future__ import annotations
 

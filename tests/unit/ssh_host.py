@@ -15,7 +15,7 @@ import paramiko
 
 @dataclass
 class SshHost:
-    """`answer` is the output of every command; `heard` is every command, and every key that logged in."""
+    """A stand-in for SSH; `answer` is the output of every command; `heard` lists commands and login keys."""
 
     answer: bytes = b""
     key: paramiko.PKey = field(default_factory=lambda: paramiko.ECDSAKey.generate())

@@ -1,4 +1,4 @@
-"""A host's programs read engines, peers, clouds and balancers that say anything: a reason is told, and no more."""
+"""A host's programs read arbitrary answers of engines, peers, clouds and balancers: only a reason is reported."""
 
 from __future__ import annotations
 

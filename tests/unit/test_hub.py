@@ -1,4 +1,4 @@
-"""A hub is asked for commit, files, sizes and headers: a correct, refusing, busy, interrupted or lying one."""
+"""A hub is asked for commit, files, sizes and headers: a correct, refusing, busy, interrupted or wrong one."""
 
 from __future__ import annotations
 

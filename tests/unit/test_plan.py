@@ -131,7 +131,7 @@ def test_a_derived_release_replaces_what_it_names() -> None:
 
 
 def test_a_digest_beside_a_derived_release_pins_it() -> None:
-    """`enginehouse pin` writes image_digest, whatever the release."""
+    """`enginehouse pin` writes image_digest for every release."""
     digest = "sha256:" + "b" * 64
     image = plan(release=Release(name="ours", derived_from="26.07"), image_digest=digest).for_host("h100-01").image
     assert image.digest == digest

@@ -1,4 +1,4 @@
-"""Services of rehearsals whose checkout was removed, as real processes on a loopback address of their own."""
+"""Services of rehearsals whose checkout was removed, as real processes on a separate loopback address."""
 
 from __future__ import annotations
 

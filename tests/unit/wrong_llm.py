@@ -57,7 +57,7 @@ def options(**flags: Any) -> dict[str, Any]:
 
 
 def adapters(*chosen: Adapter, **changes: Any) -> dict[str, Any]:
-    """The same engine with adapters, in their type."""
+    """Returns the data of an engine with these adapters, or with one example adapter."""
     lora = LoRA(adapters=chosen or (Adapter(name="a", task_id=1, weights=HEAD),), **changes)
     return engine(precision="float16", lora=lora)
 

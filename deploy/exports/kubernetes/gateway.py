@@ -131,7 +131,6 @@ def _process(gateway: ServedGateway, number: int, port: int) -> dict[str, Any]:
 
 
 def containerfile(gateway: ServedGateway) -> str:
-    """The image of the gateway. Packages are held to the lock by their hashes."""
     return f"""\
 # docker build -t REGISTRY/{IMAGE}:TAG . && docker push REGISTRY/{IMAGE}:TAG; then name it in ../kustomization.yaml.
 # Pin this base by its digest once you have chosen one.

@@ -32,11 +32,9 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # yaml is not typed: its 
     """YAML as a person writes it: texts of several lines as blocks, lists indented below their key."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        """Indents lists below their key."""
         super().increase_indent(flow, False)
 
     def ignore_aliases(self, data: Any) -> bool:
-        """True: equal values are written out again instead of as anchors."""
         return True
 
 

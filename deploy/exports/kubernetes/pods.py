@@ -82,7 +82,6 @@ def deployment(
 
 
 def template(host: ServedHost, marks: dict[str, str], pod: dict[str, Any]) -> dict[str, Any]:
-    """A Pod under its labels; an annotation has the host's whole name, from which monitors take it."""
     return {"metadata": {"labels": marks, "annotations": {"enginehouse/host": host.slice.host}}, "spec": pod}
 
 

@@ -100,7 +100,6 @@ def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[tuple[str, str]]:
 
 
 def _needs(server: ServedServer, cluster: Cluster) -> dict[str, object]:
-    """The file by which `host pod prepare` lays out the release; it ends with an error without weights."""
     return {
         "release": server.release,
         "directories": [f"{cluster.root}{path.removeprefix(ROOT)}" for path in sorted(server.triton.directories)],

@@ -24,28 +24,24 @@ class Job:
 
     @property
     def servers(self) -> tuple[str, ...]:
-        """The servers that every host of the job has."""
         return tuple(server.slice.name for server in self.hosts[0].servers)
 
     @property
     def gpus(self) -> int:
-        """GPUs of a node."""
         return self.hosts[0].slice.machine.gpus
 
     @property
     def ranks(self) -> int:
-        """The largest number of ranks of a server."""
         return max(ranks(server) for server in self.hosts[0].servers)
 
     @property
     def notice_seconds(self) -> int:
-        """Seconds before the time limit at which the job is told to stop: time to drain and to end."""
+        """Seconds before the time limit at which the job is stopped: time to drain and to end."""
         stops = [server.stop_seconds for host in self.hosts for server in host.servers]
         return min(max(stops) + MARGIN_SECONDS, MOST_SECONDS)
 
     @property
     def start_seconds(self) -> int:
-        """Seconds that the slowest server may need until it serves."""
         return max(server.start_seconds for host in self.hosts for server in host.servers)
 
 

@@ -108,7 +108,6 @@ def quietly(argv: list[str]) -> tuple[int, str]:
 
 
 def sweep() -> None:
-    """Removes containers of earlier builds: the container of a killed unit would continue to write."""
     with contextlib.suppress(OSError):
         _, containers = quietly(["docker", "ps", "--all", "--quiet", "--filter", f"label={LABEL}"])
         for container in containers.split():

@@ -56,7 +56,6 @@ def relay(target: tuple[str, int], own: str, allowed: Collection[str]) -> Any:
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forwards every byte, then the end of the stream."""
     try:
         while content := await reader.read(65_536):
             writer.write(content)

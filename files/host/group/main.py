@@ -65,11 +65,9 @@ class Member:
 
     @property
     def leads(self) -> bool:
-        """True if this member is the leader."""
         return self.number == 0
 
     def hello(self) -> Line:
-        """The line with which this host identifies itself to the others."""
         return {"number": self.number, "identity": self.identity, "put_back": self.put_back}
 
     def finish(self, ended: Ended) -> None:
@@ -124,7 +122,6 @@ class Member:
             self.finish(Ended(str(problem), is_own=True))
 
     async def beat(self) -> None:
-        """Sends a keep-alive to every member, every second."""
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             for connection in list(self.joined.values()):

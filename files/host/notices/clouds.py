@@ -201,7 +201,6 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _moment(value: object) -> float:
-    """Seconds of the epoch of `2026-11-27T11:00:00Z`."""
     try:
         return datetime.strptime(str(value), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc).timestamp()
     except ValueError:

@@ -38,7 +38,6 @@ def record(entry: dict[str, Any]) -> str:
 
 
 def boot() -> str:
-    """The id of this boot: a rebooted host has had its interruption."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return file.read().strip()

@@ -39,7 +39,7 @@ WRITE_SECONDS = 60.0
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 for unknown arguments."""
+    """Watches until stopped; returns exit status 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host notices serve", file=sys.stderr)
         return 64

@@ -115,7 +115,6 @@ def session_of(settings: Settings) -> dict[str, Any]:
 
 
 def forget(settings: Settings) -> None:
-    """Removes a published directory from the folder; incomplete files are kept."""
     if settings.is_published:
         shutil.rmtree(settings.folder, ignore_errors=True)
 

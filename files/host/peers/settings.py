@@ -68,5 +68,4 @@ class Settings:
 
     @property
     def is_published(self) -> bool:
-        """True if the directory exists; it was verified when it was published."""
         return (self.target / MANIFEST).exists()

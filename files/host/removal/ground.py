@@ -43,7 +43,6 @@ def run(*command: str) -> str:
 
 
 def empty(*paths: str) -> None:
-    """Removes the directories; of a mount point only the content."""
     for path in paths:
         if path == DATA and os.path.isdir(path):
             set_aside(Path(path))

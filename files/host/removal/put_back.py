@@ -44,7 +44,6 @@ def root_of_containerd() -> Iterator[Step]:
 
 
 def certificates() -> Iterator[Step]:
-    """The removal of certificates of private registries from the directory where Docker looks for them."""
     for settings in glob.glob(f"{SETTINGS}/pull/*.json"):
         folder = Path(f"{PREFIX}/etc/docker/certs.d") / json.loads(Path(settings).read_text())["registry"]
         if (folder / "ca.crt").exists():
@@ -95,7 +94,6 @@ def remove_certificate(folder: Path) -> None:
 
 
 def apt_sources() -> Iterator[Step]:
-    """Restores sources that were disabled or extended, unless they were changed since."""
     for kept in sorted(path for path in (BEFORE / "apt").rglob("*") if path.is_file()):
         path = Path(f"{PREFIX}/etc/apt") / kept.relative_to(BEFORE / "apt")
         aside = path.with_name(f"{path.name}.disabled")

@@ -131,7 +131,6 @@ def users() -> Iterator[Step]:
 
 
 def firewall_rules() -> Iterator[Step]:
-    """Steps for the rules that keep containers from calling out, and users of the host from calling in."""
     for program in ("iptables", "ip6tables"):
         listed = run(program, "-w", "-S").splitlines()
         rules = [rule for rule in listed if any(comment in rule for comment in OWN_RULES)]

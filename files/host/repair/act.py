@@ -64,7 +64,6 @@ def _run_lock() -> Iterator[bool]:
 
 
 def serving(traffic: dict[str, Any]) -> dict[str, Any]:
-    """The traffic settings with only the servers that have a release."""
     return traffic | {
         "servers": {name: row for name, row in traffic["servers"].items() if Server(name).release("current")}
     }

@@ -51,7 +51,7 @@ EMPTY: dict[str, Any] = {"phase": "", "remedy": "", "why": "", "boot": "", "sinc
 
 
 def main(arguments: list[str]) -> int:
-    """Never ends by itself; 64 for unknown arguments."""
+    """Watches until stopped; returns exit status 64 for unknown arguments."""
     if arguments != ["serve"]:
         print("host repair serve", file=sys.stderr)
         return 64
@@ -84,12 +84,10 @@ class Repairs:
 
     @property
     def file(self) -> Path:
-        """The state file."""
         return places.ROOT / "repair" / "state.json"
 
     @property
     def servers(self) -> list[str]:
-        """The names of the host's servers."""
         return list(self.traffic["servers"])
 
     def problems(self) -> list[Problem]:
@@ -126,7 +124,6 @@ class Repairs:
             print(f"<4>the state of repairs was not written: {problem}", flush=True)
 
     def leave_to_person(self, reason: str) -> None:
-        """Leaves the repair to a person, which is recorded once."""
         if self.kept["person"] != reason:
             self.kept |= {"person": reason, "waits": ""}
             self.record("left to a person", f"{self.kept['why']}: {reason}")
@@ -148,7 +145,6 @@ class Repairs:
             return str(problem)
 
     def is_held_by_another(self, server: str, now: float) -> bool:
-        """True if an operator or a notice of the cloud keeps requests away from the server."""
         try:
             record = json.loads(hold_file(server).read_text())
             return bool(float(record["until"]) > now and record.get(MARK) != 1)
@@ -267,5 +263,4 @@ class Repairs:
 
 
 def boot() -> str:
-    """The id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -39,11 +39,9 @@ class Pool:
 
     @property
     def others_out(self) -> tuple[str, ...]:
-        """The other hosts that get no requests."""
         return tuple(sorted(self.out - {self.host}))
 
     def has_room(self, max_unavailable: int) -> bool:
-        """True if this host may be out as well; a host that is already out needs no room."""
         return self.is_out or len(self.others_out) < max_unavailable
 
     def seconds_to_turn(self, now: float) -> float:

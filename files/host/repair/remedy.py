@@ -40,10 +40,8 @@ def remedy_of(problems: list[Problem], settings: dict[str, Any], refused: str, t
 
 
 def recent(tries: list[float], now: float) -> list[float]:
-    """The repairs of the last day."""
     return [when for when in tries if now - when < DAY_SECONDS]
 
 
 def sentence(problems: list[Problem]) -> str:
-    """The problems as one line."""
     return "; ".join(f"GPU {gpu}: {seen}" for gpu, seen, _ in problems[:4])

@@ -43,7 +43,6 @@ def hold(servers: list[str], until: float, who: str, mark: str, now: float) -> N
 
 
 def release(servers: list[str], mark: str) -> None:
-    """Removes the holds with this mark."""
     for server in servers:
         try:
             is_ours = json.loads(hold_file(server).read_text()).get(mark) == 1

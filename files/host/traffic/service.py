@@ -91,7 +91,6 @@ class Service:
         self.units |= units_now
 
     async def keep_looking(self) -> None:
-        """Checks all servers for ever, more often while one is starting."""
         while True:
             names = [*self.models, *map(llm_of, self.beside)]
             is_settled = all(name in self.units and self.units[name].active for name in names)
@@ -163,7 +162,7 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
 
 
 async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
-    """Serves for ever. Its unit is active once both ports answer."""
+    """Serves until stopped. Its unit is active once both ports answer."""
     beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
     service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
     await service.look()

@@ -72,7 +72,6 @@ def stops_file(server: str) -> Path:
 
 
 def hold_file(server: str) -> Path:
-    """Path of the file with the end of an operator's drain of a server."""
     return places.ROOT / "traffic" / f"{server}.json"
 
 

@@ -83,7 +83,7 @@ def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def forget(*packages: str) -> None:
-    """Drops these packages from `sys.modules`, so that they are imported anew."""
+    """Drops these packages from `sys.modules`, so that they are imported again."""
     for name in [name for name in sys.modules if name.split(".")[0] in packages]:
         del sys.modules[name]
 

@@ -95,7 +95,7 @@ def until(is_so: Callable[[], bool]) -> bool:
 
 
 def lead(containers: tuple[Container, Container, str], status: int = 0) -> subprocess.Popen[bytes]:
-    """The first host's program; a sum of the ranks ends with this status."""
+    """Starts the first host's program, whose stand-in of mpirun ends with this status after a sum of the ranks."""
     leader, _member, port = containers
     text = MPIRUN.replace("SERVER", f"{sys.executable} -B {RANKS} serve sleep 60").replace("STATUS", str(status))
     leader.program("mpirun", text)
@@ -103,7 +103,7 @@ def lead(containers: tuple[Container, Container, str], status: int = 0) -> subpr
 
 
 def led(containers: tuple[Container, Container, str]) -> subprocess.Popen[bytes]:
-    """The first host's program, once its rank 0 runs."""
+    """Starts the first host's program and waits for its rank 0."""
     process, leader = lead(containers), containers[0]
     assert until((leader.root / "tmp/enginehouse-ranks/server").exists)
     return process
