@@ -56,7 +56,7 @@ _ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone 
 _ADDRESS_REQUESTS = Believable(
     "requests", 10, 1_000_000_000, "of one address in a minute; a client's retries take as many", (0,), "for no limit"
 )
-_HOST_CACHE = Believable("MiB", 64, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
+_HOST_CACHE = Believable("MiB", 256, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
 _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
 
 _ENCODER = {

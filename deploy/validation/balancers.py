@@ -189,7 +189,7 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
         fewer = "" if len(pool.units) == 1 else f"; or Rollout(max_unavailable={len(pool.units) - 1})"
         yield refuse(
             "nobody-left",
-            f"pool {route.pool} has {whole}: while they are brought over, its clients would be answered 503",
+            f"pool {route.pool} has {whole}: during their update its clients would get 503",
             where=f"{place}.hold_seconds",
             seen=f"hold_seconds=0, {len(pool.units)} of {len(pool.units)} hosts out in one wave",
             wanted="requests that wait at the balancer, or a word that clients may be interrupted",

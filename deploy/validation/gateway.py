@@ -235,7 +235,7 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted="a name without commas and semicolons: `enginehouse key` lists names with commas",
                 attempt=_alias_meant(re.sub("[,;]+ *", "-", name.strip()), value, wanted[0]),
             )
-        elif len(set(wanted)) < len(wanted):
+        elif isinstance(value, tuple) and len(set(wanted)) < len(wanted):
             names = ", ".join(f'"{word}"' for word in dict.fromkeys(wanted))
             yield refuse(
                 "model-twice-in-an-alias",

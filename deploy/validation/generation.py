@@ -24,8 +24,6 @@ from deploy.validation.precision import precision_problems
 from deploy.validation.runtimes import runtime_problems
 from deploy.validation.speculation import speculation_problems
 
-LEAST_HOST_MIB = 256
-
 
 def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     """A refusal for each mistake in one LLM that does not depend on its neighbours."""
@@ -89,15 +87,6 @@ def _cache(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
             seen=str(model.kv_cache.host_mib),
             wanted="0 or more MiB for each rank",
             attempt="leave host_mib out",
-        )
-    if 0 < model.kv_cache.host_mib < LEAST_HOST_MIB:
-        yield refuse(
-            "unbelievable-number",
-            f"{model.name}: {model.kv_cache.host_mib} MiB of host memory hold a few hundred tokens",
-            where=model_at(server.name, model.name, "kv_cache", "host_mib"),
-            seen=str(model.kv_cache.host_mib),
-            wanted=f"MiB for each rank, {LEAST_HOST_MIB} or more; GiB are 1024 of them",
-            attempt=f"host_mib={model.kv_cache.host_mib * 1024}",
         )
     if tokens is None or model.max_seq_len < 1:
         return

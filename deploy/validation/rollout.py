@@ -90,7 +90,7 @@ def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
     limit = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
     return refuse(
         "nobody-out",
-        f"nobody may go out of {name}, so none of its hosts can be brought over",
+        f"{name}: no host may be out of service, so none can be updated",
         where="rollout.max_unavailable",
         seen=f"{limit}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
         wanted=f"room for {least} at least" + (": those that may be lost, and one that is swapped" if lost else ""),

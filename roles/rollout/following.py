@@ -114,7 +114,7 @@ class Tell(PyinfraCommand):
         return "put back"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True, after the record."""
+        """Records it, and succeeds always."""
         self.following.hear("put back", host.name)
         return True
 
