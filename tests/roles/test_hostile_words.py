@@ -23,13 +23,15 @@ from tests.roles.fake import Heard, Ran, run
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, Source
 
 LINE = "x\";`touch ran`$(touch ran)' %h ${IFS} {{7*7}}"
+ALIAS = LINE.replace(";", "&")
+"""The line without a semicolon, by which keys list names: an alias with one is refused."""
 MARK = "touch ran"
 
 
 @pytest.fixture(scope="module")
 def heard() -> list[Heard]:
     """All commands of deploy.py to a bare host whose inventory is full of hostile lines."""
-    plan = planned(docker=Docker(daemon={LINE: LINE}), gateway=Gateway(aliases={LINE: GPT_OSS.name}))
+    plan = planned(docker=Docker(daemon={LINE: LINE}), gateway=Gateway(aliases={ALIAS: GPT_OSS.name}))
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: plan),
         mock.patch.object(Refuse, "_fail", lambda *_: True),
@@ -56,9 +58,9 @@ def test_docker_s_file_has_it_as_a_string(heard: list[Heard]) -> None:
 
 
 def test_the_gateway_s_file_has_it_as_a_string() -> None:
-    mine = planned(gateway=Gateway(aliases={LINE: GPT_OSS.name})).slices[0]
+    mine = planned(gateway=Gateway(aliases={ALIAS: GPT_OSS.name})).slices[0]
     assert mine.gateway
-    assert LINE in json.loads(rendered(mine, mine.gateway))["aliases"]
+    assert ALIAS in json.loads(rendered(mine, mine.gateway))["aliases"]
 
 
 def test_the_reason_for_not_judging_an_engine_is_in_no_build_file() -> None:

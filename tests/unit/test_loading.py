@@ -146,7 +146,7 @@ def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
 
 def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
     """A binary file, for example."""
-    (tmp_path / "fleet.py").write_bytes(b"\xff\xfe")
+    (tmp_path / "fleet.py").write_bytes(b"\x80\x00\x81")
     with pytest.raises(Refusal) as refusal:
         load_inventory(str(tmp_path / "fleet.py"), {})
     assert str(refusal.value).replace(f"{tmp_path}/", "") == (

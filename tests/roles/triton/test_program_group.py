@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from roles._shipping.texts import HERE
+from tests.ports import free_ports
 
 DOCKER = """#!/bin/sh
 echo "$@" >>"$ENGINEHOUSE_ROOT/docker"
@@ -32,13 +33,9 @@ SECONDS = 30
 class Host:
     """A member: its directory, its address, and its program once started."""
 
-    def __init__(self, root: Path, number: int, port: int) -> None:
-        self.root, self.number, self.port, self.address = (
-            root / f"host-{number}",
-            number,
-            port,
-            f"127.0.77.{number + 1}",
-        )
+    def __init__(self, root: Path, number: int, port: int, llm_port: int) -> None:
+        self.root, self.number, self.address = root / f"host-{number}", number, f"127.0.77.{number + 1}"
+        self.port, self.llm_port = port, llm_port
         self.release("one")
         (self.root / "servers/main").mkdir(parents=True)
         (self.root / "bin").mkdir()
@@ -54,7 +51,7 @@ class Host:
         folder.mkdir(parents=True)
         members = [{"host": f"host-{number}", "address": f"127.0.77.{number + 1}"} for number in range(2)]
         group = {"identity": identity, "number": self.number, "members": members, "port": self.port, "stop_seconds": 5}
-        (folder / "server.json").write_text(json.dumps({"llm_port": self.port + 5 + self.number, "group": group}))
+        (folder / "server.json").write_text(json.dumps({"llm_port": self.llm_port, "group": group}))
 
     def points_to(self, identity: str) -> None:
         """Points `current` to this release."""
@@ -105,10 +102,8 @@ class Host:
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[tuple[Host, Host]]:
     """A leader and its follower, not started; both are stopped afterwards."""
-    with socket.socket() as free:
-        free.bind(("127.0.77.1", 0))
-        port = int(free.getsockname()[1])
-    pair = Host(tmp_path, 0, port), Host(tmp_path, 1, port)
+    port, *llm_ports = free_ports(3)
+    pair = Host(tmp_path, 0, port, llm_ports[0]), Host(tmp_path, 1, port, llm_ports[1])
     yield pair
     for host in pair:
         if host.runs():
@@ -238,9 +233,9 @@ def test_a_stranger_joins_no_group(hosts: tuple[Host, Host]) -> None:
 
 def test_a_question_to_a_follower_is_a_question_to_the_leader(hosts: tuple[Host, Host]) -> None:
     assert both_run(hosts)
-    with socket.create_server(("127.0.0.1", hosts[0].port + 5)) as program:
+    with socket.create_server(("127.0.0.1", hosts[0].llm_port)) as program:
         program.settimeout(5)
-        with socket.create_connection(("127.0.0.1", hosts[1].port + 6), 5) as client:
+        with socket.create_connection(("127.0.0.1", hosts[1].llm_port), 5) as client:
             client.sendall(b"hello")
             with program.accept()[0] as arrived:
                 assert arrived.recv(5) == b"hello"

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from roles._shipping.texts import HERE
+from tests.ports import free_port
 
 RANKS = HERE / "files" / "launch" / "ranks.py"
 LEADER, MEMBER, STRANGER = "127.0.78.1", "127.0.78.2", "127.0.78.9"
@@ -72,9 +73,7 @@ class Container:
 @pytest.fixture
 def containers(tmp_path: Path) -> Iterator[tuple[Container, Container, str]]:
     """The first host's container, a member's, and a free port of the first one."""
-    with socket.socket() as free:
-        free.bind((LEADER, 0))
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     pair = Container(tmp_path / "leader"), Container(tmp_path / "member")
     pair[1].program("orted", '#!/bin/sh\nprintf "%s\\n" "$@"\n')
     yield *pair, port
