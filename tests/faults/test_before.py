@@ -48,6 +48,10 @@ def unpacked(commit: str, directory: Path) -> Path:
         )
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
         files.extractall(directory, filter="data")
+    inventory = directory / "inventories/rehearsal.py"  # machines record their `os`, which then was `debian`
+    inventory.write_text(
+        inventory.read_text("utf-8").replace("f\"debian-{machine['debian']}\"", "machine['os']"), "utf-8"
+    )
     (directory / ".rehearsal").symlink_to(REPOSITORY / ".rehearsal")
     return directory
 
