@@ -22,7 +22,7 @@ GROUPS = ("key", "person", "tenant", "model", "day")
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 MOST_COUNT, MOST_SECONDS = 10**36, 1e9
-"""Of a host's row: larger numbers are no usage, and no sum of theirs is one."""
+"""Limits of a host's row; a larger number is no usage, and is refused."""
 PICO = 10**12
 """Parts of a unit of money in which gateways count cost."""
 

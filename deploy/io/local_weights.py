@@ -27,7 +27,7 @@ BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16"
 HEADER_LIMIT_BYTES = 100_000_000
 """The safetensors format itself allows no longer header."""
 MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
-"""Of a tensor: a stranger's header of long numbers would take hours to multiply."""
+"""Limits of a tensor's shape: a header of a stranger with long numbers would take hours to multiply."""
 
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:

@@ -1,4 +1,4 @@
-"""Another server as this package reads it: its start command, and its options under vLLM's names."""
+"""The form in which this package reads another server: its start command, and its options under vLLM's names."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class GPU:
     sm: str
     """Its compute capability without the point: "120"."""
     mib: int
-    """What nvidia-smi prints as its memory."""
+    """Memory as nvidia-smi prints it (MiB)."""
     reserved_mib: int = 640
     """MiB of them that the driver keeps for itself; nobody measured a card of yours, so that this is on the safe side.
     """
