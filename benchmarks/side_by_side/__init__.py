@@ -1,1 +1,1 @@
-"""The same 29 operations twice: in the form of the roles here (`ours.py`) and as an Ansible playbook (`site.yml`)."""
+"""29 operations in two forms: as the roles here write them (`ours.py`), and as an Ansible playbook (`site.yml`)."""

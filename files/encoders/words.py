@@ -18,13 +18,13 @@ from functools import lru_cache
 from typing import Any
 
 MOST_WORDS = 131_072
-"""Of a full table nothing is kept: the words of today's texts are back with the next ones. Some 200 bytes each."""
+"""Words of a full table, some 200 bytes each; a full table is emptied, and the next texts fill it again."""
 LONGEST = 40
 CASED = ("Lu", "Ll")
 NORMALIZERS = frozenset(
     {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "Nmt", "Precompiled", "Strip", "StripAccents"}
 )
-"""Those that change a character by itself, or with the accents behind it; `Strip` drops spaces at the ends."""
+"""Normalizers that change a character by itself or with its accents; `Strip` drops spaces at the ends of a text."""
 MODELS = ("Unigram", "WordPiece")
 Encode = Callable[[Sequence[str]], Iterator[bytes]]
 
@@ -80,7 +80,7 @@ def splits_at_spaces(tokenizer: Any) -> bool:
 
 
 def _splits(parts: list[dict[str, Any]]) -> bool:
-    """Of XLM-RoBERTa and of BERT."""
+    """True for the pre-tokenizers of XLM-RoBERTa and of BERT."""
     if [part["type"] for part in parts] == ["WhitespaceSplit", "Metaspace"]:
         always = "always" if parts[1].get("add_prefix_space", True) else "never"
         return bool(parts[1].get("prepend_scheme", always) == "always")

@@ -90,7 +90,7 @@ def attribute(proxy: ContextObject, name: str) -> Any:
 
 
 def pop_global_arguments(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """The same result as pyinfra's own function."""
+    """Global arguments of an operation, and the keys that it named: pyinfra's own result, kept for each host."""
     is_plain = _kept_names().isdisjoint(keywords) and isinstance(keywords.get("name", ""), str)
     if not is_plain or host.current_deploy_kwargs or host.get_deploy_data():
         return _popped(state, host, keywords)
@@ -112,7 +112,7 @@ def _kept_names() -> frozenset[str]:
 
 
 def _popped(state: State, host: Host, keywords: dict[str, Any]) -> Any:
-    """The same result as pyinfra's own function, which here gets a flat copy of the host data that it reads."""
+    """Global arguments and named keys by pyinfra's own function, from a flat copy of the host data that it reads."""
     layers = list(extract_callable_datas(host.data.datas))
     host_data = {
         key: copy(layer[key])
