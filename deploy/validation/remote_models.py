@@ -27,7 +27,10 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
         others = reached(host, fleet.hosts)
         reached_hosts |= {remote.name: remote for remote in others}
         if others and not is_reachable(address_of(host)):
-            yield host.name, _no_address(host, "the hosts that its gateway sends to see this one come from")
+            yield (
+                host.name,
+                _no_address(host, "at which other hosts can be reached from this one, which its gateway needs"),
+            )
         for problem in _models(host, others):
             yield host.name, problem
     for remote in reached_hosts.values():
@@ -45,7 +48,7 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
         if name not in known:
             yield refuse(
                 "gateway-to-nowhere",
-                f"the gateway sends to {name}, and no host or pool that serves is called so",
+                f"the gateway sends to {name}, and no serving host or pool has that name",
                 where="gateway.others",
                 seen=repr(name),
                 wanted="names of hosts and pools of this inventory",
@@ -70,7 +73,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
                 if host.gateway and model.name in host.gateway.aliases:
                     yield refuse(
                         "alias-of-a-model",
-                        f"{model.name} is the name of a model of {remote.name} already",
+                        f"{model.name} is already the name of a model on {remote.name}",
                         where=f'gateway.aliases["{model.name}"]',
                         seen=f"an alias, and {remote.name} in others",
                         wanted="a name that no model has",
@@ -85,7 +88,7 @@ def _asked_for(model: Model) -> tuple[object, ...]:
 def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
     return refuse(
         "runtime-of-another-host",
-        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback there",
+        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback on that host",
         where="gateway.others",
         seen=f"{model_at(server, model.name)} of {remote.name} is served beside Triton",
         wanted="hosts whose LLMs are models of Triton",
@@ -107,7 +110,7 @@ def _no_tokenizer(model: Model, remote: Host) -> Refusal:
 def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     return refuse(
         "one-name-two-models",
-        f"{model.name} is one model on {place} and another on {remote.name}",
+        f"{model.name} is a different model on {place} than on {remote.name}",
         where="gateway.others",
         seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
         wanted="the same model: the gateway sends a request to either host",
@@ -118,7 +121,7 @@ def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
 def _no_address(host: Host, what: str) -> Refusal:
     return refuse(
         "no-peer-address",
-        f"nothing says what address {what}",
+        f"this host declares no address {what}",
         where="peer_address",
         seen=f"peer_address={host.peer_address!r}",
         wanted="an IP address of the host in the network of the fleet",
@@ -129,7 +132,7 @@ def _no_address(host: Host, what: str) -> Refusal:
 def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     """Mistakes of a host to which a gateway of another host sends."""
     if not is_reachable(address_of(host)):
-        yield _no_address(host, "a gateway of another host connects to")
+        yield _no_address(host, "at which a gateway of another host reaches it")
     system = SYSTEMS.get(host.machine.os)
     if system and not at_least(system.haproxy, HAPROXY_FLOOR):
         yield refuse(
@@ -146,7 +149,7 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     if not 1024 <= port <= 65535:
         yield refuse(
             "port-range",
-            f"{port} is no port for gateways of other hosts",
+            f"{port} cannot be the port for gateways of other hosts",
             where="traffic.gateways_port",
             seen=str(port),
             wanted="1024 to 65535",
@@ -156,7 +159,7 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
         free = next(candidate for candidate in range(port + 1, 65536) if candidate not in taken)
         yield refuse(
             "port-twice",
-            f"port {port} is given out twice on one host",
+            f"port {port} is used twice on one host",
             where="traffic.gateways_port",
             seen=f"{port}, also {taken[port]}",
             wanted="a port of its own for each listener",

@@ -40,7 +40,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if not is_reachable(address_of(host)):
         yield refuse(
             "no-peer-address",
-            "nothing says where the hosts that share files with this one reach it",
+            "this host declares no address at which other hosts fetch its files",
             where="peer_address",
             seen=f"peer_address={host.peer_address!r}",
             wanted="an IP address of the host in the network of the fleet",
@@ -54,7 +54,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if not 1024 <= first <= last <= 65535:
         yield refuse(
             "port-range",
-            f"{first} is no first port for {sets} sets of files",
+            f"{first} cannot be the first of {sets} ports for sets of files",
             where="sharing.port",
             seen=f"{first}",
             wanted=f"1024 to {65536 - max(sets, 1)}: each set has a port of its own",
@@ -63,7 +63,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     elif wrong:
         yield refuse(
             "port-twice",
-            f"port {wrong[0]} is given out twice on one host",
+            f"port {wrong[0]} is used twice on one host",
             where="sharing.port",
             seen=f"{first} to {last}, one for each of {sets} sets of files; {wrong[0]} is also {taken[wrong[0]]}",
             wanted="ports of their own",
@@ -73,7 +73,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if images and (images in taken or first <= images <= last or not 1024 <= images <= 65535):
         yield refuse(
             "port-twice",
-            f"port {images} is not free for the images that Docker pulls from loopback",
+            f"port {images} cannot be the port from which Docker pulls images on loopback",
             where="sharing.images_port",
             seen=f"{images}; {taken.get(images) or f'sharing has {first} to {last}'}",
             wanted="1024 to 65535, and a port of its own",
@@ -95,7 +95,7 @@ def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
         if is_reachable(address) and first.setdefault(address, host.name) != host.name:
             problem = refuse(
                 "peer-address-twice",
-                f"{first[address]} and {host.name} are to share files from one address",
+                f"{first[address]} and {host.name} have the same address, and both share files",
                 where="peer_address",
                 seen=f"{address}, for both",
                 wanted="the address of each machine itself",
