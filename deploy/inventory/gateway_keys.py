@@ -117,7 +117,7 @@ def gateway_key(
     check_tenant(tenant)
     wanted = tuple(dict.fromkeys(models)) or ("*",)
     if wrong := [name for name in wanted if not _is_name(name)]:
-        raise _refusal("this is no model's name", wrong[0], "--models NAME,NAME, or no --models for all")
+        raise _refusal("this is not a model's name", wrong[0], "--models NAME,NAME, or no --models for all")
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
     return GatewayKey(
@@ -143,7 +143,7 @@ def concurrency(word: str) -> int | None:
     if word == UNLIMITED:
         return None
     if not re.fullmatch(r"-?[0-9]{1,10}", word):
-        raise _refusal("--concurrent is no number", word, f"1 to {MOST}, or {UNLIMITED}")
+        raise _refusal("--concurrent is not a number", word, f"1 to {MOST}, or {UNLIMITED}")
     return int(word)
 
 
@@ -159,7 +159,7 @@ def expiry(word: str, now: datetime) -> int:
     try:
         day = datetime.combine(date.fromisoformat(word), datetime.min.time(), UTC)
     except ValueError:
-        raise _refusal("--expires is no time", word, "90d, 12h, 2w, a day as 2027-03-01, or never") from None
+        raise _refusal("--expires is not a time", word, "90d, 12h, 2w, a day as 2027-03-01, or never") from None
     if (ends := day + timedelta(days=1)) <= now:
         raise _refusal("--expires is over", word, f"a day from {now.date()} on")
     return int(ends.timestamp())
@@ -245,9 +245,9 @@ def _line(value: object, where: str, file: str) -> GatewayKey:
     line = _known(value, known, ("sha256", "prefix", "tenant", "models"), where, file)
     models = line["models"]
     if not re.fullmatch(r"[0-9a-f]{64}", line["sha256"]):
-        raise _no_keys(file, f"{where}.sha256 is no hash")
+        raise _no_keys(file, f"{where}.sha256 is not a hash")
     if not models or not all(isinstance(name, str) for name in models):
-        raise _no_keys(file, f"{where}.models is no list of names")
+        raise _no_keys(file, f"{where}.models is not a list of names")
     return GatewayKey(**{"created": 0} | line | {"models": tuple(models)})
 
 
@@ -259,7 +259,7 @@ def _tenant(value: object, where: str, file: str) -> TenantLimits:
 def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:
     """The fields of a line, each of the right type, with limits that do not contradict each other."""
     if not isinstance(line, dict):
-        raise _no_keys(file, f"{where} is no object")
+        raise _no_keys(file, f"{where} is not an object")
     for name, value in line.items():
         if name not in known or type(value) is not known[name] or (isinstance(value, int) and value < 0):
             raise _no_keys(file, f"{where}.{name} is not understood")
@@ -276,7 +276,7 @@ def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], whe
 
 def _no_keys(file: str, seen: str) -> Refusal:
     return Refusal(
-        f"{file} is no file of keys",
+        f"{file} is not a file of keys",
         facts={"seen": seen},
         attempt="put the last good one back (git log), or name another with --file",
         state=UNTOUCHED,
