@@ -65,7 +65,7 @@ _ENCODER = {
     "streams": Believable("passes", 1, 8, "each has a workspace of its own"),
     "max_items": Believable("texts", 1, 100_000, "a request of more is a file"),
     "max_batch_size": _BATCH,
-    "max_queue_delay_microseconds": Believable("microseconds", 0, 10_000_000, "a batch waits no ten seconds"),
+    "max_queue_delay_microseconds": Believable("microseconds", 0, 1_000_000, "no batch waits a second for company"),
     "max_queue_size": _QUEUE,
 }
 

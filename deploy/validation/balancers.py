@@ -265,19 +265,26 @@ def _is_address(text: str) -> bool:
 
 
 def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    first: dict[str, str] = {}
+    first: dict[str, Host] = {}
     for host in hosts:
         address = address_of(host)
-        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
-            yield (
-                host.name,
-                refuse(
-                    "peer-address-twice",
-                    f"{first[address]} and {host.name} both say peer_address={address!r}",
-                    where="peer_address",
-                    seen=f"{address}, for both",
-                    wanted="the address of each machine itself",
-                    attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
-                    '"THAT ADDRESS"}), beside its name and not in a group',
-                ),
-            )
+        if not is_reachable(address) or first.setdefault(address, host) is host:
+            continue
+        pair = first[address], host
+        borrowed = next((member for member in pair if member.traffic.address == address), None)
+        yield (
+            host.name,
+            refuse(
+                "peer-address-twice",
+                f"{pair[0].name} and {host.name} both say "
+                + ("Traffic(address=…) or " if borrowed else "")
+                + f"peer_address={address!r}",
+                where="traffic.address" if borrowed else "peer_address",
+                seen=f"{address}, for both",
+                wanted="the address of each machine itself",
+                attempt=f"leave address out of the Traffic of {borrowed.name}: its peer_address stands for it"
+                if borrowed and borrowed.peer_address
+                else f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
+                '"THAT ADDRESS"}), beside its name and not in a group',
+            ),
+        )
