@@ -19,7 +19,7 @@ from deploy.slices.proxy import ProxySlice, reached_directly
 from roles import cards
 from roles._pyinfra.facts import HostFacts, ask_value, script
 from roles._shipping.places import SETTINGS
-from roles.preflight import docker, haproxy, on_host, origins
+from roles.preflight import docker, haproxy, on_host, origins, own_models
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
@@ -90,6 +90,7 @@ class MachineHost(FactBase[HostFacts]):
             *origins.fact_commands(),
             *(haproxy.fact_commands() if haproxy.units_of(mine) else ()),
             *on_host.fact_commands(mine),
+            *own_models.fact_commands(mine),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )

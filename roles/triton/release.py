@@ -45,7 +45,7 @@ def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) 
     files, repairing = render(server, settings), wheels(server.image.repairs)
     drop_in = Text(
         f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf",
-        unit_settings(server, drain_seconds) + wait_settings(server, awaited(server.in_triton)),
+        unit_settings(server, drain_seconds) + wait_settings(server, awaited(server.in_triton, server.own_models)),
     )
     seconds, of_llm = change_seconds(server, drain_seconds), None
     if server.beside:

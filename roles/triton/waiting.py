@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from deploy.models.files import NOWHERE
 from deploy.slices.host import ModelSlice, ServerSlice
+from deploy.slices.own_model import OwnModelSlice
 from roles.triton.times import START_MARGIN_SECONDS
 
 EVERY_SECONDS = 15
@@ -17,7 +18,7 @@ WAIT_SECONDS = 1560
 """A start's time for it: five such starts last longer than the two hours in which StartLimitBurst counts them."""
 
 
-def awaited(models: Iterable[ModelSlice]) -> tuple[str, ...]:
+def awaited(models: Iterable[ModelSlice], own_models: Iterable[OwnModelSlice] = ()) -> tuple[str, ...]:
     """A file of each directory of the host from which the models are read."""
     files = [weights for model in models for weights in (model.weights, model.drafts_with, *model.adapters) if weights]
     places = {
@@ -25,7 +26,7 @@ def awaited(models: Iterable[ModelSlice]) -> tuple[str, ...]:
         for weights in files
         if weights.fetch_on == NOWHERE
     }
-    return tuple(sorted(places))
+    return tuple(sorted(places | {f"{model.directory}/config.pbtxt" for model in own_models}))
 
 
 def wait_settings(server: ServerSlice, paths: Iterable[str]) -> str:
