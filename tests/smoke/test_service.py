@@ -58,7 +58,7 @@ def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
 
 
 def test_the_operator_s_own_models_are_ready(http: HTTP, server: ServerSlice) -> None:
-    """Nothing else is known of them, so nothing else is asked."""
+    """Their readiness is all that a plan knows of them."""
     assert [model.name for model in server.own_models if not http.is_model_ready(model.name)] == []
 
 

@@ -56,7 +56,7 @@ def test_a_container_reads_its_directory_and_no_other_of_the_repository() -> Non
 
 
 def test_triton_knows_the_repository_and_loads_nothing_of_it_by_itself() -> None:
-    """One flag for each repository; the models are named for `prove`, which loads them after the planned ones."""
+    """Each repository has one flag, and `prove` has the names, in server.json."""
     files = render(planned(OWN, SECOND).slices[0].servers[0], Defaults())
     launch = files["launch"].decode()
     assert launch.count("--model-repository=/srv/triton ") == 1
