@@ -41,11 +41,11 @@ def _several_leftovers(server: Server) -> Iterator[Refusal]:
     if len(greedy) > 1:
         yield refuse(
             "two-leftovers",
-            f"server {server.name}: {len(greedy)} LLMs each want what the others leave",
+            f"server {server.name}: {len(greedy)} LLMs each want the memory that the others leave",
             where=model_at(server.name, greedy[1], "kv_cache", "tokens"),
             seen=f"None for {', '.join(greedy)}",
             wanted="a number of tokens for all but one",
-            attempt=f"KVCache(tokens=…) for {greedy[0]}; the one that loads last may take the rest",
+            attempt=f"KVCache(tokens=…) for {greedy[0]}; the LLM that loads last may take the rest",
         )
 
 
@@ -93,7 +93,7 @@ def _one_sequence(server: Server, served: list[Served], budget: ServerBudget) ->
         short = memory.kv_cache_mib(model.max_seq_len - share.kv_cache_tokens, share.kv_bytes_per_token)
         yield refuse(
             "left-below-one-sequence",
-            f"{model.name}: what is left holds {share.kv_cache_tokens:,} tokens, less than one sequence",
+            f"{model.name}: the remaining memory holds {share.kv_cache_tokens:,} tokens, less than one sequence",
             where=model_at(server.name, model.name, "kv_cache", "tokens"),
             seen=f"{budget.left_mib + share.memory.kv_cache_mib:,} MiB left by the other models",
             wanted=f"{model.max_seq_len:,} tokens, which is {short:,} MiB more",
