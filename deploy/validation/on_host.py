@@ -21,7 +21,7 @@ EXAMPLE = 'Weights.on_host("/mnt/models/qwen3-8b")'
 
 def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
     """A refusal for each mistake in a directory of the host."""
-    above = next((root for root in (*CLOSED, ROOT) if _is_below(weights.path, root)), "")
+    above = next((root for root in (*CLOSED, ROOT) if is_below(weights.path, root)), "")
     if weights.directory or weights.fetch_on != "nowhere":
         yield _refused(model, place, "has two sources of weights", f"path={weights.path!r}", "one of them", EXAMPLE)
     elif len(weights.path) > 1024 or not PATH.fullmatch(weights.path):
@@ -64,7 +64,7 @@ def _meant(model: Model, weights: Weights) -> str:
     return f"{example}, the path as the host has it"
 
 
-def _is_below(path: str, root: str) -> bool:
+def is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
