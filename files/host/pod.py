@@ -186,7 +186,7 @@ def nothing() -> dict[str, Any]:
 def remembered(name: str, file: str) -> dict[str, Any]:
     try:
         return dict(json.loads((places.server(name) / file).read_text()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
 
 

@@ -200,7 +200,7 @@ class WatchedServer(Server):
         """The record of the last check. From another start only the totals count."""
         try:
             kept = json.loads(self.file.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             kept = dict[str, Any]()
         memory = {"restarts": [], "restarts_total": 0, **kept, "invocation": invocation}
         same = kept.get("invocation") == invocation
