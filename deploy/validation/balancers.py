@@ -16,10 +16,12 @@ from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_loopback, is_reachable
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool
+from deploy.validation.addresses import equal_addresses, no_address
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
 from deploy.validation.paths import balancer_path_problems
+from deploy.validation.ports import free_port
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
@@ -37,7 +39,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
     for pool in sorted(routed):
         hosts = [host for host in fleet.hosts if host.pool == pool]
         yield from _other_models(pool, hosts)
-        yield from _one_address_twice(hosts)
+        yield from equal_addresses(hosts, "are in one pool and have one address")
         yield from ((host.name, problem) for host in hosts for problem in _out_of_reach(host))
 
 
@@ -149,7 +151,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
                 attempt=f"{place.rpartition('.')[2]}=8080",
             )
         elif port in first:
-            free = next(number for number in range(port + 1, 65536) if number not in dict(_places(declared)).values())
+            free = free_port(dict(_places(declared)).values(), port + 1)
             yield refuse(
                 "port-twice",
                 f"port {port} is given out twice on one balancer",
@@ -245,15 +247,8 @@ def _out_of_reach(host: Host) -> Iterator[Refusal]:
                 attempt='address="0.0.0.0", protection="balancer"',
             )
     if not is_reachable(address_of(host)):
-        yield refuse(
-            "no-peer-address",
-            f"pool {host.pool}: nothing says where a balancer reaches this host",
-            where="peer_address",
-            seen=f"peer_address={host.peer_address!r}, servers at "
-            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
-            wanted="an IP address of the host in the network of the balancers",
-            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-        )
+        problem = f"pool {host.pool}: nothing says where a balancer reaches this host"
+        yield no_address(host, problem, "the balancers")
 
 
 def _is_address(text: str) -> bool:
@@ -262,22 +257,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    first: dict[str, str] = {}
-    for host in hosts:
-        address = address_of(host)
-        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
-            yield (
-                host.name,
-                refuse(
-                    "peer-address-twice",
-                    f"{first[address]} and {host.name} both say peer_address={address!r}",
-                    where="peer_address",
-                    seen=f"{address}, for both",
-                    wanted="the address of each machine itself",
-                    attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
-                    '"THAT ADDRESS"}), beside its name and not in a group',
-                ),
-            )

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, model_at, refuse, server_at
+from deploy.refusals.refuse import at, model_at, refuse
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named
 from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
-from deploy.validation.numbers import default_or_meant
-from deploy.validation.servers import PORTS
+from deploy.validation.numbers import limit_problems
+from deploy.validation.ports import free_port, port_twice, privileged_port, taken_ports
 from deploy.validation.urls import has_place
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
@@ -59,10 +59,10 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _address(gateway)
     yield from _url(gateway)
     yield from _ports(gateway, host)
-    yield from _ranges("gateway", gateway, Gateway(), TIMES)
+    yield from limit_problems(gateway, TIMES, "gateway")
     if gateway.trace_one_in is not None:
-        yield from _ranges("gateway", gateway, Gateway(), TRACES)
-    yield from _ranges("gateway.limits", gateway.limits, GatewayLimits(), LIMITS)
+        yield from limit_problems(gateway, TRACES, "gateway")
+    yield from limit_problems(gateway.limits, LIMITS, "gateway.limits")
     yield from _bodies(gateway.limits)
     yield from _aliases(gateway, host)
     yield from _defaults(gateway, host)
@@ -140,63 +140,22 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     taken = taken_ports(host)
     for number, port in enumerate(gateway.ports):
         if not 1024 <= port <= 65535:
-            yield refuse(
-                "port-range",
-                f"the gateway: {port} is no port an ordinary user may listen on",
-                where="gateway.ports",
-                seen=str(port),
-                wanted="1024 to 65535; the gateway runs without privileges",
-                attempt="Gateway(ports=(8080,))",
-            )
+            yield privileged_port("the gateway", port, "gateway.ports", "Gateway(ports=(8080,))", "gateway")
         elif port in taken or port in gateway.ports[:number]:
-            free = _free_port({*taken, *gateway.ports}, port + 1)
-            yield refuse(
-                "port-twice",
-                f"port {port} is given out twice on one host",
-                where="gateway.ports",
-                seen=f"{port}, also {taken.get(port, 'gateway.ports')}",
-                wanted="a port of its own for each listener",
-                attempt=f"Gateway(ports=({free},))",
-            )
+            free = free_port({*taken, *gateway.ports}, port + 1)
+            owner = taken.get(port, "gateway.ports")
+            yield port_twice(port, owner, "gateway.ports", f"Gateway(ports=({free},))")
 
 
 def gateway_beside(host: Host) -> str:
     """The gateway that a host without one may declare: on its default port, or on a free one."""
     taken, port = taken_ports(host), Gateway().ports[0]
-    return f"Gateway(ports=({_free_port(taken, port)},))" if port in taken else "Gateway()"
-
-
-def _free_port(taken: Collection[int], first: int) -> int:
-    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
-
-
-def taken_ports(host: Host) -> dict[int, str]:
-    """Ports of our other programs on the host: its servers, programs beside Triton, and the agent of balancers."""
-    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
-    servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
-    beside = {
-        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
-    }
-    return traffic | servers | beside
-
-
-def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
-    for name, (low, high) in limits.items():
-        value = getattr(limits_of, name)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{name} of {value} cannot work",
-                where=f"{place}.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(type(defaults), name, value, is_built=True),
-            )
+    return f"Gateway(ports=({free_port(taken, port)},))" if port in taken else "Gateway()"
 
 
 def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
     sizes = (limits.body_mib, limits.tenant_bodies_mib, limits.bodies_mib)
-    if list(sizes) != sorted(sizes) and not any(_ranges("", limits, GatewayLimits(), LIMITS)):
+    if list(sizes) != sorted(sizes) and not any(limit_problems(limits, LIMITS, "")):
         most = max(sizes)
         body, tenant = limits.body_mib, max(limits.body_mib, limits.tenant_bodies_mib)
         yield refuse(

@@ -17,7 +17,7 @@ from deploy.topology.gateway import ACME_PORT
 from deploy.topology.monitors import OURS
 from deploy.validation.certificates import file_problems, leaf_problems
 from deploy.validation.firewall import bad_networks
-from deploy.validation.gateway import taken_ports
+from deploy.validation.ports import port_twice, taken_with_gateway
 from deploy.validation.secrets import named_secret
 
 NAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.I)
@@ -153,18 +153,11 @@ def _port(https: Https, host: Host) -> Iterator[Refusal]:
             wanted="an IP address of the host; the names that clients type stand in the certificate",
             attempt='Https(address="0.0.0.0"), the default',
         )
-    taken = taken_ports(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
-    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken = taken_with_gateway(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
     taken |= {ACME_PORT: "the answer to the authority's challenge"} if https.acme else {}
     if https.port in taken:
-        yield refuse(
-            "port-twice",
-            f"port {https.port} is given out twice on one host",
-            where="gateway.https.port",
-            seen=f"{https.port}, also {taken[https.port]}",
-            wanted="a port of its own for each listener",
-            attempt=f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})",
-        )
+        attempt = f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})"
+        yield port_twice(https.port, taken[https.port], "gateway.https.port", attempt)
 
 
 def _acme(acme: Acme) -> Iterator[Refusal]:

@@ -9,12 +9,14 @@ from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
 from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
+from deploy.validation.addresses import no_address
 from deploy.validation.firewall import network_problems
-from deploy.validation.numbers import default_or_meant
+from deploy.validation.numbers import limit_problems
+from deploy.validation.ports import taken_with_gateway
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
@@ -58,16 +60,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
             wanted="the monitor's own IP address in the network of the hosts",
             attempt='Monitor(address="10.0.0.9", …)',
         )
-    for name, (low, high) in LIMITS.items():
-        if not low <= (value := getattr(declared, name)) <= high:
-            yield refuse(
-                "out-of-range",
-                f"{name} of {value} cannot work",
-                where=f"monitor.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(Monitor, name, value, is_built=True),
-            )
+    yield from limit_problems(declared, LIMITS, "monitor")
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):
         yield refuse(
@@ -96,22 +89,8 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
 def _of_host(host: Host) -> Iterator[Refusal]:
     """Refusals of a host that a monitor of the inventory reads."""
     if not is_reachable(address_of(host)):
-        yield refuse(
-            "no-peer-address",
-            "nothing says where the monitor reaches this host",
-            where="peer_address",
-            seen=f"peer_address={host.peer_address!r}, servers at "
-            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
-            wanted="an IP address of the host in the network of the monitor",
-            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-        )
-    taken = {
-        getattr(server, f"{kind}_port"): server_at(server.name, f"{kind}_port")
-        for server in host.servers
-        for kind in ("http", "grpc", "metrics")
-    }
-    taken |= {host.traffic.ready_port: "traffic.ready_port", host.traffic.agent_port: "traffic.agent_port"}
-    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+        yield no_address(host, "nothing says where the monitor reaches this host", "the monitor")
+    taken = taken_with_gateway(host)
     for port in sorted(taken.keys() & OURS.keys()):
         yield refuse(
             "port-twice",

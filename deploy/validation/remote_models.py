@@ -15,7 +15,9 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.gateway import adapter_names
 from deploy.topology.monitors import OURS
 from deploy.topology.mutual import reached
-from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
+from deploy.validation.addresses import no_address
+from deploy.validation.gateway import seen_from_outside, spoken_to
+from deploy.validation.ports import free_port, port_twice, taken_with_gateway
 
 
 def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
@@ -27,7 +29,10 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
         others = reached(host, fleet.hosts)
         reached_hosts |= {remote.name: remote for remote in others}
         if others and not is_reachable(address_of(host)):
-            yield host.name, _no_address(host, "the hosts that its gateway sends to see this one come from")
+            yield (
+                host.name,
+                no_address(host, "nothing says from which address the gateway of this host reaches other hosts"),
+            )
         for problem in _models(host, others):
             yield host.name, problem
     for remote in reached_hosts.values():
@@ -115,21 +120,10 @@ def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     )
 
 
-def _no_address(host: Host, what: str) -> Refusal:
-    return refuse(
-        "no-peer-address",
-        f"nothing says what address {what}",
-        where="peer_address",
-        seen=f"peer_address={host.peer_address!r}",
-        wanted="an IP address of the host in the network of the fleet",
-        attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-    )
-
-
 def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     """Mistakes of a host to which a gateway of another host sends."""
     if not is_reachable(address_of(host)):
-        yield _no_address(host, "a gateway of another host connects to")
+        yield no_address(host, "nothing says what address a gateway of another host connects to")
     system = SYSTEMS.get(host.machine.os)
     if system and not at_least(system.haproxy, HAPROXY_FLOOR):
         yield refuse(
@@ -141,7 +135,7 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
             attempt='"ubuntu-24.04" or a Debian; or a Gateway of its own on this host',
         )
     port = host.traffic.gateways_port
-    taken = taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken = taken_with_gateway(host)
     taken |= OURS if is_watched else {}
     if not 1024 <= port <= 65535:
         yield refuse(
@@ -153,12 +147,5 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
             attempt="Traffic(gateways_port=8009), the default",
         )
     elif port in taken:
-        free = next(candidate for candidate in range(port + 1, 65536) if candidate not in taken)
-        yield refuse(
-            "port-twice",
-            f"port {port} is given out twice on one host",
-            where="traffic.gateways_port",
-            seen=f"{port}, also {taken[port]}",
-            wanted="a port of its own for each listener",
-            attempt=f"Traffic(gateways_port={free})",
-        )
+        attempt = f"Traffic(gateways_port={free_port(taken, port + 1)})"
+        yield port_twice(port, taken[port], "traffic.gateways_port", attempt)
