@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,7 @@ def page(url: str) -> str | None:
     try:
         with plain.open(url, timeout=5) as answer:
             return str(answer.read(MOST_BYTES).decode(errors="replace"))
-    except OSError:
+    except (OSError, HTTPException):
         return None
 
 

@@ -21,7 +21,7 @@ from deploy.io.cost import audit_lines, read_json
 from deploy.io.deadline import within
 from deploy.io.engine_records import read_ledger
 from deploy.io.fit_models import _of_directory
-from deploy.io.hosts import terraform_hosts
+from deploy.io.hosts import ansible_hosts, terraform_hosts
 from deploy.refusals.errors import Refusal
 from host import fetch, metrics
 from host.hub import Refused
@@ -68,6 +68,33 @@ def test_a_file_of_many_brackets_is_refused(read: Callable[[Path], object], tmp_
     file.write_text(DEEP)
     with pytest.raises(Refusal):
         read(file)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "lookup('pipe', 'touch {0}/ran')",
+        "query('ansible.builtin.pipe', 'touch {0}/ran')",
+        "q('lines', 'touch {0}/ran')",
+        "lookup('file', '{0}/secret')",
+        "'{0}'.__class__.__mro__",
+    ],
+)
+def test_an_ansible_inventory_runs_no_program_and_reads_no_other_file(template: str, tmp_path: Path) -> None:
+    """Planning a stranger's inventory ran his program on the operator's machine."""
+    (tmp_path / "secret").write_text("gpu-7")
+    hosts = {"one": {"ansible_host": f"{{{{ {template.format(tmp_path)} }}}}"}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"chat": {"hosts": hosts}}))
+    with pytest.raises(Refusal, match="no Ansible inventory that can be read here"):
+        ansible_hosts(str(tmp_path / "hosts.json"), "chat")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_ansible_inventory_may_look_into_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST_OF_TEST", "gpu-7")
+    hosts = {"one": {"ansible_host": "{{ lookup('env', 'HOST_OF_TEST') }}"}}
+    (tmp_path / "hosts.json").write_text(json.dumps({"chat": {"hosts": hosts}}))
+    assert ansible_hosts(str(tmp_path / "hosts.json"), "chat") == [("one", {"ssh_hostname": "gpu-7"})]
 
 
 def test_outputs_of_terraform_are_read_once(tmp_path: Path) -> None:
