@@ -63,6 +63,7 @@ def harmless(get: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(get)
     def known(name: str, *words: Any, **options: Any) -> Any:
+        """The plugin of this name. Raises: ValueError for a name that is not among LOOKUPS."""
         if name.rpartition(".")[2] not in LOOKUPS:
             raise ValueError(f"the lookup `{name}` is not run; write its value, or use the lookup `env`")
         return get(name, *words, **options)
