@@ -196,6 +196,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "hold_seconds": Believable("seconds", 0, 3600, "no client waits longer"),
         "gateway_port": _OPTIONAL_PORT,
     },
+    "OwnModel": {"mib": Believable("MiB", 64, 1_048_576, "a context of CUDA alone takes more", (0,), "for the CPU")},
     "Server": {
         "gpus": Believable("", 0, 111, "16 GPUs of 7 MIG instances"),
         "http_port": _LISTEN,

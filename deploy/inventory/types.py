@@ -224,7 +224,7 @@ def _literal_secret(value: Any, where: str) -> Refusal:
     length = f"{len(value)} characters, " if isinstance(value, str) else ""
     return refuse(
         "literal-secret",
-        f"`{where}` holds the secret itself; an inventory only says where a secret is found",
+        f"`{where}` holds the secret itself; an inventory only names the place of a secret",
         where=where,
         seen=f"{described(value)}, {length}not shown",
         wanted="Secret.env(…), Secret.vault(…) or Secret.command(…)",

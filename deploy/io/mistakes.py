@@ -137,7 +137,7 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
     if isinstance(error, TypeError) and "Weights.hub()" in str(error) and "'revision'" in str(error):
         return refuse(
             "missing-setting",
-            "Weights.hub(…) lacks the commit: without one the weights may be others tomorrow",
+            "Weights.hub(…) lacks the commit: without one the weights may change",
             where=place,
             seen="a repository alone",
             wanted="the repository, then 40 hex digits of one of its commits",

@@ -37,7 +37,7 @@ def _taken(where: str, host: str, title: str, address: str, owner: tuple[str, st
     )
     return refuse(
         "address-of-another-host",
-        f"{title} and the {kind} {name} have one address: requests between them would go to themselves",
+        f"{title} and the {kind} {name} have the same address: requests between them would go to themselves",
         where=where,
         seen=f"{address}, which is the {kind} {name}'s",
         wanted="the address of each machine itself",

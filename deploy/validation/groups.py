@@ -59,7 +59,7 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
     if len(names) < 2 or len(set(names)) < len(names):
         yield refuse(
             "group-names",
-            f"{model.name}: a group is two hosts or more, each named once",
+            f"{model.name}: a group has two or more hosts, each named once",
             where=place,
             seen=str(names),
             wanted="the names of different hosts of this inventory",
@@ -77,7 +77,7 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
     if host.name not in names:
         yield refuse(
             "group-without-this-host",
-            f"{model.name}: {host.name} declares it and is not of its group",
+            f"{model.name}: {host.name} declares it and is not in its group",
             where=place,
             seen=", ".join(names),
             wanted=f"{host.name} among the names, or another model on this host",
@@ -93,7 +93,7 @@ def _program(server: Server, model: LLM) -> Iterator[Refusal]:
     if model.runtime == TRITON:
         yield refuse(
             "group-of-triton",
-            f"{model.name}: a model of Triton is served by one host",
+            f"{model.name}: Triton serves a model on one host only",
             where=model_at(server.name, model.name, "runtime"),
             seen=f'runtime="{TRITON}", {len(model.parallel.hosts)} hosts',
             wanted="a program beside Triton that has ranks on several hosts",
@@ -109,7 +109,7 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
             f"{model.name}: the network between the hosts of its group is not declared",
             where="machine.fabric",
             seen="None",
-            wanted="its kind, its speed and its interface: ranks wait for it in every layer or at every stage",
+            wanted="its kind, speed and interface: it limits every layer or every stage",
             attempt=FABRIC,
         )
     if not is_reachable(address):
@@ -124,7 +124,8 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
     elif model.runtime == SERVE and ":" in address:
         yield refuse(
             "group-wants-ipv4",
-            f"{model.name}: Open MPI is told the hosts of its group by addresses of IPv4",
+            f"{model.name}: Open MPI reaches the hosts of a group over IPv4, and the peer_address of {host.name} "
+            "is IPv6",
             where="peer_address",
             seen=f"{host.name}: {address}",
             wanted="this host's address of IPv4 on the network between them",
@@ -133,7 +134,7 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
     if firewall is None or firewall.rest != "closed":
         yield refuse(
             "group-without-firewall",
-            f"{model.name}: its ranks take work from whoever reaches them, at ports that nobody knows before",
+            f"{model.name}: its ranks accept work from anyone who reaches them, at ports that are not known in advance",
             where="firewall",
             seen="None" if firewall is None else f"rest={firewall.rest!r}",
             wanted="everything else of the host closed; the other hosts of its group are let in",

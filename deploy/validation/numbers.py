@@ -49,7 +49,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
             meant = default
         yield refuse(
             "unbelievable-number",
-            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside any range that is meant"),
+            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside the accepted range"),
             where=where,
             seen=text,
             wanted=f"{row.words}: {row.reason}",

@@ -21,11 +21,11 @@ EXAMPLE = 'Weights.on_host("/mnt/models/qwen3-8b")'
 
 def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
     """A refusal for each mistake in a directory of the host."""
-    above = next((root for root in (*CLOSED, ROOT) if _is_below(weights.path, root)), "")
+    above = next((root for root in (*CLOSED, ROOT) if is_below(weights.path, root)), "")
     if weights.directory or weights.fetch_on != "nowhere":
         yield _refused(model, place, "has two sources of weights", f"path={weights.path!r}", "one of them", EXAMPLE)
     elif len(weights.path) > 1024 or not PATH.fullmatch(weights.path):
-        yield _refused(model, f"{place}.path", "is read from a directory of the host, and this can be none",
+        yield _refused(model, f"{place}.path", "is read from a directory of the host, and this is not one",
                        shortened(weights.path), "an absolute path of letters, digits and . _ @ + = -",
                        EXAMPLE)  # fmt: skip
     elif above == ROOT:
@@ -36,20 +36,20 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
                        repr(weights.path), "a directory such as one below /mnt, /srv or /opt",
                        f"mount --bind {weights.path} /mnt/models on the host, and name that")  # fmt: skip
     if weights.repository and not REPOSITORY.fullmatch(weights.repository):
-        yield _refused(model, f"{place}.repository", "has weights of a repository that no hub has",
+        yield _refused(model, f"{place}.repository", "has weights of a repository whose name is not valid on a hub",
                        shortened(weights.repository), "owner/name, without a host, or nothing",
                        EXAMPLE)  # fmt: skip
     if weights.revision and not COMMIT.fullmatch(weights.revision):
-        yield _refused(model, f"{place}.revision", "has weights of a revision that is no commit",
+        yield _refused(model, f"{place}.revision", "has weights of a revision that is not a commit",
                        shortened(weights.revision), "a commit, 40 lower-case hex digits, or nothing",
                        "leave revision out")  # fmt: skip
     if isinstance(model, LLM) and model.path == "engine":
-        yield _refused(model, place, "would be built from files that may change unseen: an engine is signed for its "
+        yield _refused(model, place, "would be built from files without a commit: an engine is signed for its "
                        "checkpoint's commit", repr(weights.path), "files that are brought to the host by their commit",
                        'path="pytorch"; or Weights.hub("OWNER/NAME", "COMMIT")')  # fmt: skip
 
 
-def _is_below(path: str, root: str) -> bool:
+def is_below(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 

@@ -34,7 +34,7 @@ def free_port(taken: Collection[int], first: int) -> int:
 def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
     return refuse(
         "port-twice",
-        f"port {port} is given out twice on one host",
+        f"port {port} is used twice on one host",
         where=where,
         seen=f"{port}, also {owner}",
         wanted="a port of its own for each listener",
@@ -45,7 +45,7 @@ def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
 def privileged_port(subject: str, port: int, where: str, attempt: str, program: str = "container") -> Refusal:
     return refuse(
         "port-range",
-        f"{subject}: {port} is no port an ordinary user may listen on",
+        f"{subject}: {port} is not a port that an ordinary user may listen on",
         where=where,
         seen=str(port),
         wanted=f"1024 to 65535; the {program} runs without privileges",

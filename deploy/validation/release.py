@@ -29,7 +29,7 @@ VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
 DRIVER_VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}\.[0-9]{2}(?![0-9.])", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
 IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:[0-9]+)?(/[\w.-]+)+(:[\w.-]+)?", re.ASCII)
-STANDS = "Driver(manage=False), without a branch: preflight reads the driver that stands there"
+STANDS = "Driver(manage=False), without a branch: preflight then reads the installed driver"
 OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
@@ -42,10 +42,10 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
         if text and not VERSION.fullmatch(text):
             yield refuse(
                 "no-version",
-                f"{text!r} is no version",
+                f"{text!r} is not a version",
                 where=where,
                 seen=repr(text),
-                wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows it",
+                wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows them",
                 attempt=_version_meant(where, text),
             )
     is_version = not host.toolkit.version or VERSION.fullmatch(host.toolkit.version)
@@ -76,10 +76,10 @@ def _release(release: str | Release) -> Iterator[Refusal]:
     if isinstance(release, Release) and release.size_mib < 0:
         yield refuse(
             "image-size",
-            f"an image of {release.size_mib} MiB does not exist",
+            f"an image of {release.size_mib} MiB is not possible",
             where="release.size_mib",
             seen=str(release.size_mib),
-            wanted="MiB of the download, or 0 for that of the row it is derived from",
+            wanted="MiB of the download, or 0 for the size in the row of derived_from",
             attempt="`docker manifest inspect IMAGE` lists the sizes of its layers; or leave size_mib out",
         )
     if isinstance(release, Release):
@@ -98,7 +98,7 @@ def _release(release: str | Release) -> Iterator[Refusal]:
         kind = "release-without-trtllm" if not row.trtllm else "release-not-offered"
         yield refuse(
             kind,
-            f"release {name} is known and not served here",
+            f"release {name} is in the catalog and not served here",
             where=where,
             seen=f"{name}: Triton {row.triton_core}, TensorRT-LLM {row.trtllm or 'none'}, CUDA {row.cuda}",
             wanted=f"one of {', '.join(OFFERED)}",
@@ -140,7 +140,7 @@ def _digests(host: Host) -> Iterator[Refusal]:
         if digest and not DIGEST.fullmatch(digest):
             yield refuse(
                 "malformed-digest",
-                f"`{where}` is no image digest",
+                f"`{where}` is not an image digest",
                 where=where,
                 seen=repr(digest),
                 wanted="sha256: and 64 lower-case hex digits",
@@ -185,7 +185,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
         whole = DRIVER_VERSION.match(driver.version)
         yield refuse(
             "no-driver-version",
-            f"{driver.version!r} is no version of a driver, and no package or kernel module has it",
+            f"{driver.version!r} is not a driver version: no package or kernel module has it",
             where="driver.version",
             seen=repr(driver.version),
             wanted="three numbers, as nvidia-smi shows them, without a package's revision: 580.178.04",

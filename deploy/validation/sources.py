@@ -30,10 +30,10 @@ def source_problems(host: Host) -> Iterator[Refusal]:
         if not URL.fullmatch(url):
             yield refuse(
                 "bad-url",
-                f"{url!r} is no URL",
+                f"{url!r} is not a URL",
                 where=where,
                 seen=repr(url),
-                wanted="http:// or https://, a host, and the path up to what the upstream repository has",
+                wanted="http:// or https://, a host, and the path of the mirror's copy",
                 attempt=_url_meant(url),
             )
     yield from url_problems(host)
@@ -42,16 +42,16 @@ def source_problems(host: Host) -> Iterator[Refusal]:
         if not mirror.key_file:
             yield refuse(
                 "unsigned-mirror",
-                f"the mirror of {name} names no signing key, and unsigned packages are not installed",
+                f"the mirror of {name} has no signing key, and unsigned packages are not installed",
                 where=f"mirrors.{name}.key_file",
                 seen="''",
-                wanted="the file of its public key on this machine",
+                wanted="the file with its public key on this machine",
                 attempt=f'AptMirror(url="{mirror.url}", key_file="keys/{name}.asc")',
             )
     if not USERNAME.fullmatch(host.registry.username):
         yield refuse(
             "registry-username",
-            f"{host.registry.username!r} is no user name of a registry",
+            f"{host.registry.username!r} cannot be a user name of a registry",
             where="registry.username",
             seen=repr(host.registry.username),
             wanted="letters, digits and . _ $ @ + : = / -",
@@ -73,7 +73,7 @@ def _data_root(host: Host) -> Iterator[Refusal]:
     if host.docker.data_root and DATA_ROOT.fullmatch(host.docker.data_root) and TAKEN.fullmatch(wanted):
         yield refuse(
             "data-root-of-others",
-            f"Docker's data in {wanted} would be lost at a boot, or lie among the files of others",
+            f"Docker's data in {wanted} would be lost at a reboot, or mix with files of other programs",
             where="docker.data_root",
             seen=repr(host.docker.data_root),
             wanted="a directory for Docker alone, on a disk that stays",
