@@ -25,6 +25,7 @@ from deploy.inventory.key_limits import (
     check_tenant,
     checked_limits,
     limits_text,
+    time_meant,
 )
 from deploy.inventory.key_limits import rights_refusal as _refusal
 from deploy.refusals.errors import Refusal
@@ -165,23 +166,11 @@ def expiry(word: str, now: datetime) -> int:
         day = datetime.combine(date.fromisoformat(word), datetime.min.time(), UTC)
     except ValueError:
         raise _refusal(
-            "--expires is no time", word, "90d, 12h, 2w, a day as 2027-03-01, or never", _time_meant(word)
+            "--expires is no time", word, "90d, 12h, 2w, a day as 2027-03-01, or never", time_meant(word)
         ) from None
     if (ends := day + timedelta(days=1)) <= now:
         raise _refusal("--expires is over", word, f"a day from {now.date()} on", "--expires 90d")
     return int(ends.timestamp())
-
-
-def _time_meant(word: str) -> str:
-    """The option for a time that was typed in other words: 90, 90 days, 3 months, 01.03.2027."""
-    number = re.match(r"([0-9]{1,4}) *(h|d|w|m|y|)", word.lower())
-    european = re.fullmatch(r"([0-9]{1,2})[./]([0-9]{1,2})[./](20[0-9]{2})", word)
-    if european and int(european[2]) <= 12:
-        return f"--expires {european[3]}-{int(european[2]):02}-{int(european[1]):02}"
-    if not number or not int(number[1]) or len(word) > 12:
-        return "--expires 90d"
-    days = {"m": 30, "y": 365}.get(number[2], 0)
-    return f"--expires {int(number[1]) * days}d" if days else f"--expires {number[1]}{number[2] or 'd'}"
 
 
 def file_in(text: str, file: str) -> KeyFile:

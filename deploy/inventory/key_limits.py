@@ -143,6 +143,18 @@ def _money_meant(option: str, word: str) -> str:
     return f"{option} {number.replace(',', '.')}" if re.fullmatch(r"[0-9]{1,15}(?:[.,][0-9]{1,6})?", number) else ""
 
 
+def time_meant(word: str) -> str:
+    """The option for a time that was typed in other words: 90, 90 days, 3 months, 01.03.2027."""
+    number = re.match(r"([0-9]{1,4}) *(h|d|w|m|y|)", word.lower())
+    european = re.fullmatch(r"([0-9]{1,2})[./]([0-9]{1,2})[./](20[0-9]{2})", word)
+    if european and int(european[2]) <= 12:
+        return f"--expires {european[3]}-{int(european[2]):02}-{int(european[1]):02}"
+    if not number or not int(number[1]) or len(word) > 12:
+        return "--expires 90d"
+    days = {"m": 30, "y": 365}.get(number[2], 0)
+    return f"--expires {int(number[1]) * days}d" if days else f"--expires {number[1]}{number[2] or 'd'}"
+
+
 def most_of(name: str) -> int:
     """The largest limit of this name that a gateway accepts."""
     if name.startswith("cost"):

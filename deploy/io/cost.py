@@ -139,6 +139,7 @@ def cost_of(
 
 
 def read_json(file: Path) -> Any:
+    """The content of a JSON file, with or without a byte order mark. Raises: a Refusal that names its fault."""
     text = ""
     try:
         text = file.read_text("utf-8-sig")
@@ -154,7 +155,7 @@ def read_json(file: Path) -> Any:
             if isinstance(error, (OSError, UnicodeDecodeError, RecursionError))
             else json_fault(text, error),
             wanted="a JSON file",
-            attempt=f"ls -l {file}" if isinstance(error, OSError) else f"python3 -m json.tool {file}",
+            attempt=f"ls -ld {file}" if isinstance(error, OSError) else f"python3 -m json.tool {file}",
         ) from None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from deploy.catalog import DEFAULT_RELEASE
 from deploy.inventory.fleet import Fleet, is_read
 from deploy.inventory.knobs import Table
 from deploy.io.certificates import key_problems, with_certificates
@@ -188,7 +189,7 @@ def override_data(pairs: Iterable[str]) -> dict[str, Any]:
 
 def _no_pair(key: str, value: str) -> Refusal:
     """The refusal of `--data` without a key or without a value."""
-    typed = "--data release=26.07" if key in ("", "release") else f"--data {key.strip()}=VALUE"
+    typed = f"--data release={DEFAULT_RELEASE}" if key in ("", "release") else f"--data {key.strip()}=VALUE"
     return refuse(
         "no-data-pair",
         f"--data {key} has no value" if key.strip() else "--data has a value and no key",

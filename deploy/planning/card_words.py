@@ -41,6 +41,7 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
 
 
 def is_card(word: str) -> bool:
+    """True if the word names a card of the catalog."""
     return near_card(word)[0] in GPUS
 
 

@@ -10,7 +10,7 @@ MERGE = re.compile(r"^(?:<{7}|>{7}|\|{7}) ", re.MULTILINE)
 
 
 def json_fault(text: str, error: Exception) -> str:
-    """The fault of this text and its line; the parser's own message for any other fault."""
+    """The fault of this text and its line; the words of the parser for any other fault."""
     if not text.strip():
         return "an empty file"
     if text.startswith("\ufeff"):
@@ -26,7 +26,7 @@ def json_fault(text: str, error: Exception) -> str:
         return f"a comma before a closing bracket in line {_line(text, comma.start())}"
     if re.match(r"\s*[{\[]?\s*'", text):
         return "texts in single quotes, and JSON has double ones"
-    return f"{type(error).__name__}: {error}"
+    return f"no JSON: {error}"
 
 
 def _line(text: str, position: int) -> int:

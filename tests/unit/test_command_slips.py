@@ -81,7 +81,7 @@ FAULTS = [
     ('{"form": 1,\n}', "a comma before a closing bracket in line 1"),
     ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> main\n", "two versions of a merge, from line 1 on"),
     ("{'form': 1}", "texts in single quotes"),
-    ('{"form": 1', "JSONDecodeError"),
+    ('{"form": 1', "no JSON: "),
 ]
 
 
