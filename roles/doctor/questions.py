@@ -243,7 +243,8 @@ def _of_servers(mine: Slice) -> dict[str, str]:
     pieces, counted = [], []
     for server in mine.servers:
         address = "127.0.0.1" if server.address in ("0.0.0.0", "::", "") else server.address
-        paths = {"-": "/v2/health/ready"} | {model.name: f"/v2/models/{model.name}/ready" for model in server.in_triton}
+        names = [*(model.name for model in server.in_triton), *(model.name for model in server.own_models)]
+        paths = {"-": "/v2/health/ready"} | {name: f"/v2/models/{name}/ready" for name in names}
         pieces += [
             " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
             for name, path in paths.items()
