@@ -36,6 +36,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if host.firewall is not None and wanted is not None:
         # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
         is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
+        is_alone = is_alone or bool(wanted.ssh) or wanted.rest == "closed"
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
         yield from declared_problems(wanted, served, needs_clients, is_https=https is not None)
 
@@ -161,14 +162,15 @@ def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterato
 def _network(written: str, where: str) -> Iterator[Refusal]:
     try:
         network = ipaddress.ip_network(written)
-        if network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
+        is_nobody = network.is_unspecified and network.prefixlen == network.max_prefixlen
+        if is_nobody or network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
             yield refuse(
                 "network-of-nobody",
                 f"no client connects from {written}",
                 where=where,
                 seen=f"{written!r}, which is {_use_of(network)}",
                 wanted="networks of clients, balancers or operators; connections of the host to itself are always open",
-                attempt='"10.0.0.0/8"',
+                attempt=_instead(where) if is_nobody else '"10.0.0.0/8"',
             )
     except ValueError as error:
         yield refuse(
@@ -181,7 +183,15 @@ def _network(written: str, where: str) -> Iterator[Refusal]:
         )
 
 
+def _instead(where: str) -> str:
+    """The text to type for 0.0.0.0: without any network, an opening and SSH are open to everybody."""
+    name = where.rpartition(".")[2]
+    return f"leave {name} out, if everybody is meant" if name in ("sources", "ssh") else '"10.0.0.0/8"'
+
+
 def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    if network.is_unspecified:
+        return "one address, of no host; a program that listens there listens on all of its own"
     return "for groups (multicast)" if network.is_multicast else "loopback" if network.is_loopback else "reserved"
 
 
@@ -198,6 +208,8 @@ def _nearest(written: str) -> str:
     if re.fullmatch(r"[0-9.]+\.(?:\*|x)(?:\.(?:\*|x))*\.?", text) and 1 <= len(parts) <= 3:
         return f"{'.'.join([*parts, *['0'] * (4 - len(parts))])}/{8 * len(parts)}"
     address, slash, _ = text.partition("/")
+    if with_port := re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):[0-9]{1,5}", text):
+        address, slash = with_port[1] or with_port[2], ""
     with contextlib.suppress(ValueError):
         known = ipaddress.ip_address(address.strip("[]"))
         return f"{known}/{known.max_prefixlen}" if slash else str(known)

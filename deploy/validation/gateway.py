@@ -245,6 +245,18 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 def _alias_meant(name: object, value: object, model: str) -> str:
     """A valid form of the alias: shares in whole numbers; fractions become percent."""
     shares = value.models if isinstance(value, Alias) and isinstance(value.models, dict) else {}
+    if isinstance(value, Alias) and isinstance(value.models, (tuple, list)):
+        pairs = [pair for pair in value.models if isinstance(pair, (tuple, list)) and len(pair) == 2]
+        shares = (
+            dict(pairs) if len(pairs) == len(value.models) and all(isinstance(key, str) for key, _ in pairs) else {}
+        )
+    typed = {key: re.fullmatch(r"([0-9]{1,6}) ?%?", str(share)) for key, share in shares.items()}
+    if shares and all(typed.values()):
+        written = ", ".join(f'"{key}": {number[1]}' for key, number in typed.items() if number)
+        spare = value.fallback if isinstance(value, Alias) and value.fallback not in shares else ""
+        if len(shares) == 1 and not spare:
+            return f'aliases={{"{name}": "{next(iter(shares))}"}}'
+        return f'aliases={{"{name}": Alias(models={{{written}}}' + (f', fallback="{spare}")}}' if spare else ")}")
     if shares and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values()):
         written = ", ".join(f'"{key}": {round(100 * share)}' for key, share in shares.items())
         return f'aliases={{"{name}": Alias(models={{{written}}})}}, in whole numbers'

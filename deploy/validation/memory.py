@@ -50,7 +50,12 @@ def _several_leftovers(server: Server) -> Iterator[Refusal]:
 
 
 def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterator[Refusal]:
-    needs = " · ".join(f"{share.model} {share.memory.total_mib:,}" for share in budget.shares if share.gpus)
+    needs = " · ".join(
+        [
+            *(f"{share.model} {share.memory.total_mib:,}" for share in budget.shares if share.gpus),
+            *(f"{model.name} {model.mib:,}" for model in server.own_models if model.mib),
+        ]
+    )
     yield refuse(
         "over-committed",
         f"server {server.name}: its models need {budget.needed_mib:,} MiB of {budget.plannable_mib:,} on each GPU",
