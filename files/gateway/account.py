@@ -74,7 +74,7 @@ class Ended:
 
 @contextlib.contextmanager
 def transaction(file: sqlite3.Connection) -> Iterator[None]:
-    """One transaction of a database that other processes write too."""
+    """A transaction of a database that other processes write too."""
     file.execute("BEGIN IMMEDIATE")
     try:
         yield
