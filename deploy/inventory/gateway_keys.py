@@ -172,7 +172,7 @@ def file_in(text: str, file: str) -> KeyFile:
     """
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_keys(file, f"no JSON: {error}") from None
     if not isinstance(content, dict) or not {"keys"} <= set(content) <= {"keys", "tenants"}:
         raise _no_keys(file, 'not {"keys": […]}')

@@ -140,7 +140,7 @@ def cost_of(
 def read_json(file: Path) -> Any:
     try:
         return json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise refuse(
             "no-json",
             f"{name_of(file)} cannot be read",
@@ -158,7 +158,7 @@ def audit_lines(file: Path) -> Iterator[dict[str, object]]:
                 if line.startswith("{") and '"tenant"' in line:
                     try:
                         yield json.loads(line)
-                    except ValueError:
+                    except (ValueError, RecursionError):
                         continue
     except OSError as error:
         raise refuse(

@@ -23,8 +23,9 @@ from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, sh
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
 from deploy.io.key_file import models_of_keys
+from deploy.io.limits import no_host_in_limit
 from deploy.io.local_weights import look_around
-from deploy.io.mistakes import connector_refusal, ended_itself, explained, no_host_in_limit
+from deploy.io.mistakes import connector_refusal, ended_itself, explained
 from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan

@@ -45,7 +45,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if not is_reachable(declared.address):
         yield refuse(
             "bad-address",
-            f"{declared.address!r} cannot be the source of a monitor's connections to hosts",
+            f"{declared.address!r} is not an address from which a monitor can connect to hosts",
             where="monitor.address",
             seen=repr(declared.address),
             wanted="the monitor's own IP address in the network of the hosts",
@@ -55,7 +55,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if len(set(taken)) < len(taken):
         yield refuse(
             "port-twice",
-            "two programs of a monitor would have one port",
+            "two programs of the monitor would have the same port",
             where="monitor.prometheus_port",
             seen=f"Prometheus {taken[0]}, Alertmanager {taken[1]}, node-exporter {taken[2]}, blackbox-exporter "
             f"{taken[3]}",
@@ -68,7 +68,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if declared.dcgm_image and not PINNED.fullmatch(declared.dcgm_image):
         yield refuse(
             "image-not-pinned",
-            "dcgm-exporter's image is named by no digest: it could be another one tomorrow",
+            "dcgm-exporter's image has no digest: its tag could name another image tomorrow",
             where="monitor.dcgm_image",
             seen=repr(declared.dcgm_image),
             wanted="NAME@sha256: and 64 hex digits",
@@ -79,12 +79,12 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
 def _of_host(host: Host) -> Iterator[Refusal]:
     """Refusals of a host that a monitor of the inventory reads."""
     if not is_reachable(address_of(host)):
-        yield no_address(host, "nothing says where the monitor reaches this host", "the monitor")
+        yield no_address(host, "this host declares no address at which the monitor reaches it", "the monitor")
     taken = taken_with_gateway(host)
     for port in sorted(taken.keys() & OURS.keys()):
         yield refuse(
             "port-twice",
-            f"port {port} is given out twice on one host",
+            f"port {port} is used twice on one host",
             where=taken[port],
             seen=f"{port}, also {OURS[port]} on a host that a monitor reads",
             wanted="another port",

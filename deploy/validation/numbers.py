@@ -51,7 +51,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
         meant = round(meant) if isinstance(default, int) else meant
         yield refuse(
             "unbelievable-number",
-            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside any range that is meant"),
+            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside the accepted range"),
             where=where,
             seen=text,
             wanted=f"{row.words}: {row.reason}",
@@ -73,6 +73,8 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
         candidates += [("KiB", value / MIB_PER_GIB), ("bytes", value / BYTES_PER_MIB)]
     if row.unit in ("seconds", "ms") and value > row.most:
         candidates.append(("milliseconds" if row.unit == "seconds" else "microseconds", value / 1000))
+    if row.unit == "Gbit/s" and value > row.most:
+        candidates += [("Mbit/s", value / 1000), ("bit/s", value / 1e9)]
     if row.unit == "parameters" and 0 < value < row.least:
         candidates += [("billions", value * 1e9), ("millions", value * 1e6)]
     if row.unit == "for a million tokens" and 0 < value < row.least:

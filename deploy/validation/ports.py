@@ -37,7 +37,7 @@ def free_port(taken: Collection[int], first: int) -> int:
 def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
     return refuse(
         "port-twice",
-        f"port {port} is given out twice on one host",
+        f"port {port} is used twice on one host",
         where=where,
         seen=f"{port}, also {owner}",
         wanted="a port of its own for each listener",

@@ -31,7 +31,7 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
         if others and not is_reachable(address_of(host)):
             yield (
                 host.name,
-                no_address(host, "nothing says from which address the gateway of this host reaches other hosts"),
+                no_address(host, "this host declares no address from which its gateway reaches other hosts"),
             )
         for problem in _models(host, others):
             yield host.name, problem
@@ -50,7 +50,7 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
         if name not in known:
             yield refuse(
                 "gateway-to-nowhere",
-                f"the gateway sends to {name}, and no host or pool that serves is called so",
+                f"the gateway sends to {name}, and no serving host or pool has that name",
                 where="gateway.others",
                 seen=repr(name),
                 wanted="names of hosts and pools of this inventory",
@@ -75,7 +75,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
                 if host.gateway and model.name in host.gateway.aliases:
                     yield refuse(
                         "alias-of-a-model",
-                        f"{model.name} is the name of a model of {remote.name} already",
+                        f"{model.name} is already the name of a model on {remote.name}",
                         where=f'gateway.aliases["{model.name}"]',
                         seen=f"an alias, and {remote.name} in others",
                         wanted="a name that no model has",
@@ -90,7 +90,7 @@ def _asked_for(model: Model) -> tuple[object, ...]:
 def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
     return refuse(
         "runtime-of-another-host",
-        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback there",
+        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback on that host",
         where="gateway.others",
         seen=f"{model_at(server, model.name)} of {remote.name} is served beside Triton",
         wanted="hosts whose LLMs are models of Triton",
@@ -112,7 +112,7 @@ def _no_tokenizer(model: Model, remote: Host) -> Refusal:
 def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     return refuse(
         "one-name-two-models",
-        f"{model.name} is one model on {place} and another on {remote.name}",
+        f"{model.name} is a different model on {place} than on {remote.name}",
         where="gateway.others",
         seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
         wanted="the same model: the gateway sends a request to either host",
@@ -123,7 +123,7 @@ def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
 def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     """Mistakes of a host to which a gateway of another host sends."""
     if not is_reachable(address_of(host)):
-        yield no_address(host, "nothing says what address a gateway of another host connects to")
+        yield no_address(host, "this host declares no address at which a gateway of another host reaches it")
     system = SYSTEMS.get(host.machine.os)
     if system and not at_least(system.haproxy, HAPROXY_FLOOR):
         yield refuse(

@@ -21,7 +21,7 @@ def server_problems(host: Host) -> Iterator[Refusal]:
     if not host.servers and not host.farm:
         yield refuse(
             "no-servers",
-            "the host serves nothing",
+            "the host has no servers",
             where="servers",
             seen="()",
             wanted="one Server or more",
@@ -82,7 +82,7 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
             f"server {server.name} names no GPU",
             where=place,
             seen="()",
-            wanted='the indexes of its GPUs; encoders that need none say device="cpu" themselves',
+            wanted='the indexes of its GPUs; an encoder without a GPU has device="cpu"',
             attempt="gpus=(0,)",
         )
     if len(set(server.gpus)) < len(server.gpus):
@@ -103,7 +103,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     except ValueError:
         yield refuse(
             "bad-address",
-            f"server {server.name}: {server.address!r} is no IP address",
+            f"server {server.name}: {server.address!r} is not an IP address",
             where=place,
             seen=repr(server.address),
             wanted="an address of the host; 127.0.0.1 is reachable from the host only",
@@ -113,7 +113,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     if address.is_multicast or server.address == "255.255.255.255":
         yield refuse(
             "bad-address",
-            f"server {server.name}: {server.address} is the address of a group, and no host listens at one",
+            f"server {server.name}: {server.address} is a multicast address, and a host cannot listen on one",
             where=place,
             seen=repr(server.address),
             wanted="an address of the host; 127.0.0.1 is reachable from the host only",
@@ -122,7 +122,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     if not address.is_loopback and not server.protection:
         yield refuse(
             "public-address",
-            f"server {server.name} would answer anyone who reaches {server.address}: Triton asks nobody for a password",
+            f"server {server.name} would answer anyone who reaches {server.address}: Triton has no authentication",
             where=place,
             seen=f"{server.address!r}, protection={server.protection!r}",
             wanted='loopback; protection="firewall" with a Firewall on this host; '
@@ -148,7 +148,7 @@ def _same_names(host: Host) -> Iterator[Refusal]:
             f"{names.count(name)} servers are called {name}",
             where=server_at(name, "name"),
             seen=f"{name!r}, {names.count(name)} times",
-            wanted="one name each: it names the unit triton@NAME.service",
+            wanted="a different name for each: it names the unit triton@NAME.service",
             attempt=f'Server(name="{name}-2")',
         )
 
@@ -177,7 +177,7 @@ def _same_gpus(host: Host) -> Iterator[Refusal]:
             if owner.setdefault(index, server.name) != server.name:
                 yield refuse(
                     "gpus-used-twice",
-                    f"GPU {index} belongs to two servers",
+                    f"GPU {index} is in two servers",
                     where=server_at(server.name, "gpus"),
                     seen=f"{server.gpus}, and GPU {index} is in server {owner[index]} already",
                     wanted="each GPU in one server, whose models share its memory",

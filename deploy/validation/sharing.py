@@ -27,7 +27,7 @@ def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
         for host in sharing
         for problem in _of_host(host, sets, host.name in targets, bool(fleet.monitors))
     ]
-    return [*refusals, *equal_addresses(sharing, "are to share files from one address")]
+    return [*refusals, *equal_addresses(sharing, "have the same address, and both share files")]
 
 
 def _images(hosts: list[Host]) -> set[str]:
@@ -39,7 +39,7 @@ def _images(hosts: list[Host]) -> set[str]:
 def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterator[Refusal]:
     assert host.sharing
     if not is_reachable(address_of(host)):
-        yield no_address(host, "nothing says where the hosts that share files with this one reach it")
+        yield no_address(host, "this host declares no address at which other hosts fetch its files")
     first, last = host.sharing.port, host.sharing.port + max(sets, 1) - 1
     taken = taken_with_gateway(host)
     taken |= {host.traffic.gateways_port: "traffic.gateways_port"} if is_asked else {}
@@ -48,7 +48,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if not 1024 <= first <= last <= 65535:
         yield refuse(
             "port-range",
-            f"{first} is no first port for {sets} sets of files",
+            f"{first} cannot be the first of {sets} ports for sets of files",
             where="sharing.port",
             seen=f"{first}",
             wanted=f"1024 to {65536 - max(sets, 1)}: each set has a port of its own",
@@ -57,7 +57,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     elif wrong:
         yield refuse(
             "port-twice",
-            f"port {wrong[0]} is given out twice on one host",
+            f"port {wrong[0]} is used twice on one host",
             where="sharing.port",
             seen=f"{first} to {last}, one for each of {sets} sets of files; {wrong[0]} is also {taken[wrong[0]]}",
             wanted="ports of their own",
@@ -67,7 +67,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if images and (images in taken or first <= images <= last or not 1024 <= images <= 65535):
         yield refuse(
             "port-twice",
-            f"port {images} is not free for the images that Docker pulls from loopback",
+            f"port {images} cannot be the port from which Docker pulls images on loopback",
             where="sharing.images_port",
             seen=f"{images}; {taken.get(images) or f'sharing has {first} to {last}'}",
             wanted="1024 to 65535, and a port of its own",

@@ -20,7 +20,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
     if host.peer_address and not (_is_dns_name(host.peer_address) or _is_address(host.peer_address)):
         yield refuse(
             "bad-peer-address",
-            f"{host.peer_address!r} is no name or address that other hosts could connect to",
+            f"{host.peer_address!r} is not a name or address that other hosts could connect to",
             where="peer_address",
             seen=repr(host.peer_address),
             wanted="an address of the host, or its name",
@@ -29,7 +29,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
     if host.traffic.address and not _is_address(host.traffic.address):
         yield refuse(
             "bad-address",
-            f"{host.traffic.address!r} is no IP address that a balancer could connect to",
+            f"{host.traffic.address!r} is not an IP address that a balancer could connect to",
             where="traffic.address",
             seen=repr(host.traffic.address),
             wanted="an address of the host",

@@ -20,7 +20,7 @@ from roles import cards
 from roles._pyinfra.facts import ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.places import SETTINGS
-from roles.preflight import docker, haproxy, on_host, origins
+from roles.preflight import docker, haproxy, on_host, origins, own_models
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
@@ -90,6 +90,7 @@ class MachineHost(RoleFact):
             *origins.fact_commands(),
             *(haproxy.fact_commands() if haproxy.units_of(mine) else ()),
             *on_host.fact_commands(mine),
+            *own_models.fact_commands(mine),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )

@@ -38,6 +38,15 @@ def _of_host(host: ServedHost) -> Iterator[Refusal]:
 
 
 def _of_server(host: str, server: ServedServer) -> Iterator[Refusal]:
+    for own in server.slice.own_models:
+        yield refuse(
+            "own-model-of-a-host",
+            f"a Pod has no directory of a host, and {own.name} is the operator's own model in one",
+            where=f"{host}: servers[{server.slice.name!r}].own_models[{own.name!r}]",
+            seen=own.directory,
+            wanted="models that the plan knows, whose weights the cluster fetches",
+            attempt="leave it out here, and serve it from a Deployment of your own",
+        )
     for model in server.slice.models:
         if model.path == "engine":
             yield refuse(

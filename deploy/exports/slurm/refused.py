@@ -73,6 +73,15 @@ def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[Refusal]:
 
 def _of_server(host: ServedHost, server: ServedServer, cluster: Cluster) -> Iterator[Refusal]:
     name = server.slice.name
+    for own in server.slice.own_models:
+        yield refuse(
+            "own-model-of-a-host",
+            f"a job has no directory of a host, and {own.name} is the operator's own model in one",
+            where=f"{host.slice.host}: servers[{name!r}].own_models[{own.name!r}]",
+            seen=own.directory,
+            wanted="models that the plan knows, whose weights the cluster fetches",
+            attempt="leave it out here, and serve it from a job of your own",
+        )
     for model in server.slice.models:
         if model.path == "engine":
             yield refuse(
