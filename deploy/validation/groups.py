@@ -50,7 +50,7 @@ def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
 def _of_host(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
     yield from _names(host, server, model, by_name)
     yield from _program(server, model)
-    yield from _network(host, server, model)
+    yield from _network(host, model)
 
 
 def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
@@ -125,7 +125,7 @@ def _program(server: Server, model: LLM) -> Iterator[Refusal]:
         )
 
 
-def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
+def _network(host: Host, model: LLM) -> Iterator[Refusal]:
     address, firewall = address_of(host), host.firewall
     if host.machine.fabric is None:
         yield refuse(
