@@ -65,7 +65,7 @@ _ENCODER = {
     "streams": Believable("passes", 1, 8, "each has a workspace of its own"),
     "max_items": Believable("texts", 1, 100_000, "a request of more is a file"),
     "max_batch_size": _BATCH,
-    "max_queue_delay_microseconds": Believable("microseconds", 0, 10_000_000, "a batch waits no ten seconds"),
+    "max_queue_delay_microseconds": Believable("microseconds", 0, 1_000_000, "no batch waits a second for company"),
     "max_queue_size": _QUEUE,
 }
 
@@ -196,6 +196,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "hold_seconds": Believable("seconds", 0, 3600, "no client waits longer"),
         "gateway_port": _OPTIONAL_PORT,
     },
+    "OwnModel": {"mib": Believable("MiB", 64, 1_048_576, "a context of CUDA alone takes more", (0,), "for the CPU")},
     "Server": {
         "gpus": Believable("", 0, 111, "16 GPUs of 7 MIG instances"),
         "http_port": _LISTEN,

@@ -138,7 +138,7 @@ def _port_of_ssh(data: Mapping[str, Any], host: Host) -> list[Refusal]:
             f"server {server.name}: port {data['ssh_port']} is SSH's on this host",
             where=server_at(server.name, field),
             seen=f"ssh_port={data['ssh_port']}, {field}={data['ssh_port']}",
-            wanted="a port on which nothing answers",
+            wanted="a port that no other program uses",
             attempt=f"leave {field} out, or name another port",
         )
         for server in host.servers

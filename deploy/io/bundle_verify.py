@@ -106,7 +106,7 @@ def _key(files: list[Path]) -> str:
 def _remembered() -> dict[str, str]:
     try:
         known = json.loads(MEMORY.expanduser().read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return known if isinstance(known, dict) else {}
 

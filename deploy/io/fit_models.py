@@ -93,7 +93,7 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
     file = directory / "config.json"
     try:
         config = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _no_checkpoint(
             word, "no config.json" if isinstance(error, OSError) else f"config.json: {error}"
         ) from None

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 from deploy.cost.share import Counted, Window
+from deploy.io.deadline import within
 from deploy.refusals.refuse import refuse
 
 ANSWER_SECONDS = 30
@@ -81,8 +82,7 @@ def asker(url: str) -> Ask:
         """Labels and value of each series in the query's result; series without a number are left out."""
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         try:
-            with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
-                return rows_of(answer.read(MOST_BYTES + 1))
+            return rows_of(within(2 * ANSWER_SECONDS, lambda: _content(address)))
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise refuse(
                 "no-prometheus",
@@ -94,6 +94,11 @@ def asker(url: str) -> Ask:
             ) from None
 
     return ask
+
+
+def _content(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+        return bytes(answer.read(MOST_BYTES + 1))
 
 
 def rows_of(answer: bytes | str) -> list[Row]:

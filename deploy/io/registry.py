@@ -19,6 +19,7 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Any
 
+from deploy.io.deadline import within
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
@@ -34,7 +35,8 @@ TYPES = (
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS, MOST_SECONDS = 30.0, 180.0
+"""Seconds without a byte, and of a manifest with its login."""
 MOST_BYTES = 4 * 2**20
 """Bytes of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
 TOKEN_HOSTS = {
@@ -63,7 +65,7 @@ def digest_of(reference: str, login: Login) -> str:
     url = f"https://{host}/v2/{path}/manifests/{tag}"
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return "sha256:" + hashlib.sha256(_manifest(url, login)).hexdigest()
+            return "sha256:" + hashlib.sha256(within(MOST_SECONDS, lambda: _manifest(url, login))).hexdigest()
         except urllib.error.HTTPError as error:
             error.close()
             if error.code not in (401, 429, 500, 502, 503) or attempt == ATTEMPTS:

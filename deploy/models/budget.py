@@ -7,7 +7,7 @@ the least room. The memory of a draft model or heads is counted with their LLM.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deploy.catalog import ENGINE_ENDS_WITH, GPU
 from deploy.catalog.runtimes import TRITON, VLLM
@@ -47,9 +47,13 @@ class ServerBudget:
     gpus: tuple[int, ...]
     usable_mib: int
     shares: tuple[Share, ...]
+    own_mib: int = 0
+    """MiB of the operator's own models on each GPU."""
 
     def taken_mib(self, gpu: int) -> int:
-        return memory.SERVER_MIB + sum(share.memory.total_mib for share in self.shares if gpu in share.gpus)
+        return (
+            memory.SERVER_MIB + self.own_mib + sum(share.memory.total_mib for share in self.shares if gpu in share.gpus)
+        )
 
     @property
     def needed_mib(self) -> int:
@@ -71,9 +75,12 @@ def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: st
     """
     models = tuple(served)
     fixed = tuple(_share(model, server, trtllm) for model in models)
-    before = ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed)
+    own_mib = sum(model.mib for model in server.own_models)
+    before = ServerBudget(
+        server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed, own_mib=own_mib
+    )
     shares = tuple(_fill(model, share, before.left_mib, trtllm) for model, share in zip(models, fixed, strict=True))
-    return ServerBudget(server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=shares)
+    return replace(before, shares=shares)
 
 
 def pages_context(served: Served) -> bool:

@@ -16,6 +16,7 @@ from deploy.models.runtimes import path_of, runtime_slice
 from deploy.models.settings import settings_of
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from deploy.slices.image import ImageSlice
+from deploy.slices.own_model import OwnModelSlice
 from deploy.spec import LLM, Host, Model, Server
 from deploy.spec.surroundings import Surroundings
 
@@ -52,6 +53,9 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         mpi_ranks=max((engine.world_size for model in models for engine in model.engines), default=1),
         traces=bool(host.gateway and host.gateway.trace_one_in),
         accepted_holes=server.accepts.ids if server.accepts else (),
+        own_models=tuple(
+            OwnModelSlice(name=model.name, repository=model.path, mib=model.mib) for model in server.own_models
+        ),
     )
 
 

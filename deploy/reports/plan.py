@@ -157,6 +157,9 @@ def _served(server: ServerSlice) -> Table:
         table.add_column(title, overflow="fold")
     for model in server.models:
         table.add_row(model.name, model.kind, model.path, model.reason)
+    for own in server.own_models:
+        reason = f"from {own.directory}; its readiness is all that is asked of it, and no gateway routes to it"
+        table.add_row(own.name, "own", "as declared", reason)
     ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
     table.add_row("listens", server.address, "", f"{ports}; loads in this order")
     if server.beside:
@@ -170,7 +173,7 @@ def memory_parts(server: ServerSlice, gpu: int, slice_: Slice) -> dict[str, int]
     """MiB of one GPU by purpose, in the order of the bar; the sum is the memory that CUDA can use."""
     models = [model for model in server.models if gpu in gpus_of(model, server)]
     parts = {
-        "weights": sum(model.memory.weights_mib for model in models),
+        "weights": sum(model.memory.weights_mib for model in models) + sum(own.mib for own in server.own_models),
         "contexts and workspace": server.overhead_mib
         + sum(model.memory.context_mib + model.memory.workspace_mib for model in models),
         "key/value cache": sum(model.memory.kv_cache_mib for model in models),
@@ -225,6 +228,8 @@ def memory_table(server: ServerSlice, slice_: Slice) -> Table:
         sizes = (share.weights_mib, share.context_mib, share.workspace_mib, share.kv_cache_mib, share.total_mib)
         tokens = f"{model.kv_cache_tokens:,}" if model.kv_cache_tokens else ""
         table.add_row(model.name, *(f"{size:,}" for size in sizes), tokens)
+    for own in server.own_models:
+        table.add_row(own.name, "", "", "", "", f"{own.mib:,}", "")
     table.add_row("tritonserver", "", f"{server.overhead_mib:,}", "", "", f"{server.overhead_mib:,}", "")
     return table
 

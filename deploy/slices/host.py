@@ -13,6 +13,7 @@ from deploy.slices.gateway import GatewaySlice, MutualSlice
 from deploy.slices.image import ImageSlice, registry_of
 from deploy.slices.monitor import ExportersSlice
 from deploy.slices.on_host import OnHostSlice
+from deploy.slices.own_model import OwnModelSlice
 from deploy.slices.proxy import ProxySlice
 from deploy.slices.runtime import RuntimeSlice
 from deploy.slices.sharing import SharingSlice
@@ -49,10 +50,8 @@ class WeightsSlice:
 
 @dataclass(frozen=True, kw_only=True)
 class BuildStep:
-    """A command of a build, run inside the release's container.
-
-    `stage` is its name in progress reports: convert, quantize, build; for a draft model draft-convert and so on.
-    """
+    """A command of a build, run inside the release's container. `stage` is its name in progress reports: convert,
+    quantize, build; for a draft model draft-convert and so on."""
 
     stage: str
     argv: tuple[str, ...]
@@ -208,6 +207,7 @@ class ServerSlice:
     """Requests that a gateway chose leave spans in the server's journal."""
     accepted_holes: tuple[str, ...] = ()
     """CVE ids that stay open by the operator's decision."""
+    own_models: tuple[OwnModelSlice, ...] = ()
 
     @property
     def in_triton(self) -> tuple[ModelSlice, ...]:

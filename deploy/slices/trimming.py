@@ -43,8 +43,9 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
         if not image["shared_port"]:
             del image["shared_port"]
     for server in plain["servers"]:
-        if not server["traces"]:
-            del server["traces"]
+        for name in ("traces", "own_models"):
+            if not server[name]:
+                del server[name]
     models = [model for server in plain["servers"] for model in server["models"]]
     for model in models:
         for name in ("drafts_with", "replay", "runtime"):

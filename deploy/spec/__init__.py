@@ -45,7 +45,7 @@ from deploy.spec.machine import (
 )
 from deploy.spec.monitor import Monitor, MonitorHost
 from deploy.spec.proxy import Proxy
-from deploy.spec.server import AcceptedHoles, Host, Model, Server, one_per_gpu
+from deploy.spec.server import AcceptedHoles, Host, Model, OwnModel, Server, one_per_gpu
 from deploy.spec.sharing import Sharing
 from deploy.spec.sources import Checkpoint, Secret, Weights
 
@@ -90,6 +90,7 @@ __all__ = [
     "Monitor",
     "MonitorHost",
     "Opening",
+    "OwnModel",
     "Parallel",
     "Path",
     "Precision",

@@ -31,6 +31,20 @@ class AcceptedHoles:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OwnModel:
+    """The operator's own model, served by the same Triton from a model repository that every host has.
+
+    `path` is the repository: it holds `NAME/config.pbtxt` and `NAME/1/model.py`. Its files are read and never changed.
+    `mib` is its GPU memory on each GPU of the server, all instances together; 0 for a model on the CPU. Clients reach
+    it at Triton's own ports: no gateway routes to it.
+    """
+
+    name: str
+    path: str
+    mib: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Server:
     """A Triton server: GPUs, ports, address, models. `protection` names what restricts an address other than loopback.
 
@@ -51,6 +65,7 @@ class Server:
     start_seconds: int = 1800
     shm_mib: int = 2048
     accepts: AcceptedHoles | None = None
+    own_models: tuple[OwnModel, ...] = ()
 
     @property
     def beside(self) -> tuple[LLM, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.spec import Host
 from deploy.topology.balancing import address_of, is_reachable
 
 
@@ -36,9 +37,45 @@ def _taken(where: str, host: str, title: str, address: str, owner: tuple[str, st
     )
     return refuse(
         "address-of-another-host",
-        f"{title} and the {kind} {name} have one address: requests between them would go to themselves",
+        f"{title} and the {kind} {name} have the same address: requests between them would go to themselves",
         where=where,
         seen=f"{address}, which is the {kind} {name}'s",
         wanted="the address of each machine itself",
         attempt=f"hostname -I on {host} shows its addresses; then {typed}",
     )
+
+
+def no_address(host: Host, problem: str, network: str = "the fleet") -> Refusal:
+    """The refusal of a host that other hosts of `network` have to reach, and whose address is not declared."""
+    return refuse(
+        "no-peer-address",
+        problem,
+        where="peer_address",
+        seen=f"peer_address={host.peer_address!r}, servers at "
+        f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
+        wanted=f"an IP address of the host in the network of {network}",
+        attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
+    )
+
+
+def equal_addresses(hosts: Iterable[Host], problem: str) -> Iterator[tuple[str, Refusal]]:
+    """(host, refusal) for each host with the address of an earlier one."""
+    first: dict[str, Host] = {}
+    for host in hosts:
+        address = address_of(host)
+        if not is_reachable(address) or first.setdefault(address, host) is host:
+            continue
+        pair = first[address], host
+        borrowed = next((member for member in pair if member.traffic.address == address), None)
+        refusal = refuse(
+            "peer-address-twice",
+            f"{pair[0].name} and {host.name} {problem}",
+            where="traffic.address" if borrowed else "peer_address",
+            seen=f"{address}, for both",
+            wanted="the address of each machine itself",
+            attempt=f"leave address out of the Traffic of {borrowed.name}: its peer_address stands for it"
+            if borrowed and borrowed.peer_address
+            else f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
+            '"THAT ADDRESS"}), beside its name and not in a group',
+        )
+        yield host.name, refusal

@@ -16,10 +16,12 @@ from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_loopback, is_reachable
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool
+from deploy.validation.addresses import equal_addresses, no_address
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
 from deploy.validation.paths import balancer_path_problems
+from deploy.validation.ports import free_port
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
@@ -37,7 +39,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
     for pool in sorted(routed):
         hosts = [host for host in fleet.hosts if host.pool == pool]
         yield from _other_models(pool, hosts)
-        yield from _one_address_twice(hosts)
+        yield from equal_addresses(hosts, "are in one pool and have one address")
         yield from ((host.name, problem) for host in hosts for problem in _out_of_reach(host))
 
 
@@ -86,7 +88,7 @@ def _address(declared: Balancer) -> Iterator[Refusal]:
     if not is_reachable(declared.address):
         yield refuse(
             "bad-address",
-            f"{declared.address!r} cannot be the source of a balancer's connections to hosts",
+            f"{declared.address!r} is not an address from which a balancer can connect to hosts",
             where="balancer.address",
             seen=repr(declared.address),
             wanted="the balancer's own IP address in the network of the hosts",
@@ -122,7 +124,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
     if not declared.routes:
         yield refuse(
             "no-routes",
-            "the balancer has no routes, so it sends nobody anything",
+            "the balancer has no routes, so it forwards no request",
             where="balancer.routes",
             seen="()",
             wanted="one Route or more",
@@ -133,7 +135,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
         if not 1 <= port <= 65535:
             yield refuse(
                 "port-range",
-                f"{port} is no port",
+                f"{port} is not a port number",
                 where=place,
                 seen=str(port),
                 wanted="1 to 65535",
@@ -142,17 +144,17 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
         elif port == 22:
             yield refuse(
                 "port-twice",
-                "port 22 is SSH's, by which this balancer is deployed",
+                "port 22 belongs to SSH, which deploys this balancer",
                 where=place,
                 seen="22",
-                wanted="a port on which nothing answers",
+                wanted="a port that no other program uses",
                 attempt=f"{place.rpartition('.')[2]}=8080",
             )
         elif port in first:
-            free = next(number for number in range(port + 1, 65536) if number not in dict(_places(declared)).values())
+            free = free_port(dict(_places(declared)).values(), port + 1)
             yield refuse(
                 "port-twice",
-                f"port {port} is given out twice on one balancer",
+                f"port {port} is used twice on one balancer",
                 where=place,
                 seen=f"{port}, also {first[port]}",
                 wanted="a port of its own for each route, HTTP and gRPC, and one for metrics",
@@ -166,7 +168,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
             f"pool {pool} has {pools.count(pool)} routes on one balancer",
             where=at("balancer", "routes", f'"{pool}"'),
             seen=f"{pools.count(pool)} routes",
-            wanted="one route for each pool: backends are named by the pool",
+            wanted="one route for each pool: a backend is named after its pool",
             attempt="take one of them out",
         )
 
@@ -178,27 +180,31 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
         free = [name for name in known if name not in {routed.pool for routed in declared.routes}]
         yield refuse(
             "route-without-hosts",
-            f"nobody is in pool {route.pool}, so its route leads nowhere",
+            f"pool {route.pool} has no hosts, so its route leads nowhere",
             where=place,
             seen=f"pools {', '.join(known)}" if known else "no host with a pool",
             wanted="a pool that a host names",
             attempt=offer(route.pool, free) if free else f'"pool": "{route.pool}" in the data of the hosts',
         )
     elif pool.wave >= len(pool.units) and not route.hold_seconds and not fleet.rollout.interrupt:
-        whole = "one host" if len(pool.units) == 1 else f"{len(pool.units)} hosts that may all be out at once"
+        whole = (
+            "one host"
+            if len(pool.units) == 1
+            else f"{len(pool.units)} hosts, all of which may be out of service at once"
+        )
         fewer = "" if len(pool.units) == 1 else f"; or Rollout(max_unavailable={len(pool.units) - 1})"
         yield refuse(
             "nobody-left",
             f"pool {route.pool} has {whole}: during their update its clients would get 503",
             where=f"{place}.hold_seconds",
             seen=f"hold_seconds=0, {len(pool.units)} of {len(pool.units)} hosts out in one wave",
-            wanted="requests that wait at the balancer, or a word that clients may be interrupted",
+            wanted="requests that wait at the balancer, or permission to interrupt clients",
             attempt=f"hold_seconds=300, longer than the models take to load{fewer}; or Rollout(interrupt=True)",
         )
     if not 0 <= route.hold_seconds <= LONGEST_HOLD_SECONDS:
         yield refuse(
             "out-of-range",
-            f"no client waits {route.hold_seconds} seconds at a balancer",
+            f"a balancer cannot hold a request for {route.hold_seconds} seconds",
             where=f"{place}.hold_seconds",
             seen=str(route.hold_seconds),
             wanted=f"0 to {LONGEST_HOLD_SECONDS}; 0 answers 503 at once",
@@ -218,7 +224,7 @@ def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]
                 name,
                 refuse(
                     "pool-of-several-kinds",
-                    f"pool {pool} has servers with different models, and its route may send a request to any of them",
+                    f"pool {pool} has servers with different models, and its route may send a request to any server",
                     where=server_at(server.name, "models"),
                     seen=f"{', '.join(_names(server))}; server {first.name} of {first_host} has "
                     f"{', '.join(_names(first))}",
@@ -238,22 +244,15 @@ def _out_of_reach(host: Host) -> Iterator[Refusal]:
         if is_loopback(server.address) and _is_address(server.address):
             yield refuse(
                 "behind-loopback",
-                f"server {server.name} listens on {server.address}, where no balancer reaches it",
+                f"server {server.name} listens on {server.address}, which no balancer can reach",
                 where=server_at(server.name, "address"),
                 seen=f"{server.address!r}, and a balancer with a route to pool {host.pool}",
                 wanted='an address of the host, or "0.0.0.0" with a peer_address',
                 attempt='address="0.0.0.0", protection="balancer"',
             )
     if not is_reachable(address_of(host)):
-        yield refuse(
-            "no-peer-address",
-            f"pool {host.pool}: nothing says where a balancer reaches this host",
-            where="peer_address",
-            seen=f"peer_address={host.peer_address!r}, servers at "
-            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
-            wanted="an IP address of the host in the network of the balancers",
-            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-        )
+        problem = f"pool {host.pool}: the host declares no address at which a balancer reaches it"
+        yield no_address(host, problem, "the balancers")
 
 
 def _is_address(text: str) -> bool:
@@ -262,22 +261,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    first: dict[str, str] = {}
-    for host in hosts:
-        address = address_of(host)
-        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
-            yield (
-                host.name,
-                refuse(
-                    "peer-address-twice",
-                    f"{first[address]} and {host.name} both say peer_address={address!r}",
-                    where="peer_address",
-                    seen=f"{address}, for both",
-                    wanted="the address of each machine itself",
-                    attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
-                    '"THAT ADDRESS"}), beside its name and not in a group',
-                ),
-            )

@@ -42,10 +42,11 @@ def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, host: Host
         return
     yield refuse(
         "build-beyond-gpu",
-        f"{recipe.model}: building its engine takes {wanted:,} MiB of each GPU; {gpu.title} has {gpu.usable_mib:,}",
+        f"{recipe.model}: building its engine needs {wanted:,} MiB on each GPU; {gpu.title} has {gpu.usable_mib:,}",
         where=model_at(server.name, served.model.name, "path"),
         seen=f"{recipe.precision} from 16-bit weights on {world} GPU{'s' if world > 1 else ''}",
-        wanted=f"GPUs that hold {wanted:,} MiB each while it is converted; it has to be built on the card it serves on",
+        wanted=f"GPUs with {wanted:,} MiB each for the conversion; an engine has to be built on the card that "
+        "serves it",
         attempt=f"{_more_gpus(2 * world, host)}, or a checkpoint that is published in this precision",
     )
 
@@ -60,7 +61,7 @@ def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: 
         return
     yield refuse(
         "build-beyond-host",
-        f"{recipe.model}: building its engine takes {wanted:,} MiB of host memory, and this host has {declared:,}",
+        f"{recipe.model}: building its engine needs {wanted:,} MiB of host memory, and this host has {declared:,}",
         where="machine.memory_mib",
         seen=f"{declared:,} MiB",
         wanted=f"{wanted:,} MiB, most of it the weights while they are converted",

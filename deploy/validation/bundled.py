@@ -33,7 +33,7 @@ def bundled_problems(host: Host) -> Iterator[Refusal]:
     if host.gateway and host.gateway.https and host.gateway.https.acme:
         yield refuse(
             "acme-without-network",
-            "an ACME authority is asked over the network, and this host has none",
+            "an ACME authority is reached over the network, and this host has no network",
             where="gateway.https.acme",
             seen=host.gateway.https.acme.directory,
             wanted="a certificate of your own",
@@ -87,7 +87,7 @@ def _trust_problems(host: Host | BalancerHost | MonitorHost) -> Iterator[Refusal
     if host.engine_trust is None:
         yield refuse(
             "bundle-without-trust",
-            "nobody can tell who signed the bundle of this host",
+            "the inventory names no key that verifies the bundle of this host",
             where="engine_trust",
             seen="nothing",
             wanted="the key that signs bundles and engines",

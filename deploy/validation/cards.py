@@ -14,6 +14,8 @@ from deploy.spec import GPU, LLM, Host
 
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
+LEAST_MIB = 2048
+"""Of any card; `deploy.validation.numbers` refuses a smaller number, which is probably one of GiB."""
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
 PRODUCT = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9 ._+-]{0,62}[A-Za-z0-9])?)?")
 OPEN_MODULES_SM, LLM_SM = 75, 80
@@ -27,17 +29,17 @@ def card_problems(host: Host) -> Iterator[Refusal]:
     if card is None:
         return
     if name in GPUS:
-        yield _refused("gpu", f"{name} is a card of the catalog, and is declared a second time", repr(name),
-                       "the catalog's numbers, or a name of its own", "leave card out")  # fmt: skip
+        yield _refused("gpu", f"{name} is in the catalog already, and the inventory declares it again", repr(name),
+                       "the catalog's row, or another name", "leave card out")  # fmt: skip
     elif not NAME.fullmatch(name):
-        yield _refused("gpu", "the name of an own card is what prices and reports call it", shortened(name),
+        yield _refused("gpu", "prices and reports cannot use this name of a card", shortened(name),
                        "at most 32 small letters, digits, dots and dashes", 'gpu="rtx-5090-32"')  # fmt: skip
     elif row := next((row for row in GPUS.values() if row.pci_id == card.pci_id), None):
-        yield _refused("card.pci_id", f"{card.pci_id} is {row.title}, which the catalog has", repr(card.pci_id),
-                       "the id of a card that the catalog lacks", f'gpu="{row.name}" without card')  # fmt: skip
+        yield _refused("card.pci_id", f"{card.pci_id} is {row.title}, which is in the catalog", repr(card.pci_id),
+                       "the PCI id of a card that is not in the catalog", f'gpu="{row.name}" without card')  # fmt: skip
     yield from _numbers(card)
     if host.machine.mig and SM.fullmatch(card.sm):
-        yield _refused("mig", "no profile of an own card is known, so it cannot be cut into MIG instances",
+        yield _refused("mig", "the MIG profiles of a declared card are unknown, so it cannot be cut",
                        str(host.machine.mig), "()", "leave mig out")  # fmt: skip
     llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)]
     if llms and SM.fullmatch(card.sm) and OPEN_MODULES_SM <= int(card.sm) < LLM_SM:
@@ -47,18 +49,18 @@ def card_problems(host: Host) -> Iterator[Refusal]:
 
 def _numbers(card: GPU) -> Iterator[Refusal]:
     if not PCI_ID.fullmatch(card.pci_id):
-        yield _refused("card.pci_id", "preflight finds a card on the host by its PCI id", shortened(card.pci_id),
+        yield _refused("card.pci_id", "this is not a PCI id, by which preflight finds the card", shortened(card.pci_id),
                        "NVIDIA's vendor and the device in small letters, as `lspci -nn` shows both in brackets",
                        'pci_id="10de:2b85"')  # fmt: skip
     if not SM.fullmatch(card.sm) or int(card.sm) < OPEN_MODULES_SM:
-        yield _refused("card.sm", "the compute capability decides which kernels and precisions a card has",
+        yield _refused("card.sm", "this is not a compute capability that can be declared",
                        shortened(card.sm), f"two or three digits without the point, from {OPEN_MODULES_SM} on: older "
                        "cards have no open kernel modules", 'sm="120"')  # fmt: skip
     if not PRODUCT.fullmatch(card.smi):
-        yield _refused("card.smi", "the name in nvidia-smi becomes a label and a title", shortened(card.smi),
+        yield _refused("card.smi", "this name of a card cannot be a label and a title", shortened(card.smi),
                        "at most 64 letters, digits, blanks and . _ + -", 'smi="GeForce RTX 5090"')  # fmt: skip
-    if card.reserved_mib * 4 > card.mib:
-        yield _refused("card.reserved_mib", "the driver keeps some hundred MiB, not a quarter of a card",
+    if card.reserved_mib * 4 > card.mib >= LEAST_MIB:
+        yield _refused("card.reserved_mib", "a driver reserves some hundred MiB, not a quarter of the card's memory",
                        f"reserved_mib={card.reserved_mib}, mib={card.mib}", "less than a quarter of mib",
                        "leave reserved_mib out")  # fmt: skip
 

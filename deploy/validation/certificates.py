@@ -33,19 +33,19 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
     if declared.keys and not declared.certificate:
         yield refuse(
             "keys-in-plain-text",
-            "the balancer asks for keys without TLS: they would travel readable",
+            "the balancer asks for keys without TLS: the keys would travel in plain text",
             where="balancer.keys",
             seen=f"{declared.keys!r}, and no certificate",
-            wanted="a certificate, or ports that ask nobody",
+            wanted="a certificate, or ports without authentication",
             attempt=SIGNED,
         )
     if declared.clients and not declared.certificate:
         yield refuse(
             "clients-in-plain-text",
-            "the balancer asks clients for certificates without TLS: nobody could show one",
+            "the balancer asks clients for certificates without TLS: no client could present one",
             where="balancer.clients",
             seen=f"{declared.clients!r}, and no certificate",
-            wanted="a certificate, or ports that ask nobody",
+            wanted="a certificate, or ports without authentication",
             attempt=SIGNED,
         )
     yield from _who_is_asked(declared)
@@ -68,11 +68,11 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
     if not file.problem and not file.is_authority:
         yield refuse(
             "leaf-as-authority",
-            f"{path} holds the certificate of a server or client, and no authority that signs any",
+            f"{path} holds the certificate of a server or client, not of an authority that signs certificates",
             where=where,
-            seen="a certificate signed by another one, with CA:FALSE",
+            seen="a certificate with CA:FALSE, signed by another certificate",
             wanted="the certificate of the authority itself: CA:TRUE",
-            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask whoever runs it for its file",
+            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask its operator for its certificate",
         )
 
 
@@ -93,16 +93,16 @@ def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
         signed = "" if declared.certificate else f", {SIGNED}"
         yield refuse(
             "open-balancer",
-            f"KServe's ports would answer anyone who reaches {declared.address}: Triton asks nobody for a password",
+            f"KServe's ports would answer anyone who reaches {declared.address}: Triton has no authentication",
             where="balancer.keys",
             seen=seen,
-            wanted="keys of `enginehouse key`, certificates of clients, or a word that everybody may use every model",
+            wanted="keys of `enginehouse key`, certificates of clients, or permission for everybody to use every model",
             attempt=f'keys="file"{signed}; or open_to_all=True',
         )
     elif is_asked and declared.open_to_all:
         yield refuse(
             "open-and-asked",
-            "the balancer is open to all, and asks its clients who they are",
+            "the balancer has open_to_all=True, and asks its clients for keys or certificates",
             where="balancer.open_to_all",
             seen=seen,
             wanted="either of the two",
@@ -116,7 +116,8 @@ def open_notice(balancer: BalancerHost) -> str:
     if not declared.open_to_all:
         return ""
     return (
-        f"{balancer.name} asks nobody (open_to_all=True): whoever reaches {declared.address} may use every model "
+        f"{balancer.name} asks clients for nothing (open_to_all=True): whoever reaches {declared.address} may use "
+        "every model "
         "of its pools by KServe, without a key and without limits"
     )
 
@@ -127,7 +128,7 @@ def missing_certificate(path: str, where: str) -> Refusal:
         f"there is no certificate {path}",
         where=where,
         seen="no such file",
-        wanted="a PEM file of this machine: the certificate, then those that signed it",
+        wanted="a PEM file of this machine: the certificate, then the certificates that signed it",
         attempt="correct the path, relative to where pyinfra is started",
     )
 
@@ -138,7 +139,7 @@ def foreign_key(path: str, source: str, where: str) -> Refusal:
         f"the private key does not belong to certificate {path}",
         where=where,
         seen=f"{source}: a key whose public half is not the certificate's",
-        wanted="the key that the certificate was asked for with",
+        wanted="the key with which the certificate was requested",
         attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
     )
 
@@ -146,7 +147,7 @@ def foreign_key(path: str, source: str, where: str) -> Refusal:
 def no_key(source: str, reason: str, where: str) -> Refusal:
     return refuse(
         "no-private-key",
-        f"{source} gives no private key in PEM without a passphrase",
+        f"{source} is not a private key in PEM without a passphrase",
         where=where,
         seen="a key with a passphrase" if reason == "TypeError" else f"no key in PEM ({reason})",
         wanted="all lines of a PEM block that begins with BEGIN PRIVATE KEY, as HAProxy reads it",
@@ -166,7 +167,7 @@ def file_problems(path: str, file: CertificateFile, today: date, where: str) -> 
             attempt=f"openssl x509 -in {path} -noout -subject",
         )
     elif file.ends and file.ends < today:
-        yield _out_of_time(path, f"it ended on {file.ends}", "ask for a new one", where)
+        yield _out_of_time(path, f"it ended on {file.ends}", "request a new certificate", where)
     elif file.begins and file.begins > today:
         yield _out_of_time(
             path,
@@ -182,6 +183,6 @@ def _out_of_time(path: str, seen: str, attempt: str, where: str) -> Refusal:
         f"no client would accept certificate {path} today",
         where=where,
         seen=seen,
-        wanted="a certificate that is in its time",
+        wanted="a certificate that is valid today",
         attempt=attempt,
     )

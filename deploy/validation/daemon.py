@@ -8,6 +8,7 @@ from typing import Any
 
 from deploy.catalog.daemon_keys import DAEMON_KEYS
 from deploy.catalog.names import slip_of
+from deploy.inventory.slips import SWITCHES
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
@@ -25,7 +26,11 @@ VALUES: dict[str, tuple[re.Pattern[str], str, str]] = {
     "bip": (NETWORK, "an address and the length of its network", '"{text}/24"'),
     "fixed-cidr": (NETWORK, "a network", '"{text}/24"'),
     "log-level": (LEVEL, "debug, info, warn, error or fatal", '"info"'),
-    "storage-driver": (STORE, "a store that Docker still has: aufs, devicemapper and overlay are gone", '"overlay2"'),
+    "storage-driver": (
+        STORE,
+        "a storage driver that Docker still has: aufs, devicemapper and overlay were removed",
+        '"overlay2"',
+    ),
 }
 """Forms of texts, read in moby's daemon/config and registry on 2026-11-27; with another the daemon does not start."""
 WORDS = {list: "a list", dict: "a dictionary", bool: "True or False", int: "a whole number", str: "a text"}
@@ -39,7 +44,7 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
         if wanted is None and (meant := slip_of(key, DAEMON_KEYS)):
             yield refuse(
                 "daemon-key",
-                f"dockerd knows no key {key}, and would not start with it",
+                f"dockerd does not know the key {key}, and would not start with it",
                 where=where,
                 seen=repr(key),
                 wanted="a key of daemon.json",
@@ -101,7 +106,7 @@ def _contradictions(host: Host) -> Iterator[Refusal]:
     if isinstance(root, str) and data_root and root.rstrip("/") != data_root.rstrip("/"):
         yield refuse(
             "two-data-roots",
-            "Docker has one directory for its data, and two are declared",
+            "Docker has one data directory, and the inventory declares two",
             where='docker.daemon["data-root"]',
             seen=f"data_root={data_root!r}, and {root!r} in daemon",
             wanted="Docker(data_root=…) alone: preflight asks for its room",
@@ -112,7 +117,7 @@ def _contradictions(host: Host) -> Iterator[Refusal]:
     if isinstance(runtime, str) and runtime not in known:
         yield refuse(
             "daemon-key",
-            f"dockerd would not start: its default runtime {runtime} is declared nowhere",
+            f"dockerd would not start: the inventory does not declare its default runtime {runtime}",
             where='docker.daemon["default-runtime"]',
             seen=repr(runtime),
             wanted="no default runtime: containers here get their GPUs by CDI",
@@ -121,7 +126,7 @@ def _contradictions(host: Host) -> Iterator[Refusal]:
     if isinstance(features, dict) and features.get("cdi") is False:
         yield refuse(
             "daemon-key",
-            "containers here get their GPUs by CDI, and the daemon would be without it",
+            "containers here get their GPUs by CDI, and this setting switches CDI off",
             where='docker.daemon["features"]["cdi"]',
             seen="False",
             wanted="True, or nothing",
@@ -138,6 +143,8 @@ def _is_of(value: Any, wanted: type) -> bool:
 def _typed(key: str, value: Any, wanted: type) -> str:
     if wanted is list and isinstance(value, str):
         return f'daemon={{"{key}": ["{value}"]}}'
+    if wanted is bool and str(value).lower() in SWITCHES:
+        return f'daemon={{"{key}": {SWITCHES[str(value).lower()]}}}'
     if wanted is int and isinstance(value, str) and value.isdecimal() and len(value) < 12:
         return f'daemon={{"{key}": {value}}}'
     return f'daemon={{"{key}": {WORDS[wanted]}}}, or leave {key} out'
@@ -148,9 +155,9 @@ def _api(hosts: Any, where: str) -> Iterator[Refusal]:
     if exposed := [host for host in hosts if not (isinstance(host, str) and host.startswith(("unix://", "fd://")))]:
         yield refuse(
             "docker-over-network",
-            "Docker's API would answer over the network: whoever reaches it is root on this host",
+            "Docker's API would be open to the network: whoever reaches it is root on this host",
             where=where,
             seen=", ".join(map(str, exposed))[:200],
-            wanted="the socket of the host alone, which is where this project speaks to Docker",
+            wanted="the host's socket alone, through which this project uses Docker",
             attempt="leave hosts out; from elsewhere: docker --host ssh://USER@HOST",
         )

@@ -25,4 +25,4 @@ def with_default_gateway(fleet: Fleet) -> Fleet:
     if problem is None:
         return replace(fleet, hosts=(with_gateway,))
     seen = f"no gateway: {problem.problem} ({problem.facts['seen']})"
-    return replace(fleet, remarks=(f"{seen}; for one: {problem.attempt}; with `gateway=None` nothing is said of it",))
+    return replace(fleet, remarks=(f"{seen}; for one: {problem.attempt}; `gateway=None` silences this note",))

@@ -58,7 +58,7 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         unpacked = f"{' · '.join(images)} while {'they unpack' if pulled_images[1:] else 'it unpacks'}"
         yield refuse(
             "disk-too-small",
-            f"a disk of {host.machine.disk_mib:,} MiB holds less than this host needs",
+            f"a disk of {host.machine.disk_mib:,} MiB is smaller than this host needs",
             where="machine.disk_mib",
             seen=f"{host.machine.disk_mib:,} MiB",
             wanted=f"{needed:,} MiB: {unpacked} · {sizes} · headroom {HEADROOM_MIB:,}",

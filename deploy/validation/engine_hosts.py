@@ -56,7 +56,7 @@ def _compiled(host: Host, surroundings: Surroundings) -> Iterator[tuple[Server, 
 def _serving_farm(host: Host) -> Refusal:
     return refuse(
         "serving-farm",
-        "a farm host builds engines and serves nothing: a build takes the memory a server would hold",
+        "a farm host builds engines and cannot serve: a build needs the memory that a server holds",
         where="farm",
         seen=f"farm=True, servers {', '.join(server.name for server in host.servers)}",
         wanted="farm=True without servers, or servers without farm",
@@ -68,10 +68,11 @@ def _untrusted(host: Host, compiled: list[tuple[Server, LLM]]) -> Refusal:
     names = ", ".join(sorted({model.name for _, model in compiled})) or "a farm host"
     return refuse(
         "untrusted-engine",
-        f"nobody is named who signs engines, and an unsigned engine is never loaded: {names}",
+        f"the inventory names no key that signs engines, and an unsigned engine is never loaded: {names}",
         where="engine_trust",
         seen="None",
-        wanted="a key of the control machine that signs what has answered well (ssh-keygen -t ed25519 -f keys/engines)",
+        wanted="a key on the control machine, which signs an engine after its answers were accepted (ssh-keygen -t "
+        "ed25519 -f keys/engines)",
         attempt='"engine_trust": EngineTrust(key="keys/engines")',
     )
 
@@ -80,7 +81,7 @@ def _trust(trust: EngineTrust) -> Iterator[Refusal]:
     if not trust.key:
         yield refuse(
             "no-signing-key",
-            "engines are signed with no key",
+            "engine_trust names no key to sign engines with",
             where="engine_trust.key",
             seen="''",
             wanted="a private key file, or the public half of a key in the ssh agent",
@@ -90,11 +91,13 @@ def _trust(trust: EngineTrust) -> Iterator[Refusal]:
         if not SIGNER.fullmatch(signer):
             yield refuse(
                 "no-public-key",
-                "one of the further signers is no public key",
+                "a further signer is not a public key",
                 where=f"engine_trust.signers[{number}]",
                 seen=f"{signer[:24]!r}…" if len(signer) > 24 else repr(signer),
                 wanted="a line as ssh-keygen writes it into NAME.pub",
-                attempt='signers=("ssh-ed25519 AAAA… build farm",)',
+                attempt=f"cat {signer} prints it: signers=(THAT LINE,)"
+                if re.fullmatch(r"[~\w./-]{1,120}\.pub", signer)
+                else 'signers=("ssh-ed25519 AAAA… build farm",)',
             )
 
 
@@ -103,12 +106,25 @@ def _store(store: EngineStore) -> Iterator[Refusal]:
     if "://" in store.place or not pattern.fullmatch(store.place):
         yield refuse(
             "no-engine-store",
-            f"{store.place!r} is no place for engines that {store.kind} could reach",
+            f"{store.place!r} is not a place that {store.kind} can reach",
             where="engine_store",
             seen=f"EngineStore.{store.kind}({store.place!r})",
             wanted="a directory, host:path, or remote:bucket/path; credentials stay in ssh's and rclone's own files",
-            attempt=example,
+            attempt=_place_meant(store.place) or example,
         )
+
+
+def _place_meant(place: str) -> str:
+    """The store of a URL: rclone's remote for a bucket, rsync over SSH for a host; empty for anything else."""
+    match = re.fullmatch(r"(s3|gs|az|rsync|ssh|sftp|file)://([\w.@-]*)/*([\w./~+=,-]*)", place)
+    if not match:
+        return ""
+    scheme, host, path = match.groups()
+    if scheme == "file":
+        return f'EngineStore.directory("/{path}")'
+    if scheme in ("s3", "gs", "az"):
+        return f'EngineStore.rclone("{scheme}:{host}/{path}"), {scheme} being a remote of `rclone config`'
+    return f'EngineStore.rsync("{host}:/{path}")' if host else ""
 
 
 def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:
@@ -132,7 +148,7 @@ def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:
             differing = [name for name in after if before[name] != after[name]]
             yield refuse(
                 "two-engines-one-name",
-                f"two servers of one host call different engines {model.name}",
+                f"two servers of one host have different engines with the name {model.name}",
                 where=model_at(server.name, model.name),
                 seen=f"{', '.join(differing)} differ from server {first_server.name}'s",
                 wanted="one name for one engine",

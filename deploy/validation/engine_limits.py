@@ -67,7 +67,7 @@ def _guided(placed: Placed) -> Iterator[Refusal]:
         return
     yield placed.no(
         "no-guided-decoding",
-        f"guided decoding comes with TensorRT-LLM {since} on the engine path; before, its backend has no grammar",
+        f"guided decoding on the engine path needs TensorRT-LLM {since}: earlier backends have no grammar",
         "guided_decoding",
         seen=f"True on path {placed.path}, {placed.release}",
         wanted=f"TensorRT-LLM {since} or newer",
@@ -80,7 +80,7 @@ def _cancellation(placed: Placed) -> Iterator[Refusal]:
     if not 1 <= period <= 10_000:
         yield placed.no(
             "out-of-range",
-            f"asking every {period} ms whether clients have gone",
+            f"an interval of {period} ms between checks for disconnected clients cannot work",
             "cancellation_check_period_ms",
             seen=str(period),
             wanted="1 to 10,000 ms",
@@ -93,7 +93,7 @@ def _not_compiled(placed: Placed) -> Iterator[Refusal]:
         changed = [name for name, value in vars(Engine()).items() if getattr(placed.model.engine, name) != value]
         yield placed.no(
             "engine-options-without-engine",
-            "nothing is compiled on the PyTorch path, so nobody would read these options",
+            "the PyTorch path compiles no engine, so these options would have no effect",
             "engine",
             seen=f"Engine({', '.join(f'{name}=…' for name in changed)}) on path {placed.path}",
             wanted="no engine=… on this path",
@@ -122,7 +122,7 @@ def _lengths(placed: Placed) -> Iterator[Refusal]:
             f"prompts of {model.engine.max_input_len} tokens do not fit sequences of {model.max_seq_len}",
             "engine.max_input_len",
             seen=f"max_input_len={model.engine.max_input_len}, max_seq_len={model.max_seq_len}",
-            wanted=f"at most {model.max_seq_len}, prompt and answer together; 0 for as long as that allows",
+            wanted=f"at most {model.max_seq_len}, prompt and answer together; 0 for the longest possible",
             attempt=f"max_input_len=0, or max_seq_len={longer}, max_num_tokens={longer}",
         )
 
@@ -141,7 +141,7 @@ def _beams(placed: Placed) -> Iterator[Refusal]:
     elif width > 1 and placed.model.decoupled:
         yield placed.no(
             "beams-while-streaming",
-            "a stream cannot take back what beam search changes its mind about",
+            "a stream cannot take back tokens that beam search rejects later",
             "engine.max_beam_width",
             seen=f"max_beam_width={width}, decoupled=True",
             wanted="beams without streaming, or streaming with one beam",
@@ -161,7 +161,7 @@ def _options(placed: Placed) -> Iterator[Refusal]:
             instead = "" if meant.startswith("nothing") else f", and set {meant}"
             yield _option(placed, bare, f"{bare} is written by the plan", meant, f"leave {bare} out{instead}")
         elif name.startswith("-"):
-            yield _option(placed, name, "an option's name comes without dashes", "the bare name", f'"{bare}"')
+            yield _option(placed, name, "the name of an option is written without dashes", "the bare name", f'"{bare}"')
         elif flag is None:
             yield _unknown(placed, bare, known)
         elif flag.choices and str(value) not in flag.choices:
@@ -190,7 +190,7 @@ def _unknown(placed: Placed, name: str, known: list[str]) -> Refusal:
     misquoted = MISQUOTED[BUILD].get(f"--{name}")
     if name in RUNTIME_KEYS:
         key = f"{name} is a setting of the running backend, which the plan writes from LLM(…)"
-        return _option(placed, name, f"{name} is decided at run time, not built in", key, "leave it out")
+        return _option(placed, name, f"{name} is a run-time setting and not part of the engine", key, "leave it out")
     if misquoted:
         instead = misquoted.flag.removeprefix("--")
         attempt = SAID_ELSEWHERE.get(instead, instead) or "leave it out"
@@ -213,7 +213,7 @@ def _paged_context(placed: Placed) -> Iterator[Refusal]:
     if wanted and pages_context(placed.served):
         yield placed.no(
             "paged-context-off",
-            f"{' and '.join(wanted)} cannot do without paged context FMHA, and it is switched off",
+            f"{' and '.join(wanted)} cannot work without paged context FMHA, which is switched off",
             'engine.options["use_paged_context_fmha"]',
             seen=f"disable, {', '.join(wanted)}",
             wanted="enable, which the plan writes by itself",

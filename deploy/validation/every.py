@@ -36,6 +36,7 @@ from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
 from deploy.validation.numbers import number_problems
+from deploy.validation.own_models import own_model_problems
 from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
@@ -161,6 +162,7 @@ def known_model_problems(
     Memory is not calculated from implausible numbers, because its refusals would be consequences.
     """
     yield from model_problems(host, surroundings)
+    yield from own_model_problems(host)
     yield from weights_problems(host, surroundings)
     repositories = list(repository_problems(host, surroundings))
     yield from repositories

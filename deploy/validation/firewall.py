@@ -36,6 +36,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if host.firewall is not None and wanted is not None:
         # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
         is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
+        is_alone = is_alone or bool(wanted.ssh) or wanted.rest == "closed"
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
         yield from declared_problems(wanted, served, needs_clients, is_https=https is not None)
 
@@ -48,11 +49,11 @@ def declared_problems(
     if needs_clients and not firewall.allow:
         yield refuse(
             "firewall-allows-nobody",
-            "the firewall lets nobody reach the servers",
+            "the firewall admits no client to the servers",
             where="firewall.allow",
             seen="()",
             wanted="the networks of the clients or the balancer",
-            attempt='Firewall(rest="closed"): clients come to HTTPS, and nobody past it'
+            attempt='Firewall(rest="closed"): clients reach HTTPS and no other port'
             if is_https
             else 'allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
         )
@@ -60,7 +61,7 @@ def declared_problems(
     if firewall.open and firewall.rest == "untouched":
         yield refuse(
             "openings-of-an-open-host",
-            "firewall.open opens nothing while the rest of the host is left alone",
+            'firewall.open has no effect: without rest="closed" the firewall does not filter other ports',
             where="firewall.open",
             seen='rest="untouched"',
             wanted='rest="closed", or no openings',
@@ -70,7 +71,7 @@ def declared_problems(
     if not low <= firewall.confirm_seconds <= high:
         yield refuse(
             "out-of-range",
-            f"{firewall.confirm_seconds} seconds are no time to confirm new rules in",
+            f"firewall.confirm_seconds of {firewall.confirm_seconds} cannot work",
             where="firewall.confirm_seconds",
             seen=str(firewall.confirm_seconds),
             wanted=f"{low} to {high}",
@@ -93,7 +94,8 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
         ports = f"{server.http_port}, {server.grpc_port} and {server.metrics_port}"
         yield refuse(
             "protection-without-firewall",
-            f'server {server.name}: protection="{server.protection}" is a word, and nothing closes {server.address}',
+            f'server {server.name}: protection="{server.protection}" is declared, but no firewall restricts '
+            f"{server.address}",
             where=server_at(server.name, "protection"),
             seen=f"{server.protection!r}, and no firewall on this host",
             wanted=f"a Firewall of this host, which covers ports {ports}; its `allow` holds the clients' networks",
@@ -102,10 +104,11 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
     elif server.protection == "balancer" and (wide := [name for name in firewall.allow if is_wide(name)]):
         yield refuse(
             "balancer-not-named",
-            f'server {server.name}: protection="balancer", and the firewall also lets whole networks past the balancer',
+            f'server {server.name}: protection="balancer", and the firewall also admits whole networks, which '
+            "bypass the balancer",
             where="firewall.allow",
             seen=", ".join(wide),
-            wanted="the addresses the balancer connects from, one by one: a /32 each, or a /128 for IPv6",
+            wanted="the addresses from which the balancer connects, one by one: a /32 each, or a /128 for IPv6",
             attempt='allow=("10.0.0.5/32", "10.0.0.6/32"); where clients come themselves, protection="firewall"',
         )
 
@@ -122,7 +125,7 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
         where=server_at(server.name, "protection"),
         seen=f"{pool}, and the host " + (f"lets in {allowed}" if allowed else "has no firewall"),
         wanted="a Balancer of this inventory that routes the host's pool; "
-        'for one that somebody else runs, protection="firewall" and its addresses',
+        'for a balancer outside the inventory, protection="firewall" and its addresses',
         attempt=f'protection="firewall"; or {ours}' if allowed else f'{ours}; or protection="firewall", {elsewhere}',
     )
 
@@ -159,27 +162,36 @@ def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterato
 def _network(written: str, where: str) -> Iterator[Refusal]:
     try:
         network = ipaddress.ip_network(written)
-        if network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
+        is_nobody = network.is_unspecified and network.prefixlen == network.max_prefixlen
+        if is_nobody or network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
             yield refuse(
                 "network-of-nobody",
-                f"nobody sends from {written}",
+                f"no client connects from {written}",
                 where=where,
                 seen=f"{written!r}, which is {_use_of(network)}",
-                wanted="networks of clients, balancers or operators; what the host asks itself is never closed",
-                attempt='"10.0.0.0/8"',
+                wanted="networks of clients, balancers or operators; connections of the host to itself are always open",
+                attempt=_instead(where) if is_nobody else '"10.0.0.0/8"',
             )
     except ValueError as error:
         yield refuse(
             "bad-network",
-            f"{written!r} is no network",
+            f"{written!r} is not a network",
             where=where,
             seen=f"{written!r}: {error}",
-            wanted="a CIDR whose host bits are zero, as 10.0.0.0/8 or fd00::/8; no name, and no word for everybody",
+            wanted="a CIDR whose host bits are zero, such as 10.0.0.0/8 or fd00::/8; not a name",
             attempt=f'"{_nearest(written)}"',
         )
 
 
+def _instead(where: str) -> str:
+    """The text to type for 0.0.0.0: without any network, an opening and SSH are open to everybody."""
+    name = where.rpartition(".")[2]
+    return f"leave {name} out, if everybody is meant" if name in ("sources", "ssh") else '"10.0.0.0/8"'
+
+
 def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    if network.is_unspecified:
+        return "one address, of no host; a program that listens there listens on all of its own"
     return "for groups (multicast)" if network.is_multicast else "loopback" if network.is_loopback else "reserved"
 
 
@@ -196,6 +208,8 @@ def _nearest(written: str) -> str:
     if re.fullmatch(r"[0-9.]+\.(?:\*|x)(?:\.(?:\*|x))*\.?", text) and 1 <= len(parts) <= 3:
         return f"{'.'.join([*parts, *['0'] * (4 - len(parts))])}/{8 * len(parts)}"
     address, slash, _ = text.partition("/")
+    if with_port := re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):[0-9]{1,5}", text):
+        address, slash = with_port[1] or with_port[2], ""
     with contextlib.suppress(ValueError):
         known = ipaddress.ip_address(address.strip("[]"))
         return f"{known}/{known.max_prefixlen}" if slash else str(known)
@@ -256,7 +270,7 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
         if not 1 <= opening.port <= 65535:
             yield refuse(
                 "port-range",
-                f"{opening.port} is no port",
+                f"{opening.port} is not a port number",
                 where=where,
                 seen=str(opening.port),
                 wanted="1 to 65535",
@@ -265,18 +279,18 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
         elif opening.port == SSH_PORT and opening.protocol == "tcp":
             yield refuse(
                 "opening-of-ssh",
-                "SSH is opened by firewall.ssh, and an Opening of its port closes it to nobody",
+                "firewall.ssh opens SSH, and an Opening of port 22 does not restrict it",
                 where=where,
                 seen=f"port 22, sources={opening.sources}, firewall.ssh={firewall.ssh}",
-                wanted="the networks that log in, in firewall.ssh; without any, everybody reaches SSH",
+                wanted="the networks of operators, in firewall.ssh; without them, everybody reaches SSH",
                 attempt=_ssh_alone(firewall, opening),
             )
         elif opening.port in served and opening.protocol == "tcp":
             yield refuse(
                 "port-of-a-server",
-                f"port {opening.port} belongs to {served[opening.port]}, whose clients are named elsewhere",
+                f"port {opening.port} belongs to {served[opening.port]}, whose clients other settings declare",
                 where=where,
                 seen=str(opening.port),
                 wanted="ports of other services; SSH is always open",
-                attempt="firewall.allow and firewall.metrics say who reaches a server",
+                attempt="list the clients of a server in firewall.allow and firewall.metrics",
             )

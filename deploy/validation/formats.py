@@ -31,7 +31,7 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
     if row is None:
         yield placed.no(
             "unknown-format",
-            f"{name!r} is no format of published weights",
+            f"{name!r} is not a format of published weights",
             "checkpoint.format",
             seen=repr(name),
             wanted="a row of catalog.FORMATS, or nothing",
@@ -42,7 +42,7 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
             yield _not_read(placed, row, "the convert scripts of the engine path read plain weights and GPTQ")
     elif not _reads(placed, row):
         if placed.model.runtime == VLLM:
-            yield _not_read(placed, row, "nobody here has seen it do so")
+            yield _not_read(placed, row, "this was never tried with this project")
         else:
             yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
     elif name == "fp8-blocks":

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, model_at, refuse, server_at
+from deploy.refusals.refuse import at, model_at, refuse
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named
 from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
-from deploy.validation.numbers import default_or_meant
-from deploy.validation.servers import PORTS
+from deploy.validation.numbers import limit_problems
+from deploy.validation.ports import free_port, port_twice, privileged_port, taken_ports
 from deploy.validation.urls import has_place
 
 TIMES = {"hold_seconds": (0, 3600), "drain_seconds": (1, 3600), "usage_days": (0, 3660)}
@@ -50,7 +50,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     if not host.servers:
         yield refuse(
             "gateway-before-nothing",
-            "the gateway has no server behind it",
+            "the gateway's host has no servers to send requests to",
             where="gateway",
             seen="a Gateway on a host without servers",
             wanted="a gateway on a host that serves",
@@ -59,10 +59,10 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _address(gateway)
     yield from _url(gateway)
     yield from _ports(gateway, host)
-    yield from _ranges("gateway", gateway, Gateway(), TIMES)
+    yield from limit_problems(gateway, TIMES, "gateway")
     if gateway.trace_one_in is not None:
-        yield from _ranges("gateway", gateway, Gateway(), TRACES)
-    yield from _ranges("gateway.limits", gateway.limits, GatewayLimits(), LIMITS)
+        yield from limit_problems(gateway, TRACES, "gateway")
+    yield from limit_problems(gateway.limits, LIMITS, "gateway.limits")
     yield from _bodies(gateway.limits)
     yield from _aliases(gateway, host)
     yield from _defaults(gateway, host)
@@ -77,7 +77,7 @@ def gateway_notice(host: Host) -> str:
     if host.gateway is None or host.gateway.keys is not None:
         return ""
     who = "whoever reaches its balancer" if host.gateway.protection else "every user and program of its host"
-    return f"the gateway asks nobody for a key (keys=None): {who} may use every model"
+    return f"the gateway asks for no key (keys=None): {who} may use every model"
 
 
 def past_the_gateway(host: Host) -> str:
@@ -90,8 +90,8 @@ def past_the_gateway(host: Host) -> str:
     if not passed:
         return ""
     return (
-        f"the gateway asks for keys, and {', '.join(host.firewall.allow)} of the firewall reach server "
-        f"{', '.join(passed)} past it, without a key and without limits"
+        f"the gateway asks for keys, but the firewall admits {', '.join(host.firewall.allow)} to server "
+        f"{', '.join(passed)} directly, without keys and limits"
     )
 
 
@@ -104,11 +104,13 @@ def _address(gateway: Gateway) -> Iterator[Refusal]:
     if not is_private:
         yield refuse(
             "gateway-in-plain-text",
-            f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel readable",
+            f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel in "
+            "plain text",
             where="gateway.address",
             seen=repr(gateway.address),
-            wanted="a loopback address, with `https` or TLS of your own before it where others are to come in; or a "
-            "balancer's TLS before it, and a private network between the two",
+            wanted="a loopback address, with `https` or your own TLS in front of it for clients on other machines; "
+            "or a "
+            "balancer's TLS in front of it, and a private network between the two",
             attempt='Gateway(address="127.0.0.1", https=Https(acme=Acme(names=("llm.example.com",)))), '
             '"firewall": Firewall(rest="closed"), for TLS on the host itself; or, behind a balancer, '
             'protection="balancer" and a Route(…, gateway_port=443)',
@@ -119,10 +121,10 @@ def _url(gateway: Gateway) -> Iterator[Refusal]:
     if gateway.url and not URL.fullmatch(gateway.url):
         yield refuse(
             "bad-url",
-            f"{gateway.url!r} is no address that a client could type",
+            f"{gateway.url!r} is not a URL that a client could use",
             where="gateway.url",
             seen=repr(gateway.url),
-            wanted="https://NAME, with a port where it is not 443",
+            wanted="https://NAME, and a port if it is not 443",
             attempt='Gateway(url="https://llm.example.com")',
         )
 
@@ -140,72 +142,31 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     taken = taken_ports(host)
     for number, port in enumerate(gateway.ports):
         if not 1024 <= port <= 65535:
-            yield refuse(
-                "port-range",
-                f"the gateway: {port} is no port an ordinary user may listen on",
-                where="gateway.ports",
-                seen=str(port),
-                wanted="1024 to 65535; the gateway runs without privileges",
-                attempt="Gateway(ports=(8080,))",
-            )
+            yield privileged_port("the gateway", port, "gateway.ports", "Gateway(ports=(8080,))", "gateway")
         elif port in taken or port in gateway.ports[:number]:
-            free = _free_port({*taken, *gateway.ports}, port + 1)
-            yield refuse(
-                "port-twice",
-                f"port {port} is given out twice on one host",
-                where="gateway.ports",
-                seen=f"{port}, also {taken.get(port, 'gateway.ports')}",
-                wanted="a port of its own for each listener",
-                attempt=f"Gateway(ports=({free},))",
-            )
+            free = free_port({*taken, *gateway.ports}, port + 1)
+            owner = taken.get(port, "gateway.ports")
+            yield port_twice(port, owner, "gateway.ports", f"Gateway(ports=({free},))")
 
 
 def gateway_beside(host: Host) -> str:
     """The gateway that a host without one may declare: on its default port, or on a free one."""
     taken, port = taken_ports(host), Gateway().ports[0]
-    return f"Gateway(ports=({_free_port(taken, port)},))" if port in taken else "Gateway()"
-
-
-def _free_port(taken: Collection[int], first: int) -> int:
-    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
-
-
-def taken_ports(host: Host) -> dict[int, str]:
-    """Ports of our other programs on the host: its servers, programs beside Triton, and the agent of balancers."""
-    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
-    servers = {getattr(server, field): server_at(server.name, field) for server in host.servers for field in PORTS}
-    beside = {
-        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
-    }
-    return traffic | servers | beside
-
-
-def _ranges(place: str, limits_of: object, defaults: object, limits: dict[str, tuple[int, int]]) -> Iterator[Refusal]:
-    for name, (low, high) in limits.items():
-        value = getattr(limits_of, name)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{name} of {value} cannot work",
-                where=f"{place}.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(type(defaults), name, value, is_built=True),
-            )
+    return f"Gateway(ports=({free_port(taken, port)},))" if port in taken else "Gateway()"
 
 
 def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
     sizes = (limits.body_mib, limits.tenant_bodies_mib, limits.bodies_mib)
-    if list(sizes) != sorted(sizes) and not any(_ranges("", limits, GatewayLimits(), LIMITS)):
+    if list(sizes) != sorted(sizes) and not any(limit_problems(limits, LIMITS, "")):
         most = max(sizes)
         body, tenant = limits.body_mib, max(limits.body_mib, limits.tenant_bodies_mib)
         yield refuse(
             "bodies-without-room",
             f"a body of {limits.body_mib} MiB, a tenant's {limits.tenant_bodies_mib} MiB and all {limits.bodies_mib} "
-            "MiB do not fit into each other",
+            "MiB contradict each other",
             where="gateway.limits.bodies_mib",
             seen=f"body_mib={sizes[0]}, tenant_bodies_mib={sizes[1]}, bodies_mib={sizes[2]}",
-            wanted="body_mib up to tenant_bodies_mib, and that up to bodies_mib",
+            wanted="body_mib <= tenant_bodies_mib <= bodies_mib",
             attempt=f"GatewayLimits(body_mib={body}, tenant_bodies_mib={tenant}, bodies_mib={most})",
         )
 
@@ -220,19 +181,19 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
         if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
             yield refuse(
                 "wrong-type",
-                "an alias is a name for the name of a model",
+                "an alias has to map one text to the names of models",
                 where=place,
                 seen=f"{name!r}: {value!r}",
-                wanted="two texts, a text and several in a tuple, or a text and an Alias of models with weights",
+                wanted="a text, and a model's name, a tuple of names, or an Alias of models with weights",
                 attempt=_alias_meant(name, value, min(models, default="llama")),
             )
         elif re.search("[,;]", name):
             yield refuse(
                 "bad-name",
-                f"{name!r} is no name that a key or a client lists",
+                f"{name!r} cannot be an alias: it has a comma or a semicolon",
                 where=place,
                 seen=repr(name),
-                wanted="a name without commas and semicolons: `enginehouse key` lists names with commas",
+                wanted="a name without commas and semicolons, which separate names in `enginehouse key`",
                 attempt=_alias_meant(re.sub("[,;]+ *", "-", name.strip()), value, wanted[0]),
             )
         elif isinstance(value, tuple) and len(set(wanted)) < len(wanted):
@@ -284,6 +245,18 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
 def _alias_meant(name: object, value: object, model: str) -> str:
     """A valid form of the alias: shares in whole numbers; fractions become percent."""
     shares = value.models if isinstance(value, Alias) and isinstance(value.models, dict) else {}
+    if isinstance(value, Alias) and isinstance(value.models, (tuple, list)):
+        pairs = [pair for pair in value.models if isinstance(pair, (tuple, list)) and len(pair) == 2]
+        shares = (
+            dict(pairs) if len(pairs) == len(value.models) and all(isinstance(key, str) for key, _ in pairs) else {}
+        )
+    typed = {key: re.fullmatch(r"([0-9]{1,6}) ?%?", str(share)) for key, share in shares.items()}
+    if shares and all(typed.values()):
+        written = ", ".join(f'"{key}": {number[1]}' for key, number in typed.items() if number)
+        spare = value.fallback if isinstance(value, Alias) and value.fallback not in shares else ""
+        if len(shares) == 1 and not spare:
+            return f'aliases={{"{name}": "{next(iter(shares))}"}}'
+        return f'aliases={{"{name}": Alias(models={{{written}}}' + (f', fallback="{spare}")}}' if spare else ")}")
     if shares and all(isinstance(share, (int, float)) and 0 <= share <= 1 for share in shares.values()):
         written = ", ".join(f'"{key}": {round(100 * share)}' for key, share in shares.items())
         return f'aliases={{"{name}": Alias(models={{{written}}})}}, in whole numbers'
@@ -308,7 +281,7 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
         if name and not gateway.others and name not in known | aliases | tasks:
             yield refuse(
                 "default-of-nothing",
-                f"the default {kind} {name} is none that this host serves",
+                f"the default {kind} {name} is not served by this host",
                 where=f"gateway.default_{kind}",
                 seen=repr(name),
                 wanted=", ".join(sorted(known)) or f"a model of kind {kind}",
@@ -321,10 +294,10 @@ def _origins(gateway: Gateway) -> Iterator[Refusal]:
         if not ORIGIN.fullmatch(origin) or not has_place(origin):
             yield refuse(
                 "bad-origin",
-                f"{origin!r} is no origin of a page",
+                f"{origin!r} is not an origin of a page",
                 where="gateway.cors_origins",
                 seen=repr(origin),
-                wanted="https://NAME, with a port where it is not 443, and no path",
+                wanted="https://NAME, and a port if it is not 443, and no path",
                 attempt='Gateway(cors_origins=("https://app.example.com",))',
             )
 
@@ -345,7 +318,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
     if min(weights) < 0 or not 0 < sum(weights) < MOST_WEIGHT:
         yield refuse(
             "alias-without-weight",
-            f"the weights of the alias {name} give no model a share of its requests",
+            f"the weights of the alias {name} give its models no requests",
             where=place,
             seen=", ".join(f"{model} {weight}" for model, weight in alias.models.items()),
             wanted=f"weights of 0 or more that sum to 1 or more, and to less than {MOST_WEIGHT:,}",
@@ -363,7 +336,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
     if alias.sticky not in ("key", "request"):
         yield refuse(
             "wrong-type",
-            f"the alias {name} is sticky by {alias.sticky!r}, which nothing is",
+            f"the alias {name} is sticky by {alias.sticky!r}, which is not supported",
             where=place,
             seen=repr(alias.sticky),
             wanted="key or request",
@@ -374,7 +347,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
     if len(kinds) > 1:
         yield refuse(
             "alias-of-two-kinds",
-            f"the alias {name} names models of several kinds: no request suits all of them",
+            f"the alias {name} names models of several kinds: no request fits all of them",
             where=place,
             seen=", ".join(f"{model.name}, {type(model).__name__}" for model in several),
             wanted="LLMs alone, or rerankers alone",
@@ -411,7 +384,7 @@ def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
     if len(weights) < len(models) or any(files != weights[0] for files in weights):
         yield refuse(
             "alias-of-two-models",
-            f"the alias {name} stands for models that are not one LLM: their answers would differ by a prompt's length",
+            f"the alias {name} stands for different LLMs: answers would depend on the prompt's length",
             where=place,
             seen=", ".join(model.name for model in models),
             wanted="LLMs of the same weights, served for different lengths",
@@ -428,7 +401,7 @@ def _models(host: Host) -> Iterator[Refusal]:
             if seen_from_outside(model) != seen_from_outside(first_model):
                 yield refuse(
                     "one-name-two-models",
-                    f"{model.name} is one model in server {owner} and another in server {server.name}",
+                    f"{model.name} is a different model in server {owner} than in server {server.name}",
                     where=model_at(server.name, model.name),
                     seen="other weights or another length under one name",
                     wanted="the same model: the gateway sends a request to either server",
@@ -450,7 +423,7 @@ def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
     if not model.decoupled:
         yield refuse(
             "gateway-wants-streams",
-            f"{model.name} answers in one piece only, and clients of a gateway ask for streams",
+            f"{model.name} cannot stream (decoupled=False), and clients of a gateway ask for streams",
             where=model_at(server, model.name, "decoupled"),
             seen="decoupled=False",
             wanted="decoupled=True, the default",
@@ -460,7 +433,7 @@ def spoken_to(server: str, model: Model) -> Iterator[Refusal]:
     if files and not any(fnmatchcase("tokenizer.json", pattern) for pattern in files):
         yield refuse(
             "gateway-wants-a-tokenizer",
-            f"{model.name} comes without tokenizer.json, which the gateway turns text into tokens with",
+            f"{model.name} has no tokenizer.json, and the gateway needs it to count tokens",
             where=model_at(server, model.name, "weights", "files"),
             seen=", ".join(files),
             wanted="tokenizer.json and tokenizer_config.json among them",

@@ -26,11 +26,11 @@ def identity_problems(gateway: Gateway) -> Iterator[Refusal]:
     if gateway.protection == "balancer":
         yield refuse(
             "identity-behind-balancer",
-            f"every client could write {identity.header} itself: the balancer hands on what it is sent",
+            f"any client could set {identity.header} itself: the balancer forwards headers unchanged",
             where="gateway.identity",
             seen='identity=… and protection="balancer"',
-            wanted="an OIDC proxy on the gateway's own host, which alone connects to it",
-            attempt='Gateway(address="127.0.0.1") with the proxy before it, or no identity',
+            wanted="an OIDC proxy on the gateway's own host, as its only client",
+            attempt='Gateway(address="127.0.0.1") with the proxy in front of it, or no identity',
         )
     yield from _header(identity)
     yield from _proxies(identity)
@@ -40,7 +40,7 @@ def _header(identity: Identity) -> Iterator[Refusal]:
     if len(identity.header) > MOST or not HEADER.fullmatch(identity.header) or identity.header in (*KEYS, *OWN):
         yield refuse(
             "not-a-header-of-persons",
-            f"{identity.header!r} is no header that can name a person",
+            f"{identity.header!r} is not a header that can name a person",
             where="gateway.identity.header",
             seen=repr(identity.header),
             wanted=f"up to {MOST} small letters, digits and dashes, and no header that has the key or a body's form",

@@ -23,7 +23,7 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
         if name not in models and not gateway.others:
             yield refuse(
                 "price-of-nothing",
-                f"a price for {name}, which this host does not serve",
+                f"prices has {name}, which this host does not serve",
                 where=place,
                 seen=repr(name),
                 wanted=", ".join(models) or "a model",
@@ -32,7 +32,7 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
         if not _is_price(price):
             yield refuse(
                 "not-a-price",
-                f"the price of {name} is none",
+                f"the price of {name} is not a valid price",
                 where=place,
                 seen=repr(price),
                 wanted=f"0 to {MOST_PRICE:,} for a million tokens",
@@ -45,16 +45,16 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 f"a million tokens of {name} would cost more than {MOST_STRONG:,} {price.currency}",
                 where=place,
                 seen=repr(price),
-                wanted=f"money for a million tokens, and not its millionths: up to {MOST_STRONG:,}",
+                wanted=f"the price of a million tokens, not of one token: up to {MOST_STRONG:,}",
                 attempt=f'prices={{"{name}": Price({typed})}}',
             )
         elif not re.fullmatch(r"[A-Z]{3}", price.currency):
             yield refuse(
                 "not-a-currency",
-                f"{price.currency!r} is no currency",
+                f"{price.currency!r} is not a currency code",
                 where=at(place, "currency"),
                 seen=repr(price.currency),
-                wanted="three capital letters, as USD",
+                wanted="three capital letters, such as USD",
                 attempt='Price(…, currency="USD"), the default',
             )
 

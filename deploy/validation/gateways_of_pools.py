@@ -31,7 +31,7 @@ def _of_route(route: Route, balancer: BalancerHost, fleet: Fleet) -> Iterator[Re
     if not balancer.balancer.certificate:
         yield refuse(
             "gateway-in-plain-text",
-            f"port {route.gateway_port} leads to gateways without TLS: keys would travel readable",
+            f"port {route.gateway_port} leads to gateways without TLS: keys would travel in plain text",
             where=place,
             seen="no certificate",
             wanted="a certificate of the balancer",
@@ -41,7 +41,7 @@ def _of_route(route: Route, balancer: BalancerHost, fleet: Fleet) -> Iterator[Re
     if lacking:
         yield refuse(
             "route-without-gateways",
-            f"pool {route.pool} has hosts without a gateway that a balancer reaches",
+            f"pool {route.pool} has hosts whose gateway is missing or not open to a balancer",
             where=place,
             seen=f'no Gateway(protection="balancer") on {", ".join(lacking)}',
             wanted="a gateway on every host of the pool, or no gateway_port",
@@ -64,7 +64,7 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
     elif is_loopback(gateway.address):
         yield refuse(
             "behind-loopback",
-            f"the gateway listens on {gateway.address}, where no balancer reaches it",
+            f"the gateway listens on {gateway.address}, which no balancer can reach",
             where="gateway.address",
             seen=repr(gateway.address),
             wanted="an address of the host",
@@ -74,10 +74,12 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
     if wide := [name for name in firewall.allow if is_wide(name)] if firewall else []:
         yield refuse(
             "balancer-not-named",
-            'the gateway: protection="balancer", and the firewall lets whole networks past the balancer, without TLS',
+            'the gateway: protection="balancer", and the firewall admits whole networks, which bypass the balancer '
+            "and its TLS",
             where="firewall.allow",
             seen=", ".join(wide),
-            wanted="the addresses of other balancers one by one, or none: the inventory's own are let in anyway",
+            wanted="the addresses of other balancers one by one, or none: the inventory's own balancers are always "
+            "admitted",
             attempt='allow=("10.0.0.5/32",), or no "firewall" for this host',
         )
 

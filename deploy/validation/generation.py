@@ -48,7 +48,7 @@ def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     if not 1 <= model.max_seq_len <= served.shape.positions:
         yield refuse(
             "beyond-positions",
-            f"{model.name}: sequences of {model.max_seq_len} tokens are beyond its {served.shape.positions} positions",
+            f"{model.name}: sequences of {model.max_seq_len} tokens exceed its {served.shape.positions} positions",
             where=model_at(server.name, model.name, "max_seq_len"),
             seen=str(model.max_seq_len),
             wanted=f"1 to {served.shape.positions}, prompt and answer together",
@@ -57,7 +57,8 @@ def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     if model.max_num_tokens < model.max_batch_size and RANGES["LLM"]["max_batch_size"].takes(model.max_batch_size):
         yield refuse(
             "iteration-below-batch",
-            f"{model.name}: {model.max_num_tokens} tokens an iteration cannot advance {model.max_batch_size} sequences",
+            f"{model.name}: {model.max_num_tokens} tokens an iteration are fewer than its {model.max_batch_size} "
+            "sequences",
             where=model_at(server.name, model.name, "max_num_tokens"),
             seen=str(model.max_num_tokens),
             wanted=f"at least max_batch_size, {model.max_batch_size}",
@@ -82,7 +83,7 @@ def _cache(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     if model.kv_cache.host_mib < 0:
         yield refuse(
             "out-of-range",
-            f"{model.name}: {model.kv_cache.host_mib} MiB of host memory hold no blocks",
+            f"{model.name}: {model.kv_cache.host_mib} MiB of host memory is a negative size",
             where=model_at(server.name, model.name, "kv_cache", "host_mib"),
             seen=str(model.kv_cache.host_mib),
             wanted="0 or more MiB for each rank",
@@ -132,7 +133,7 @@ def _features(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     if model.moe_backend != "auto" and not served.shape.experts:
         yield refuse(
             "moe-backend-without-experts",
-            f"{model.name} has no experts to choose a backend for",
+            f"{model.name} has no experts, so moe_backend has no effect",
             where=model_at(server.name, model.name, "moe_backend"),
             seen=repr(model.moe_backend),
             wanted='"auto"',

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from deploy.catalog.names import nearest
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import layout_of
@@ -56,14 +57,17 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
     names = model.parallel.hosts
     place = model_at(server.name, model.name, "parallel", "hosts")
     missing = [name for name in names if not _serves(by_name.get(name), server)]
+    meant = _members_meant(names, host, server, by_name)
     if len(names) < 2 or len(set(names)) < len(names):
         yield refuse(
             "group-names",
-            f"{model.name}: a group is two hosts or more, each named once",
+            f"{model.name}: a group has two or more hosts, each named once",
             where=place,
             seen=str(names),
             wanted="the names of different hosts of this inventory",
-            attempt=f'hosts=("{host.name}", …), or leave hosts out and one host serves the model alone',
+            attempt="hosts="
+            + (_written(meant) if len(set(meant)) > 1 else f'("{host.name}", …)')
+            + ", or leave hosts out and one host serves the model alone",
         )
     if missing:
         yield refuse(
@@ -72,17 +76,37 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
             where=place,
             seen=", ".join(names),
             wanted=f"hosts of this inventory, each with Server(name={server.name!r}, …)",
-            attempt="declare the hosts of a group in one list: they then have the same data",
+            attempt=f"hosts={_written(meant)}"
+            if len(meant) == len(names)
+            else "declare the hosts of a group in one list: they then have the same data",
         )
-    if host.name not in names:
+    if host.name not in names and host.name not in meant:
         yield refuse(
             "group-without-this-host",
-            f"{model.name}: {host.name} declares it and is not of its group",
+            f"{model.name}: {host.name} declares it and is not in its group",
             where=place,
             seen=", ".join(names),
             wanted=f"{host.name} among the names, or another model on this host",
-            attempt=f"hosts={(*names, host.name)!r}, or a server of its own for {host.name}",
+            attempt=f"hosts={_written((*dict.fromkeys(names), host.name))}, or a server of its own for {host.name}",
         )
+
+
+def _members_meant(names: Sequence[str], host: Host, server: Server, by_name: dict[str, Host]) -> tuple[str, ...]:
+    """The hosts that a group's names stand for: names, addresses of hosts, and names nearly right.
+
+    Empty if one of them is unknown; a name that stands twice also stands for this host, if it is nowhere else.
+    """
+    serving = {name: member for name, member in by_name.items() if _serves(member, server)}
+    by_address = {address_of(member): name for name, member in serving.items()}
+    rest = [name for name in serving if name not in names]
+    meant = [name if name in serving else by_address.get(name, "") or nearest(name, rest) or "" for name in names]
+    if len(set(meant)) < len(meant) and host.name in serving and host.name not in meant:
+        meant = [*dict.fromkeys(meant), host.name]
+    return tuple(meant) if all(name in serving for name in meant) else ()
+
+
+def _written(names: Sequence[str]) -> str:
+    return "(" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
 
 
 def _serves(host: Host | None, server: Server) -> bool:
@@ -93,7 +117,7 @@ def _program(server: Server, model: LLM) -> Iterator[Refusal]:
     if model.runtime == TRITON:
         yield refuse(
             "group-of-triton",
-            f"{model.name}: a model of Triton is served by one host",
+            f"{model.name}: Triton serves a model on one host only",
             where=model_at(server.name, model.name, "runtime"),
             seen=f'runtime="{TRITON}", {len(model.parallel.hosts)} hosts',
             wanted="a program beside Triton that has ranks on several hosts",
@@ -109,7 +133,7 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
             f"{model.name}: the network between the hosts of its group is not declared",
             where="machine.fabric",
             seen="None",
-            wanted="its kind, its speed and its interface: ranks wait for it in every layer or at every stage",
+            wanted="its kind, speed and interface: it limits every layer or every stage",
             attempt=FABRIC,
         )
     if not is_reachable(address):
@@ -124,7 +148,8 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
     elif model.runtime == SERVE and ":" in address:
         yield refuse(
             "group-wants-ipv4",
-            f"{model.name}: Open MPI is told the hosts of its group by addresses of IPv4",
+            f"{model.name}: Open MPI reaches the hosts of a group over IPv4, and the peer_address of {host.name} "
+            "is IPv6",
             where="peer_address",
             seen=f"{host.name}: {address}",
             wanted="this host's address of IPv4 on the network between them",
@@ -133,7 +158,7 @@ def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
     if firewall is None or firewall.rest != "closed":
         yield refuse(
             "group-without-firewall",
-            f"{model.name}: its ranks take work from whoever reaches them, at ports that nobody knows before",
+            f"{model.name}: its ranks accept work from anyone who reaches them, at ports that are not known in advance",
             where="firewall",
             seen="None" if firewall is None else f"rest={firewall.rest!r}",
             wanted="everything else of the host closed; the other hosts of its group are let in",

@@ -55,7 +55,7 @@ def _refused(host: Host, server: Server, holes: list[Hole]) -> Refusal:
     unrouted = "no route to the pool, " if host.pool else ""
     return refuse(
         "known-hole",
-        f"{_named(host)} has known holes by which strangers run code, and strangers reach server {server.name}",
+        f"{_named(host)} has known holes that let strangers run code, and strangers reach server {server.name}",
         where="release.derived_from" if own else "release",
         seen=f"{', '.join(ids)}; server {server.name} listens on {server.address}",
         wanted=f"Triton {fixed} or newer, which has none of them ({PAGE})",
@@ -82,7 +82,7 @@ def _acceptance(server: Server) -> Iterator[Refusal]:
             f"server {server.name} accepts known holes and gives no reason",
             where=server_at(server.name, "accepts", "reason"),
             seen=repr(server.accepts.reason),
-            wanted="why they may stay open, for those who read the plan after you",
+            wanted="the reason why they may stay open, for later readers of the plan",
             attempt='reason="only our own two services reach this network"',
         )
     for name in server.accepts.ids:

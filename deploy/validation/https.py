@@ -17,7 +17,7 @@ from deploy.topology.gateway import ACME_PORT
 from deploy.topology.monitors import OURS
 from deploy.validation.certificates import file_problems, leaf_problems
 from deploy.validation.firewall import bad_networks
-from deploy.validation.gateway import taken_ports
+from deploy.validation.ports import port_twice, taken_with_gateway
 from deploy.validation.secrets import named_secret
 
 NAME = re.compile(r"(?=.{4,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]", re.I)
@@ -44,10 +44,10 @@ def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if host.firewall is None:
         yield refuse(
             "https-without-firewall",
-            "the gateway would be reached from outside, and nothing closes the other ports of the host",
+            "the gateway would be reachable from outside, and no firewall closes the other ports of the host",
             where="firewall",
             seen="no firewall",
-            wanted='a Firewall; rest="closed" leaves SSH, this port and ICMP open',
+            wanted='a Firewall with rest="closed", which leaves SSH, this port and ICMP open',
             attempt='"firewall": Firewall(rest="closed")',
         )
 
@@ -60,7 +60,7 @@ def _before_gateway(gateway: Gateway, firewall: Firewall | None) -> Iterator[Ref
     if gateway.protection or not is_loopback(gateway.address):
         yield refuse(
             "https-behind-balancer",
-            "the gateway has two programs that speak TLS with its clients",
+            "two programs would terminate TLS for the gateway's clients",
             where="gateway.https",
             seen=f"an Https, and address={gateway.address!r}, protection={gateway.protection!r}",
             wanted="TLS on the host, with the gateway on loopback; or TLS at a balancer",
@@ -69,16 +69,16 @@ def _before_gateway(gateway: Gateway, firewall: Firewall | None) -> Iterator[Ref
     if gateway.identity is not None:
         yield refuse(
             "identity-over-https",
-            f"every client could write {gateway.identity.header} itself: HAProxy hands on what it is sent",
+            f"any client could set {gateway.identity.header} itself: HAProxy forwards headers unchanged",
             where="gateway.https",
             seen="an Https, and identity=…",
-            wanted="TLS at the OIDC proxy of the host; or clients whom keys alone tell apart",
+            wanted="TLS at the OIDC proxy of the host; or clients that are identified by keys alone",
             attempt=f"identity=None; or {_without_https(firewall)}, and that proxy before the gateway",
         )
     if gateway.keys is None:
         yield refuse(
             "https-without-keys",
-            "whoever reaches the port could use every model: the gateway asks nobody for a key",
+            "anyone who reaches the port could use every model: the gateway asks for no key",
             where="gateway.keys",
             seen="None",
             wanted="a key for each client",
@@ -92,11 +92,11 @@ def _system(host: Host) -> Iterator[Refusal]:
     if host.machine.os in SYSTEMS and host.machine.os not in fit:
         yield refuse(
             "haproxy-too-old",
-            f"HAProxy {SYSTEMS[host.machine.os].haproxy} of {host.machine.os} was never run before a gateway",
+            f"HAProxy {SYSTEMS[host.machine.os].haproxy} of {host.machine.os} was never tested in front of a gateway",
             where="machine.os",
             seen=host.machine.os,
             wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
-            attempt=f"another OS for this host; or {_without_https(host.firewall)}, and TLS of your own before it",
+            attempt=f"another OS for this host; or {_without_https(host.firewall)}, and TLS of your own in front of it",
         )
 
 
@@ -105,7 +105,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
     if has_file and https.acme:
         yield refuse(
             "two-certificates",
-            "the host has a certificate of yours, and would order another one",
+            "https has a certificate file, and would also order a certificate",
             where="gateway.https.acme",
             seen=f"acme, and certificate={https.certificate!r}",
             wanted="either of the two",
@@ -114,10 +114,10 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
     elif not has_file and https.acme is None:
         yield refuse(
             "https-without-certificate",
-            "nothing says which certificate the host shows its clients",
+            "https has neither a certificate file nor an ACME authority",
             where="gateway.https.certificate",
             seen="no certificate, and no acme",
-            wanted="a PEM file of this machine with its key; or an ACME authority that gives one",
+            wanted="a PEM file of this machine with its key; or an ACME authority that issues the certificate",
             attempt=f"Https({BY_ACME}); or Https({BY_FILE})",
         )
     elif bool(https.certificate) != (https.certificate_key is not None) and https.acme is None:
@@ -147,24 +147,17 @@ def _port(https: Https, host: Host) -> Iterator[Refusal]:
     except ValueError:
         yield refuse(
             "bad-address",
-            f"{https.address!r} is no address that the host could listen on",
+            f"{https.address!r} is not an address that the host could listen on",
             where="gateway.https.address",
             seen=repr(https.address),
             wanted="an IP address of the host; the names that clients type stand in the certificate",
             attempt='Https(address="0.0.0.0"), the default',
         )
-    taken = taken_ports(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
-    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken = taken_with_gateway(host) | OURS | {host.traffic.gateways_port: "traffic.gateways_port", 22: "SSH"}
     taken |= {ACME_PORT: "the answer to the authority's challenge"} if https.acme else {}
     if https.port in taken:
-        yield refuse(
-            "port-twice",
-            f"port {https.port} is given out twice on one host",
-            where="gateway.https.port",
-            seen=f"{https.port}, also {taken[https.port]}",
-            wanted="a port of its own for each listener",
-            attempt=f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})",
-        )
+        attempt = f"Https(port={next(port for port in (443, 8443, 9443) if port not in taken)})"
+        yield port_twice(https.port, taken[https.port], "gateway.https.port", attempt)
 
 
 def _acme(acme: Acme) -> Iterator[Refusal]:
@@ -181,7 +174,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
         if not NAME.fullmatch(name):
             yield refuse(
                 "bad-name",
-                f"{name!r} is no name that an authority checks by a request to port {ACME_PORT}",
+                f"{name!r} is not a name that an authority can check by a request to port {ACME_PORT}",
                 where="gateway.https.acme.names",
                 seen=repr(name),
                 wanted="a DNS name with a dot: no address, no wildcard, no URL; others have a certificate file",
@@ -190,7 +183,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
     if acme.email and not EMAIL.fullmatch(acme.email):
         yield refuse(
             "bad-email",
-            f"{acme.email!r} is no address of an account",
+            f"{acme.email!r} is not an e-mail address for an account",
             where="gateway.https.acme.email",
             seen=repr(acme.email),
             wanted="NAME@DOMAIN; or nothing, for an account without an address",
@@ -199,7 +192,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
     if not DIRECTORY.fullmatch(acme.directory):
         yield refuse(
             "bad-url",
-            f"{acme.directory!r} is no directory of an ACME authority",
+            f"{acme.directory!r} is not the directory of an ACME authority",
             where="gateway.https.acme.directory",
             seen=repr(acme.directory),
             wanted="a URL that begins with https:// and leads to the directory, not to the authority's page",

@@ -45,8 +45,8 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
     if not placed.is_engine and not (placed.trtllm and at_least(placed.trtllm, LLMAPI_ADAPTERS_SINCE)):
         yield placed.no(
             "lora-path",
-            f"on the PyTorch path adapters are not served: under CUDA graphs {placed.trtllm or 'this release'} answers "
-            "with another one",
+            f"the PyTorch path does not serve adapters: under CUDA graphs {placed.trtllm or 'this release'} answers "
+            "with the wrong adapter",
             "lora",
             seen=f"LoRA(…) on path {placed.path}, {placed.release}",
             wanted="the engine path, where a request gives lora_task_id",
@@ -90,7 +90,8 @@ def _type(placed: Placed) -> Iterator[Refusal]:
             "adapters are read as float16, and an engine of bfloat16 refuses them or answers as if there were none",
             "precision",
             seen=f'precision="{placed.model.precision}", which is bfloat16 here, with LoRA(…)',
-            wanted="an engine of the adapters' type (NVIDIA/TensorRT-LLM issue 2434, tensorrtllm_backend issue 791)",
+            wanted="an engine with the adapters' data type (NVIDIA/TensorRT-LLM issue 2434, tensorrtllm_backend "
+            "issue 791)",
             attempt=f'precision="{ADAPTERS_ARE}", or a quantised one: what it leaves in 16 bit is then float16',
         )
 
@@ -99,7 +100,7 @@ def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
     if not lora.adapters:
         yield placed.no(
             "no-adapters",
-            "LoRA without an adapter keeps memory for nothing",
+            "LoRA without an adapter reserves memory that nothing uses",
             "lora.adapters",
             seen="()",
             wanted="one Adapter or more",
@@ -136,7 +137,7 @@ def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str
             f"two adapters have {field} {value!r}",
             "lora.adapters",
             seen=", ".join(str(value) for value in values),
-            wanted="one each: a request names one adapter by it",
+            wanted="a different one for each adapter: a request names its adapter by it",
             attempt=attempt,
         )
 
@@ -146,10 +147,10 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
     if not lora.target_modules:
         yield placed.no(
             "no-lora-modules",
-            "an adapter changes modules, and none is named",
+            "target_modules names no module for the adapters to change",
             "lora.target_modules",
             seen="()",
-            wanted="what the adapters' adapter_config.json lists, in TensorRT-LLM's names",
+            wanted="the modules in the adapters' adapter_config.json, by TensorRT-LLM's names",
             attempt='target_modules=("attn_q", "attn_k", "attn_v")',
         )
     for module in lora.target_modules:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.catalog.believable import RANGES
-from deploy.catalog.gpus import card_called
+from deploy.catalog.gpus import card_called, counted
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.models.cards import declared_card
@@ -44,6 +44,8 @@ DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
 """Devices that are no disk, or forget."""
+RDMA_DEVICE = re.compile(r"(?:mlx[45]|bnxt_re|irdma|efa|rocep|ibp)_?[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
+"""Names of RDMA devices, as `ibstat` and NCCL_IB_HCA have them."""
 INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 """A network interface's name: 15 bytes at most in Linux."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
@@ -59,12 +61,23 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
-    if host.machine.fabric and not INTERFACE.fullmatch(host.machine.fabric.interface):
+    fabric = host.machine.fabric
+    if fabric and RDMA_DEVICE.fullmatch(fabric.interface):
         yield refuse(
             "fabric-interface",
-            "the interface of the fabric is a name that no network interface has",
+            f"{shortened(fabric.interface)} is a device of RDMA, and the interface that carries its address is another",
             where="machine.fabric.interface",
-            seen=shortened(host.machine.fabric.interface),
+            seen=shortened(fabric.interface),
+            wanted="a name as `ip link` shows it on the host: ib0, eth1, enp3s0f0",
+            attempt=f"on the host: ls /sys/class/infiniband/{fabric.interface.partition(':')[0]}/device/net; "
+            'then interface="ib0", or the name that it prints',
+        )
+    elif fabric and not INTERFACE.fullmatch(fabric.interface):
+        yield refuse(
+            "fabric-interface",
+            "the interface of the fabric is not a valid name of a network interface",
+            where="machine.fabric.interface",
+            seen=shortened(fabric.interface),
             wanted="a name as `ip link` shows it on the host, of 15 characters at most: ib0, eth1, enp3s0f0",
             attempt='interface="ib0"',
         )
@@ -73,7 +86,7 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     if host.machine.confidential:
         yield refuse(
             "confidential-mode",
-            "confidential-computing mode has never been run with this project",
+            "confidential-computing mode was never tested with this project",
             where="machine.confidential",
             seen="True",
             wanted="False",
@@ -97,19 +110,19 @@ def _system(host: Host) -> Iterator[Refusal]:
     if len(flavour) > 64 or not FLAVOUR.fullmatch(flavour):
         yield refuse(
             "kernel-flavour",
-            "the flavour of a kernel is a part of package names, and this can be none",
+            "this cannot be a kernel flavour, which is a part of package names",
             where="machine.kernel_flavour",
             seen=shortened(flavour),
             wanted="lower-case letters, digits, dashes and dots: generic, aws, generic-hwe-24.04, cloud-amd64",
-            attempt="what follows the last number in the host's uname -r, or no kernel_flavour for generic",
+            attempt="the part after the last number in the host's uname -r, or no kernel_flavour for generic",
         )
     elif meant := _flavour_meant(flavour):
         yield refuse(
             "kernel-flavour",
-            f"no kernel has the flavour {flavour}, and its headers are packages of that name",
+            f"no package of kernel headers is known for the flavour {flavour}",
             where="machine.kernel_flavour",
             seen=repr(flavour),
-            wanted="what follows the last number in the host's uname -r",
+            wanted="the part after the last number in the host's uname -r",
             attempt=f"did you mean `{meant}`?",
         )
 
@@ -130,10 +143,10 @@ def _gpu(host: Host) -> Iterator[Refusal]:
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
             "mig",
-            "a MIG instance is no card: the card is declared, and what it is cut into",
+            "gpu names a MIG instance: gpu takes the card, and mig takes its instances",
             where="machine.gpu",
             seen=repr(name),
-            wanted="a row of catalog.GPUS here, MIG profiles in machine.mig",
+            wanted="a row of catalog.GPUS in gpu, and MIG profiles in machine.mig",
             attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
         )
     elif row is None:
@@ -141,16 +154,16 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             "unknown-gpu",
             f"GPU {name} is not in the catalog"
             if name
-            else "a machine without a GPU is declared, and every server has one",
+            else "the machine is declared without a GPU, and every server needs one",
             where="machine.gpu",
             seen=repr(name),
-            wanted="a row of catalog.GPUS, which knows its PCI id, SM and MiB; or card=GPU(…), which says them",
+            wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
             attempt=_card_meant(name),
         )
     elif row.platform != "x86_64":
         yield refuse(
             "platform",
-            f"{row.title} sits beside an {row.platform} processor, and the images here are x86_64",
+            f"{row.title} belongs to machines with an {row.platform} processor, and the images here are for x86_64",
             where="machine.gpu",
             seen=repr(name),
             wanted="a card of an x86_64 machine",
@@ -160,11 +173,11 @@ def _gpu(host: Host) -> Iterator[Refusal]:
 
 def _card_meant(name: str) -> str:
     """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
-    count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
-    called = card_called(name) or (card_called(count[2]) if count else None)
-    if not called and count and (near := nearest(count[2], X86)):
+    count, kind = counted(name)
+    called = card_called(name) or (card_called(kind) if count else None)
+    if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
-    number = f", gpus={count[1]}" if count and called and not card_called(name) else ""
+    number = f", gpus={count}" if count and called and not card_called(name) else ""
     return f'gpu="{called.name}"{number}' if called else offer(name, X86)
 
 
@@ -173,7 +186,7 @@ def _sizes(host: Host) -> Iterator[Refusal]:
     if count < 1:
         yield refuse(
             "no-gpus",
-            f"a machine with {count} GPUs serves nothing",
+            f"a machine with {count} GPUs cannot serve",
             where="machine.gpus",
             seen=str(count),
             wanted="1 or more",
@@ -183,10 +196,10 @@ def _sizes(host: Host) -> Iterator[Refusal]:
         if (size := getattr(host.machine, field)) < 0:
             yield refuse(
                 "negative-size",
-                f"a machine has no {size:,} MiB",
+                f"a machine cannot have {size:,} MiB",
                 where=f"machine.{field}",
                 seen=str(size),
-                wanted="MiB of the machine; 0 where nobody knows, and preflight does not compare",
+                wanted="MiB of the machine, or 0 if unknown: preflight then does not compare it",
                 attempt=f"{field}={-size}" if RANGES["Machine"][field].takes(-size) else f"leave {field} out",
             )
 
@@ -219,10 +232,11 @@ def _secure_boot(host: Host) -> Iterator[Refusal]:
     elif host.machine.secure_boot and source == "nvidia" and host.driver.manage:
         yield refuse(
             "secure-boot",
-            "Secure Boot does not load the modules NVIDIA's repository builds on the host: nothing signs them",
+            "Secure Boot refuses the driver modules from NVIDIA's repository: they are built on the host and not "
+            "signed",
             where="machine.secure_boot",
             seen=f"True, with the driver from NVIDIA's repository on {host.machine.os}",
-            wanted="Canonical's signed modules, a driver somebody else looks after, or Secure Boot off",
+            wanted="Canonical's signed modules, a driver that is managed elsewhere, or Secure Boot off",
             attempt='an Ubuntu machine with Driver(source="canonical"), or Driver(manage=False)',
         )
 
@@ -231,10 +245,10 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
     if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device):
         yield refuse(
             "data-disk-device",
-            f"{disk.device!r} is no disk that weights could be kept on",
+            f"{disk.device!r} is not a disk that can store weights",
             where="machine.data_disk.device",
             seen=repr(disk.device),
-            wanted="a path under /dev, best one that survives a reboot",
+            wanted="a path under /dev, preferably one that stays the same after a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
     if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
@@ -243,6 +257,6 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
             where="machine.data_disk.mount",
             seen=repr(disk.mount),
-            wanted=f"a blank disk, formatted and mounted at {ROOT}; none that is mounted already",
+            wanted=f"a blank disk, which is then formatted and mounted at {ROOT}; not one that is mounted already",
             attempt=f"leave mount out; or leave data_disk out, and on the host: mount --bind DIRECTORY {ROOT}",
         )

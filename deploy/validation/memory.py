@@ -41,16 +41,21 @@ def _several_leftovers(server: Server) -> Iterator[Refusal]:
     if len(greedy) > 1:
         yield refuse(
             "two-leftovers",
-            f"server {server.name}: {len(greedy)} LLMs each want what the others leave",
+            f"server {server.name}: {len(greedy)} LLMs each want the memory that the others leave",
             where=model_at(server.name, greedy[1], "kv_cache", "tokens"),
             seen=f"None for {', '.join(greedy)}",
             wanted="a number of tokens for all but one",
-            attempt=f"KVCache(tokens=…) for {greedy[0]}; the one that loads last may take the rest",
+            attempt=f"KVCache(tokens=…) for {greedy[0]}; the LLM that loads last may take the rest",
         )
 
 
 def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterator[Refusal]:
-    needs = " · ".join(f"{share.model} {share.memory.total_mib:,}" for share in budget.shares if share.gpus)
+    needs = " · ".join(
+        [
+            *(f"{share.model} {share.memory.total_mib:,}" for share in budget.shares if share.gpus),
+            *(f"{model.name} {model.mib:,}" for model in server.own_models if model.mib),
+        ]
+    )
     yield refuse(
         "over-committed",
         f"server {server.name}: its models need {budget.needed_mib:,} MiB of {budget.plannable_mib:,} on each GPU",
@@ -88,7 +93,7 @@ def _one_sequence(server: Server, served: list[Served], budget: ServerBudget) ->
         short = memory.kv_cache_mib(model.max_seq_len - share.kv_cache_tokens, share.kv_bytes_per_token)
         yield refuse(
             "left-below-one-sequence",
-            f"{model.name}: what is left holds {share.kv_cache_tokens:,} tokens, less than one sequence",
+            f"{model.name}: the remaining memory holds {share.kv_cache_tokens:,} tokens, less than one sequence",
             where=model_at(server.name, model.name, "kv_cache", "tokens"),
             seen=f"{budget.left_mib + share.memory.kv_cache_mib:,} MiB left by the other models",
             wanted=f"{model.max_seq_len:,} tokens, which is {short:,} MiB more",

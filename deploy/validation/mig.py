@@ -52,7 +52,7 @@ def _unknown(host: Host, name: str) -> Refusal:
         f"{planned_card(host.machine).title} has no MIG profile {name}",
         where=WHERE,
         seen=repr(name),
-        wanted="a name as `nvidia-smi mig -lgip` prints it, without the word MIG",
+        wanted="a profile's name as `nvidia-smi mig -lgip` prints it, without the word MIG",
         attempt=offer(name.removeprefix("MIG ").strip(), offered),
     )
 
@@ -67,7 +67,7 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
             f"{' + '.join(host.machine.mig)} do not fit on one {planned_card(host.machine).title}",
             where=WHERE,
             seen=f"{compute} compute slices of {COMPUTE_SLICES}, {memory} memory slices of 8",
-            wanted=f"a place for each without overlap: {starts}",
+            wanted=f"a placement for each instance without overlap: {starts}",
             attempt=f"mig={_without_the_last(profiles)}",
         )
         return
@@ -75,7 +75,7 @@ def _together(host: Host, profiles: list[MigProfile]) -> Iterator[Refusal]:
     if [rank(profile) for profile in profiles] != [rank(profile) for profile in ordered]:
         yield refuse(
             "mig-order",
-            "the driver numbers larger instances first, so a server's gpus would count others than written here",
+            "the driver numbers larger instances first, so a server's gpus would select other instances than these",
             where=WHERE,
             seen=str(host.machine.mig),
             wanted="the larger profile before the smaller",
@@ -108,7 +108,7 @@ def _instances(host: Host, server: Server) -> Iterator[Refusal]:
     if len(set(server.gpus)) > 1:
         yield refuse(
             "mig-several",
-            f"server {server.name} wants {len(set(server.gpus))} MIG instances: one process sees one of them at most",
+            f"server {server.name} wants {len(set(server.gpus))} MIG instances, and a process can use only one",
             where=place,
             seen=str(server.gpus),
             wanted="one instance a server: CUDA enumerates a single one, and there is no peer access between two",

@@ -49,10 +49,10 @@ def _same_names(server: Server) -> Iterator[Refusal]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield refuse(
             "duplicate-model",
-            f"server {server.name} has {names.count(name)} models called {name}",
+            f"server {server.name} has {names.count(name)} models with the name {name}",
             where=server_at(server.name, "models"),
             seen=", ".join(names),
-            wanted="one name each: clients ask for a model by it",
+            wanted="a different name for each model: clients ask for a model by its name",
             attempt=f'rename one, for example "{name}-2"',
         )
 
@@ -80,7 +80,7 @@ def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
         if getattr(model, field) < 1:
             yield refuse(
                 "out-of-range",
-                f"{model.name}: {field} of {getattr(model, field)} serves nothing",
+                f"{model.name}: {field} of {getattr(model, field)} cannot serve a request",
                 where=model_at(server.name, model.name, field),
                 seen=str(getattr(model, field)),
                 wanted="1 or more",
@@ -110,11 +110,13 @@ def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterat
         slip = next((name for name in served if name.lower() == shape.architecture.lower()), "")
         yield refuse(
             "unknown-architecture",
-            f"{model.name}: nothing here serves {shape.architecture}",
+            f"{model.name}: {shape.architecture} is not served here",
             where=f"{place}.architecture",
             seen=repr(shape.architecture),
             wanted=f"the class string of config.json, one of {', '.join(sorted(served))}",
-            attempt=f"did you mean `{slip}`?" if slip else f"{_alternative(model)}; a near name is another network",
+            attempt=f"did you mean `{slip}`?"
+            if slip
+            else f"{_alternative(model)}; a similar name is a different network",
         )
 
 
@@ -128,7 +130,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             where=place,
             seen=f"{architecture.name}: {architecture.note}",
             wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
-            attempt="serve it with another project, or another model here; a near name would be counted wrongly",
+            attempt="serve it with another project, or another model here; a similar name would be counted wrongly",
         )
         return
     if architecture.kind not in KINDS:
@@ -165,7 +167,7 @@ def _shown(model: Model) -> str:
 def _alternative(model: Model) -> str:
     kind = {"LLM": "llm", "Embedder": "embedder"}.get(type(model).__name__, "reranker")
     rows = [row.name for row in CHECKPOINTS.values() if kind_of(row) == kind]
-    return f"a checkpoint that is one: {', '.join(rows)}"
+    return f"a checkpoint of that kind: {', '.join(rows)}"
 
 
 def encoder_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
@@ -174,16 +176,16 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
     if not 1 <= model.max_tokens <= served.usable_positions:
         yield refuse(
             "beyond-positions",
-            f"{model.name}: {model.max_tokens} tokens are more than it was trained for",
+            f"{model.name}: {model.max_tokens} tokens exceed the length that the model was trained for",
             where=place,
             seen=str(model.max_tokens),
-            wanted=f"1 to {served.usable_positions}; longer texts are cut, or split by the client",
+            wanted=f"1 to {served.usable_positions}; the model cuts longer texts, or the client splits them",
             attempt=f"max_tokens={served.usable_positions}",
         )
     elif isinstance(model, Reranker) and model.max_tokens < LEAST_PAIR_TOKENS:
         yield refuse(
             "below-one-pair",
-            f"{model.name}: beside a query, {model.max_tokens} tokens may hold nothing of a passage",
+            f"{model.name}: a query may fill all {model.max_tokens} tokens and leave none for the passage",
             where=place,
             seen=str(model.max_tokens),
             wanted=f"at least {LEAST_PAIR_TOKENS}; the model was trained for {served.usable_positions}",
@@ -206,10 +208,10 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
     if not 1 <= model.streams <= MOST_STREAMS:
         yield refuse(
             "streams-out-of-range",
-            f"{model.name}: {model.streams} passes side by side",
+            f"{model.name}: streams cannot be {model.streams}",
             where=model_at(server.name, model.name, "streams"),
             seen=f"streams={model.streams}",
-            wanted=f"1 to {MOST_STREAMS}; each holds a workspace, and two make a busy reranker 4 % faster",
+            wanted=f"1 to {MOST_STREAMS}; each needs a workspace, and two make a busy reranker 4 % faster",
             attempt="streams=2",
         )
     if isinstance(model, Embedder):
@@ -227,7 +229,7 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
     if model.dtype == "float16" and not served.architecture.halves:
         yield refuse(
             "states-beyond-float16",
-            f"{model.name}: float16 ends at 65,504, and states of {served.architecture.name} go beyond",
+            f"{model.name}: float16 ends at 65,504, and the hidden states of {served.architecture.name} exceed it",
             where=model_at(server.name, model.name, "dtype"),
             seen="float16",
             wanted="bfloat16, in which it was trained, or float32",
@@ -242,7 +244,7 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
     if model.default_task not in ("", *tasks):
         yield refuse(
             "unknown-task",
-            f"{model.name}: no prefix of a task called {model.default_task!r} is known",
+            f"{model.name}: no prefix is known for the task {model.default_task!r}",
             where=model_at(server.name, model.name, "default_task"),
             seen=repr(model.default_task),
             wanted=f"one of {', '.join(tasks)}" if tasks else "no task, or the prefixes of the model's card",
@@ -252,7 +254,7 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
         if task not in NOMIC_TASKS:
             yield refuse(
                 "unknown-task",
-                f"{model.name}: no client can ask for a task called {task!r}",
+                f"{model.name}: clients cannot ask for the task {task!r}",
                 where=model_at(server.name, model.name, "prefixes"),
                 seen=repr(task),
                 wanted=f"one of {', '.join(NOMIC_TASKS)}",
@@ -266,7 +268,7 @@ def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) ->
     if served.architecture.mixes:
         yield refuse(
             "no-fp8-of-this-family",
-            f"{model.name}: the encoders here have no 8-bit products of {served.architecture.name}",
+            f"{model.name}: the encoders here have no 8-bit matrix products for {served.architecture.name}",
             where=place,
             seen='products="fp8"',
             wanted="products of its dtype",
@@ -275,7 +277,7 @@ def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) ->
     elif model.device == "cpu" or model.dtype == "float32":
         yield refuse(
             "fp8-beside-float32",
-            f"{model.name}: 8-bit products need a GPU and a 16-bit network around them",
+            f"{model.name}: 8-bit matrix products need a GPU and a 16-bit dtype",
             where=place,
             seen=f'products="fp8", device="{model.device}", dtype="{model.dtype}"',
             wanted='device="gpu" and dtype="float16" or "bfloat16"',

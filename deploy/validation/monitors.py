@@ -9,12 +9,14 @@ from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
 from deploy.inventory.fleet import Fleet
 from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals.refuse import refuse
 from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
+from deploy.validation.addresses import no_address
 from deploy.validation.firewall import network_problems
-from deploy.validation.numbers import default_or_meant
+from deploy.validation.numbers import limit_problems
+from deploy.validation.ports import taken_with_gateway
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
@@ -52,27 +54,18 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if not is_reachable(declared.address):
         yield refuse(
             "bad-address",
-            f"{declared.address!r} cannot be the source of a monitor's connections to hosts",
+            f"{declared.address!r} is not an address from which a monitor can connect to hosts",
             where="monitor.address",
             seen=repr(declared.address),
             wanted="the monitor's own IP address in the network of the hosts",
             attempt='Monitor(address="10.0.0.9", …)',
         )
-    for name, (low, high) in LIMITS.items():
-        if not low <= (value := getattr(declared, name)) <= high:
-            yield refuse(
-                "out-of-range",
-                f"{name} of {value} cannot work",
-                where=f"monitor.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(Monitor, name, value, is_built=True),
-            )
+    yield from limit_problems(declared, LIMITS, "monitor")
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):
         yield refuse(
             "port-twice",
-            "two programs of a monitor would have one port",
+            "two programs of the monitor would have the same port",
             where="monitor.prometheus_port",
             seen=f"Prometheus {taken[0]}, Alertmanager {taken[1]}, node-exporter {taken[2]}, blackbox-exporter "
             f"{taken[3]}",
@@ -85,7 +78,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
     if declared.dcgm_image and not PINNED.fullmatch(declared.dcgm_image):
         yield refuse(
             "image-not-pinned",
-            "dcgm-exporter's image is named by no digest: it could be another one tomorrow",
+            "dcgm-exporter's image has no digest: its tag could name another image tomorrow",
             where="monitor.dcgm_image",
             seen=repr(declared.dcgm_image),
             wanted="NAME@sha256: and 64 hex digits",
@@ -96,26 +89,12 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
 def _of_host(host: Host) -> Iterator[Refusal]:
     """Refusals of a host that a monitor of the inventory reads."""
     if not is_reachable(address_of(host)):
-        yield refuse(
-            "no-peer-address",
-            "nothing says where the monitor reaches this host",
-            where="peer_address",
-            seen=f"peer_address={host.peer_address!r}, servers at "
-            f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
-            wanted="an IP address of the host in the network of the monitor",
-            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-        )
-    taken = {
-        getattr(server, f"{kind}_port"): server_at(server.name, f"{kind}_port")
-        for server in host.servers
-        for kind in ("http", "grpc", "metrics")
-    }
-    taken |= {host.traffic.ready_port: "traffic.ready_port", host.traffic.agent_port: "traffic.agent_port"}
-    taken |= dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+        yield no_address(host, "this host declares no address at which the monitor reaches it", "the monitor")
+    taken = taken_with_gateway(host)
     for port in sorted(taken.keys() & OURS.keys()):
         yield refuse(
             "port-twice",
-            f"port {port} is given out twice on one host",
+            f"port {port} is used twice on one host",
             where=taken[port],
             seen=f"{port}, also {OURS[port]} on a host that a monitor reads",
             wanted="another port",

@@ -57,10 +57,10 @@ def _two_checkpoints(model: Model, place: str) -> Refusal:
     declared = repr(checkpoint) if isinstance(checkpoint, str) else "Checkpoint(…)"
     return refuse(
         "two-checkpoints",
-        f"{model.name} has a source, {model.source}, and a checkpoint beside it",
+        f"{model.name} has both a source, {model.source}, and a checkpoint",
         where=place,
         seen=f"{kind}({model.source!r}, checkpoint={declared})",
-        wanted="a source alone, whose files say the numbers; or a checkpoint with weights",
+        wanted="a source alone, whose files have the numbers; or a checkpoint with weights",
         attempt=f"{kind}({model.source!r}); or {kind}(name={model.name!r}, checkpoint={declared}, weights=…)",
     )
 
@@ -73,7 +73,7 @@ def _unknown(model: Model, place: str, surroundings: Surroundings) -> Refusal:
     if model.source not in surroundings.locked:
         return refuse(
             "unpinned-model",
-            f"{model.name}: {model.source} is not in the lock, so nobody knows its files and its size",
+            f"{model.name}: {model.source} is not in the lock, so its files and size are unknown",
             where=place,
             seen=f'{type(model).__name__}("{model.source}")' + _locked(surroundings),
             wanted="an entry of models.lock.json beside the inventory: commit, files, sizes, numbers of config.json",
@@ -90,7 +90,7 @@ def _refused(model: Model, place: str, surroundings: Surroundings) -> Refusal:
         return problem
     return refuse(
         "config-json",
-        f"{model.name}: {model.source} has no config.json that could be read",
+        f"{model.name}: {model.source} has no readable config.json",
         where=place,
         seen="no config.json",
         wanted="config.json beside the safetensors files",
@@ -106,7 +106,7 @@ def _no_model(model: Model, server: str) -> Refusal:
         where=f'servers["{server}"].models',
         seen=f"{kind}() without a source, a name and a checkpoint",
         wanted="a hub name, a directory, or a checkpoint with its weights",
-        attempt=f'{kind}("OWNER/NAME"); if the name comes from a variable, that is empty',
+        attempt=f'{kind}("OWNER/NAME"); if the name comes from a variable, the variable is empty',
     )
 
 
@@ -118,7 +118,7 @@ def _of_directory(model: Model, place: str, surroundings: Surroundings) -> Refus
         f"{model.name}: no safetensors files in {model.source} on this machine",
         where=place,
         seen="nothing that ends in .safetensors",
-        wanted="config.json and safetensors files, relative to where the command is typed",
+        wanted="config.json and safetensors files, relative to the current directory",
         attempt=f'put them there, or a hub name: {type(model).__name__}("OWNER/NAME")',
     )
 

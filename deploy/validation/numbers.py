@@ -49,7 +49,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
             meant = default
         yield refuse(
             "unbelievable-number",
-            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside any range that is meant"),
+            f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside the accepted range"),
             where=where,
             seen=text,
             wanted=f"{row.words}: {row.reason}",
@@ -71,6 +71,8 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
         candidates += [("KiB", value / MIB_PER_GIB), ("bytes", value / BYTES_PER_MIB)]
     if row.unit in ("seconds", "ms") and value > row.most:
         candidates.append(("milliseconds" if row.unit == "seconds" else "microseconds", value / 1000))
+    if row.unit == "Gbit/s" and value > row.most:
+        candidates += [("Mbit/s", value / 1000), ("bit/s", value / 1e9)]
     if row.unit == "parameters" and 0 < value < row.least:
         candidates += [("billions", value * 1e9), ("millions", value * 1e6)]
     if row.unit == "for a million tokens" and 0 < value < row.least:
@@ -81,10 +83,27 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
     return "", row.most if value > row.most else row.least
 
 
-def default_or_meant(owner: type, field: str, value: float, is_built: bool = False) -> str:
+def limit_problems(
+    declared: object, limits: Mapping[str, tuple[int, int]], place: str, subject: str = "", is_built: bool = True
+) -> Iterator[Refusal]:
+    """A refusal for each number of an object outside the limits of the program that reads it."""
+    for field, (low, high) in limits.items():
+        value = getattr(declared, field)
+        if not low <= value <= high:
+            yield refuse(
+                "out-of-range",
+                f"{subject}{field} of {value} cannot work",
+                where=f"{place}.{field}",
+                seen=str(value),
+                wanted=f"{low} to {high}",
+                attempt=_default_or_meant(type(declared), field, value, is_built),
+            )
+
+
+def _default_or_meant(owner: type, field: str, value: float, is_built: bool) -> str:
     """`field=NUMBER` for a number outside a program's limits: in the field's own unit if it resembles another one.
 
-    If the object does not exist yet (`is_built`), it is written around the field.
+    If the object may not exist yet (`is_built`), it is written around the field.
     """
     row = RANGES[owner.__name__][field]
     slip, meant = slip_of(value, row)

@@ -68,7 +68,7 @@ def _token(host: Host) -> Iterator[Refusal]:
     if host.hub.token is not None and plain and not _is_here(plain[1].strip("[]")):
         yield refuse(
             "token-in-plain-text",
-            "the hub's token would travel readable: its endpoint speaks plain HTTP",
+            "the hub's token would travel in plain text: the endpoint is plain HTTP",
             where="hub.endpoint",
             seen=f"{host.hub.endpoint!r}, and a token",
             wanted="https://, with ca_file for a private authority; or no token",
@@ -87,7 +87,7 @@ def _registry(host: Host) -> Iterator[Refusal]:
     if host.registry.key is None and host.registry.username != Registry().username:
         yield refuse(
             "username-without-key",
-            "a registry refuses a user name without a key",
+            "the registry has a user name and no key",
             where="registry.key",
             seen=f"username={host.registry.username!r}, key=None",
             wanted="both, or neither to pull anonymously",
@@ -101,7 +101,7 @@ def _toolkit(host: Host) -> Iterator[Refusal]:
         parts = [*version.strip(".").split("."), "0", "0"]
         yield refuse(
             "no-version",
-            f"apt knows no container toolkit {version}: its versions have three numbers and a revision",
+            f"{version} is not a version of the container toolkit: apt's versions have three numbers and a revision",
             where="toolkit.version",
             seen=repr(version),
             wanted="as `apt-cache policy nvidia-container-toolkit` shows it",
@@ -126,7 +126,7 @@ def _partition(host: Host) -> Iterator[Refusal]:
             f"{disk.device} is a partition, and a data disk is a whole blank disk",
             where="machine.data_disk.device",
             seen=repr(disk.device),
-            wanted="a disk on which nothing is, by a name that stays",
+            wanted="an empty disk, by a name that does not change",
             attempt='lsblk --fs on the host; then DataDisk(device="/dev/disk/by-id/NAME")',
         )
 
@@ -161,7 +161,8 @@ def _zones(host: Host) -> Iterator[Refusal]:
         if "%" in server.address:
             yield refuse(
                 "bad-address",
-                f"server {server.name}: {server.address} is an address of one link, which no client beyond it reaches",
+                f"server {server.name}: {server.address} is a link-local address, which clients on other networks "
+                "cannot reach",
                 where=f'servers["{server.name}"].address',
                 seen=repr(server.address),
                 wanted="an address of the host without a zone",
@@ -195,10 +196,10 @@ def _caches(host: Host) -> Iterator[Refusal]:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:
                 yield refuse(
                     "tenants-of-no-reuse",
-                    f"{model.name}: a cache that reuses nothing has nothing to keep apart by tenant",
+                    f"{model.name}: per_tenant has no effect on a cache that reuses no blocks",
                     where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
                     seen="per_tenant=True, reuse=False",
-                    wanted="either of the two: both mean that no request meets another one's blocks",
+                    wanted="one of the two: each keeps requests from using blocks of others",
                     attempt="leave per_tenant out",
                 )
 
@@ -212,7 +213,7 @@ def _itself(host: Host) -> Iterator[Refusal]:
         rest = ", ".join(f'"{name}"' for name in gateway.others if name != host.name)
         yield refuse(
             "gateway-to-itself",
-            f"{host.name} sends to its own servers anyway, and names itself among others",
+            f"{host.name}'s gateway always sends to its own servers, and `others` names the host itself",
             where="gateway.others",
             seen=repr(host.name),
             wanted="other hosts and pools",
@@ -221,7 +222,7 @@ def _itself(host: Host) -> Iterator[Refusal]:
     if gateway.https and _is_here(gateway.https.address):
         yield refuse(
             "https-on-loopback",
-            f"nobody but the host itself reaches HTTPS at {gateway.https.address}",
+            f"only the host itself can reach HTTPS at {gateway.https.address}",
             where="gateway.https.address",
             seen=repr(gateway.https.address),
             wanted="an address that clients reach; the gateway itself stays on loopback behind it",
@@ -237,7 +238,7 @@ def _formats(host: Host) -> Iterator[Refusal]:
                 if isinstance(shape, Checkpoint) and shape.format not in ("", *FORMATS):
                     yield refuse(
                         "unknown-choice",
-                        f"{model.name}: no format of published files is called {shortened(shape.format)}",
+                        f"{model.name}: no format of published files has the name {shortened(shape.format)}",
                         where=model_at(server.name, model.name, *source.checkpoint_at, "format"),
                         seen=shortened(shape.format),
                         wanted=f"one of {', '.join(FORMATS)}, or none for plain weights",
@@ -256,11 +257,11 @@ def _parameters(host: Host) -> Iterator[Refusal]:
             if counted and not 1 / APART < shape.parameters / counted < APART:
                 yield refuse(
                     "numbers-apart",
-                    f"{model.name}: a network of these numbers has {counted / 1e9:.1f} billion parameters",
+                    f"{model.name}: a network with these numbers has {counted / 1e9:.1f} billion parameters",
                     where=model_at(server.name, model.name, "checkpoint", "parameters"),
                     seen=f"parameters={shape.parameters:,}; layers={shape.layers}, hidden={shape.hidden}, "
                     f"intermediate={shape.intermediate}, vocabulary={shape.vocabulary:,}",
-                    wanted="numbers of one config.json, and the parameters of the same files",
+                    wanted="all numbers from one config.json, and the parameter count of the same files",
                     attempt=f'{type(model).__name__}("OWNER/NAME"), and enginehouse pin INVENTORY',
                 )
 

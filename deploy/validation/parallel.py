@@ -32,7 +32,7 @@ def _sizes(placed: Placed) -> Iterator[Refusal]:
         if value < fewest:
             yield placed.no(
                 "out-of-range",
-                f"{name} parallelism of {value} is none",
+                f"{name} parallelism cannot be {value}",
                 f"parallel.{name}",
                 seen=str(value),
                 wanted=f"{fewest} or more",
@@ -103,10 +103,10 @@ def _layers(placed: Placed) -> Iterator[Refusal]:
     if layout.pipeline > layers:
         yield placed.no(
             "pipeline-beyond-layers",
-            f"{layers} layers do not make {layout.pipeline} stages",
+            f"{layers} layers are too few for {layout.pipeline} stages",
             "parallel.pipeline",
             seen=str(layout.pipeline),
-            wanted=f"at most {layers}, best a divisor of it",
+            wanted=f"at most {layers}, preferably a divisor of it",
             attempt="leave pipeline out: tensor parallelism is the faster one inside a machine",
         )
     elif layout.pipeline > 1 and placed.model.speculative:

@@ -35,7 +35,7 @@ def problems_of_paths(files: Mapping[str, str], certificates: Mapping[str, str])
                 f"`{where}` {problem}",
                 where=where,
                 seen="a text, not shown" if CONTENT.match(path) else repr(path[:120]),
-                wanted="the path of a file on this machine, relative to where the command is typed",
+                wanted="the path of a file on this machine, relative to the current directory",
                 attempt=attempt,
             )
         elif where in certificates and PRIVATE.search(path):
@@ -44,7 +44,7 @@ def problems_of_paths(files: Mapping[str, str], certificates: Mapping[str, str])
                 f"`{where}` is the name of a private key, and a certificate is sent to hosts",
                 where=where,
                 seen=repr(path),
-                wanted="a PEM file of a certificate; keys are named by a Secret",
+                wanted="a PEM file with a certificate; keys are given by a Secret",
                 attempt=f'"{PRIVATE.sub("", path)}.pem"',
             )
 

@@ -49,7 +49,7 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
     if row.stored and row.stored != stored:
         yield placed.no(
             "stored-only",
-            f"nothing here makes {row.name} weights; they have to be published so",
+            f"this project cannot quantise weights to {row.name}; they have to be published so",
             "precision",
             seen=f'precision="{row.name}", weights stored as {STORED[stored]}',
             wanted=f'a checkpoint published so, declared with Checkpoint(…, quantisation="{row.stored}")',
@@ -62,8 +62,9 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
             f"the convert scripts read plain weights, and these are stored as {STORED[stored]}",
             "checkpoint",
             seen=f'path="engine", quantisation="{stored}"',
-            wanted="the unquantised checkpoint, which quantize.py turns into what precision= says",
-            attempt='the plain checkpoint and precision="fp8", or path="pytorch", which takes these as they are',
+            wanted="the unquantised checkpoint, which quantize.py converts to the declared precision",
+            attempt='the plain checkpoint and precision="fp8", or path="pytorch", which reads these weights as '
+            "they are",
         )
     elif not placed.is_engine and model.precision not in ("auto", STORED[stored], *(() if stored else PLAIN)):
         yield _pytorch_quantises_nothing(placed)
@@ -103,10 +104,10 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
     if needed and (model.calibration is None or not model.calibration.directory):
         yield placed.no(
             "no-calibration",
-            f"{precision_of(placed.served)} is calibrated, and quantize.py's own texts come from the model hub",
+            f"{precision_of(placed.served)} needs calibration, and quantize.py's own texts come from the model hub",
             "calibration",
             seen=f"none, precision={precision_of(placed.served)!r}{cache}",
-            wanted="texts like your users' own in a local directory: the build container has no network",
+            wanted="texts similar to your users' in a local directory: the build container has no network",
             attempt='calibration=Calibration(directory="calibration/cnn_dailymail", samples=512)',
         )
     elif model.calibration and not needed:
@@ -122,7 +123,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
     elif model.calibration and not FEWEST_SAMPLES <= model.calibration.samples <= MOST_SAMPLES:
         yield placed.no(
             "out-of-range",
-            f"{model.calibration.samples} calibration samples",
+            f"{model.calibration.samples} calibration samples are too few or too many",
             "calibration.samples",
             seen=str(model.calibration.samples),
             wanted=f"{FEWEST_SAMPLES} to {MOST_SAMPLES}; AWQ looks at 32 of them at most",
@@ -171,7 +172,8 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
         if settings:
             yield placed.no(
                 "cache-without-paged-context",
-                f"{' and '.join(settings)} want paged context FMHA, which does not go with this {dtype} cache",
+                f"{' and '.join(settings)} cannot work without paged context FMHA, which does not support this "
+                f"{dtype} cache",
                 "kv_cache.dtype",
                 seen=f"{dtype!r} with precision={precision_of(placed.served)!r}, {', '.join(settings)}",
                 wanted="a 16-bit cache, or an fp8 cache with per-tensor fp8 weights",

@@ -27,10 +27,10 @@ def proxy_problems(host: Host) -> Iterator[Refusal]:
     if "proxies" in host.docker.daemon:
         yield refuse(
             "two-proxies",
-            "Docker would take the proxy of its own daemon.json, and the other programs this one",
+            "Docker would use the proxy in daemon, and all other programs the one in proxy",
             where='docker.daemon["proxies"]',
             seen="proxy=…, and proxies in daemon",
-            wanted="one way out for all of them",
+            wanted="one proxy for all programs",
             attempt="leave proxies out",
         )
     if not host.connected:
@@ -40,7 +40,7 @@ def proxy_problems(host: Host) -> Iterator[Refusal]:
 def proxy_of_no_network() -> Refusal:
     return refuse(
         "proxy-of-no-network",
-        "a host without a network has no way out, and a proxy is one",
+        "a host without a network cannot use a proxy",
         where="proxy",
         seen="connected=False, and a Proxy",
         wanted="either of the two",
@@ -53,7 +53,7 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
     if not (FORM.fullmatch(proxy.url) and has_place(proxy.url)) and not secret_in(proxy.url):
         yield refuse(
             "bad-url",
-            f"{proxy.url!r} is no HTTP proxy",
+            f"{proxy.url!r} is not an HTTP proxy",
             where="proxy.url",
             seen=repr(proxy.url),
             wanted="http://HOST:PORT without a path; https requests go through it as they are, and SOCKS is not spoken",
@@ -67,13 +67,13 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
             f"the proxy has a {has} and no {lacks}",
             where=f"proxy.{lacks}",
             seen=f"{has} alone",
-            wanted="both, or neither for a proxy that asks nobody",
+            wanted="both, or neither for a proxy without authentication",
             attempt=typed,
         )
     if proxy.username and not USERNAME.fullmatch(proxy.username):
         yield refuse(
             "bad-name",
-            f"{proxy.username!r} is no user of a proxy",
+            f"{proxy.username!r} cannot be the user name of a proxy",
             where="proxy.username",
             seen=repr(proxy.username),
             wanted="letters, digits and . _ @ + - \\; the password stands in password",
@@ -85,7 +85,7 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
         if not _is_place(written):
             yield refuse(
                 "bad-direct",
-                f"{written!r} is no name, domain, address or network that could be reached without the proxy",
+                f"{written!r} is not a name, domain, address or network, which `direct` takes",
                 where="proxy.direct",
                 seen=repr(written),
                 wanted="registry.corp.example, .corp.example for a whole domain, 10.0.0.5 or 10.0.0.0/8",

@@ -41,7 +41,7 @@ def other_kind(model: Model, architecture: str, kind: str, place: str) -> Refusa
         where=place,
         seen=architecture,
         wanted="a text-only decoder, or an encoder that embeds or reranks",
-        attempt="serve it with another project; this one will not",
+        attempt="use another project for this model",
     )
 
 
@@ -63,7 +63,7 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
         server,
         served,
         "encoder-as-llm",
-        f"{source} is a decoder that embeds or reranks, and no chat model",
+        f"{source} is a decoder for embedding or reranking, not for chat",
         seen=marks[0] if marks else f"its name, {source}",
         wanted="a decoder that generates text, or an encoder",
         attempt=f'Embedder("{source}"{dtype}), or Reranker("{source}"{dtype})' if encodes else ALTERNATIVES,
@@ -78,9 +78,9 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             server,
             served,
             "code-of-a-repository",
-            f"its network is Python of the repository and not {name} as transformers has it",
+            f"its network is Python code of the repository and not the {name} of transformers",
             seen=f"auto_map in config.json, architecture {name}",
-            wanted=f"{name} without code of its own; no code of a repository is run",
+            wanted=f"{name} without its own code; code of a repository is never run",
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
         )
     elif steps:
@@ -88,7 +88,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             server,
             served,
             "step-not-computed",
-            f"it has the step {steps[0][1]}, which the encoders here do not compute: every vector would be another one",
+            f"it has the step {steps[0][1]}, which the encoders here do not compute: every vector would be wrong",
             seen=steps[0][0],
             wanted=f"{', '.join(STEPS)} alone",
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',

@@ -29,7 +29,7 @@ VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
 DRIVER_VERSION = re.compile(r"[0-9]{3}\.[0-9]{2,3}\.[0-9]{2}(?![0-9.])", re.ASCII)
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}", re.ASCII)
 IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:[0-9]+)?(/[\w.-]+)+(:[\w.-]+)?", re.ASCII)
-STANDS = "Driver(manage=False), without a branch: preflight reads the driver that stands there"
+STANDS = "Driver(manage=False), without a branch: preflight then reads the installed driver"
 OFFERED = [row.name for row in RELEASES.values() if row.offered]
 
 
@@ -42,10 +42,10 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
         if text and not VERSION.fullmatch(text):
             yield refuse(
                 "no-version",
-                f"{text!r} is no version",
+                f"{text!r} is not a version",
                 where=where,
                 seen=repr(text),
-                wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows it",
+                wanted="digits first, then letters, digits and . _ + ~ : -, as apt shows them",
                 attempt=_version_meant(where, text),
             )
     is_version = not host.toolkit.version or VERSION.fullmatch(host.toolkit.version)
@@ -76,10 +76,10 @@ def _release(release: str | Release) -> Iterator[Refusal]:
     if isinstance(release, Release) and release.size_mib < 0:
         yield refuse(
             "image-size",
-            f"an image of {release.size_mib} MiB does not exist",
+            f"an image of {release.size_mib} MiB is not possible",
             where="release.size_mib",
             seen=str(release.size_mib),
-            wanted="MiB of the download, or 0 for that of the row it is derived from",
+            wanted="MiB of the download, or 0 for the size in the row of derived_from",
             attempt="`docker manifest inspect IMAGE` lists the sizes of its layers; or leave size_mib out",
         )
     if isinstance(release, Release):
@@ -92,13 +92,17 @@ def _release(release: str | Release) -> Iterator[Refusal]:
             where=where,
             seen=repr(name),
             wanted=f"one of {', '.join(OFFERED)}; {DEFAULT_RELEASE} unless there is a reason",
-            attempt=f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
+            attempt=f'release="{DEFAULT_RELEASE}", or --data release={DEFAULT_RELEASE}; without either it is that one'
+            if not name
+            else f'release="{known}"'
+            if (known := _release_of_tag(name))
+            else f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
         )
     elif not row.offered:
         kind = "release-without-trtllm" if not row.trtllm else "release-not-offered"
         yield refuse(
             kind,
-            f"release {name} is known and not served here",
+            f"release {name} is in the catalog and not served here",
             where=where,
             seen=f"{name}: Triton {row.triton_core}, TensorRT-LLM {row.trtllm or 'none'}, CUDA {row.cuda}",
             wanted=f"one of {', '.join(OFFERED)}",
@@ -140,7 +144,7 @@ def _digests(host: Host) -> Iterator[Refusal]:
         if digest and not DIGEST.fullmatch(digest):
             yield refuse(
                 "malformed-digest",
-                f"`{where}` is no image digest",
+                f"`{where}` is not an image digest",
                 where=where,
                 seen=repr(digest),
                 wanted="sha256: and 64 lower-case hex digits",
@@ -185,7 +189,7 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
         whole = DRIVER_VERSION.match(driver.version)
         yield refuse(
             "no-driver-version",
-            f"{driver.version!r} is no version of a driver, and no package or kernel module has it",
+            f"{driver.version!r} is not a driver version: no package or kernel module has it",
             where="driver.version",
             seen=repr(driver.version),
             wanted="three numbers, as nvidia-smi shows them, without a package's revision: 580.178.04",
@@ -243,3 +247,9 @@ def _reaches(driver: Driver, floor: str) -> bool:
 
 def _living(today: date) -> list[str]:
     return [branch.name for branch in DRIVER_BRANCHES.values() if branch.ends >= today]
+
+
+def _release_of_tag(name: str) -> str:
+    """The offered release of an image's tag or name: v26.07, 26.07-trtllm-python-py3; empty for anything else."""
+    match = re.fullmatch(r"(?:[\w./-]+:)?v?([0-9]{2}\.[0-9]{2})(?:-[\w-]+)?", name)
+    return match[1] if match and match[1] in OFFERED else ""

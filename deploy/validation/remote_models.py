@@ -15,7 +15,9 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.gateway import adapter_names
 from deploy.topology.monitors import OURS
 from deploy.topology.mutual import reached
-from deploy.validation.gateway import seen_from_outside, spoken_to, taken_ports
+from deploy.validation.addresses import no_address
+from deploy.validation.gateway import seen_from_outside, spoken_to
+from deploy.validation.ports import free_port, port_twice, taken_with_gateway
 
 
 def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
@@ -27,7 +29,10 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
         others = reached(host, fleet.hosts)
         reached_hosts |= {remote.name: remote for remote in others}
         if others and not is_reachable(address_of(host)):
-            yield host.name, _no_address(host, "the hosts that its gateway sends to see this one come from")
+            yield (
+                host.name,
+                no_address(host, "this host declares no address from which its gateway reaches other hosts"),
+            )
         for problem in _models(host, others):
             yield host.name, problem
     for remote in reached_hosts.values():
@@ -45,7 +50,7 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
         if name not in known:
             yield refuse(
                 "gateway-to-nowhere",
-                f"the gateway sends to {name}, and no host or pool that serves is called so",
+                f"the gateway sends to {name}, and no serving host or pool has that name",
                 where="gateway.others",
                 seen=repr(name),
                 wanted="names of hosts and pools of this inventory",
@@ -70,7 +75,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
                 if host.gateway and model.name in host.gateway.aliases:
                     yield refuse(
                         "alias-of-a-model",
-                        f"{model.name} is the name of a model of {remote.name} already",
+                        f"{model.name} is already the name of a model on {remote.name}",
                         where=f'gateway.aliases["{model.name}"]',
                         seen=f"an alias, and {remote.name} in others",
                         wanted="a name that no model has",
@@ -85,7 +90,7 @@ def _asked_for(model: Model) -> tuple[object, ...]:
 def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
     return refuse(
         "runtime-of-another-host",
-        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback there",
+        f"the gateway cannot send to {model.name} of {remote.name}, which listens on loopback on that host",
         where="gateway.others",
         seen=f"{model_at(server, model.name)} of {remote.name} is served beside Triton",
         wanted="hosts whose LLMs are models of Triton",
@@ -107,7 +112,7 @@ def _no_tokenizer(model: Model, remote: Host) -> Refusal:
 def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     return refuse(
         "one-name-two-models",
-        f"{model.name} is one model on {place} and another on {remote.name}",
+        f"{model.name} is a different model on {place} than on {remote.name}",
         where="gateway.others",
         seen=f"other weights, adapters or another length in {model_at(server, model.name)} of {remote.name}",
         wanted="the same model: the gateway sends a request to either host",
@@ -115,21 +120,10 @@ def _two_models(model: Model, place: str, remote: Host, server: str) -> Refusal:
     )
 
 
-def _no_address(host: Host, what: str) -> Refusal:
-    return refuse(
-        "no-peer-address",
-        f"nothing says what address {what}",
-        where="peer_address",
-        seen=f"peer_address={host.peer_address!r}",
-        wanted="an IP address of the host in the network of the fleet",
-        attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-    )
-
-
 def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     """Mistakes of a host to which a gateway of another host sends."""
     if not is_reachable(address_of(host)):
-        yield _no_address(host, "a gateway of another host connects to")
+        yield no_address(host, "this host declares no address at which a gateway of another host reaches it")
     system = SYSTEMS.get(host.machine.os)
     if system and not at_least(system.haproxy, HAPROXY_FLOOR):
         yield refuse(
@@ -141,24 +135,17 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
             attempt='"ubuntu-24.04" or a Debian; or a Gateway of its own on this host',
         )
     port = host.traffic.gateways_port
-    taken = taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken = taken_with_gateway(host)
     taken |= OURS if is_watched else {}
     if not 1024 <= port <= 65535:
         yield refuse(
             "port-range",
-            f"{port} is no port for gateways of other hosts",
+            f"{port} cannot be the port for gateways of other hosts",
             where="traffic.gateways_port",
             seen=str(port),
             wanted="1024 to 65535",
             attempt="Traffic(gateways_port=8009), the default",
         )
     elif port in taken:
-        free = next(candidate for candidate in range(port + 1, 65536) if candidate not in taken)
-        yield refuse(
-            "port-twice",
-            f"port {port} is given out twice on one host",
-            where="traffic.gateways_port",
-            seen=f"{port}, also {taken[port]}",
-            wanted="a port of its own for each listener",
-            attempt=f"Traffic(gateways_port={free})",
-        )
+        attempt = f"Traffic(gateways_port={free_port(taken, port + 1)})"
+        yield port_twice(port, taken[port], "traffic.gateways_port", attempt)

@@ -23,7 +23,7 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
     if host.farm or not host.servers:
         yield refuse(
             "repair-without-server",
-            "a repair is proved by the answers of a host's servers, and this host has none",
+            "a repair is verified by the answers of the host's servers, and this host has no servers",
             where=WHERE,
             seen=f"{declared}, no servers",
             wanted="a host that serves",
@@ -32,7 +32,7 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
     if not host.driver.manage:
         yield refuse(
             "repair-not-managed",
-            "GPUs whose driver somebody else looks after are neither reset nor rebooted from here",
+            "the driver is managed elsewhere (manage=False), so this project does not reset or reboot for its GPUs",
             where=WHERE,
             seen=f"{declared}, Driver(manage=False)",
             wanted="Driver(manage=True), or no repair",
@@ -41,7 +41,7 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
     if allowed == "reset" and host.machine.mig:
         yield refuse(
             "repair-mig",
-            "a reset of a GPU takes its MIG instances away; after a reboot they are cut again",
+            "a reset removes the MIG instances of a GPU; a reboot creates them again",
             where=WHERE,
             seen=f"{declared}, mig={host.machine.mig}",
             wanted='repair="reboot" for a machine that is cut into instances',
@@ -69,7 +69,7 @@ def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
     name = f"pool {host.pool!r}" if host.pool else "the hosts without a pool"
     yield refuse(
         "repair-without-balancer",
-        "hosts ask the balancer of their pool how many are out before one more leaves it, and this pool has none",
+        "before a host leaves its pool it asks the balancer how many are out, and this pool has no balancer",
         where=WHERE,
         seen=f"{declared}; {name}: {len(pool.units)} hosts, of which {pool.allowed} may be out, and no balancer",
         wanted="a balancer with a route to the pool, or no repair",

@@ -22,7 +22,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
     if not replay.prompts:
         yield placed.no(
             "no-prompts",
-            "a replay without prompts asks nothing",
+            "a replay without prompts cannot judge anything",
             "replay.prompts",
             seen="''",
             wanted='a file of JSON lines, {"prompt": …} each, on this machine',
@@ -40,7 +40,7 @@ def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
     if replay.answers:
         yield placed.no(
             "answers-without-engine",
-            "it is compared with the LLM that serves before it, and stored answers are an engine's",
+            "its answers are compared with the previous LLM's, and stored answers are for engines only",
             "replay.answers",
             seen=f"answers={replay.answers!r} on path {placed.path}",
             wanted="no stored answers on this path",
@@ -51,7 +51,7 @@ def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
     if placed.model.name in judged[1:]:
         yield placed.no(
             "two-replays",
-            f"a swap of server {placed.server.name} compares one LLM, and {judged[0]} has a replay too",
+            f"a swap of server {placed.server.name} compares one LLM by its replay, and {judged[0]} has a replay too",
             "replay",
             seen=", ".join(judged),
             wanted='one replay on a server; engines, which are judged when they are built, say path="engine"',
@@ -76,7 +76,7 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
         if not 0 <= value <= 100:
             yield placed.no(
                 "out-of-range",
-                f"{field}={value:g} is no share of a hundred",
+                f"{field}={value:g} is not a percentage",
                 f"replay.{field}",
                 seen=str(value),
                 wanted="0 to 100 percent",
@@ -85,16 +85,16 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
     if replay.judged and not replay.equal_percent and not replay.tasks:
         yield placed.no(
             "replay-judges-nothing",
-            "answers are recorded, and none of them can be wrong",
+            "the replay accepts every answer",
             "replay.equal_percent",
             seen="equal_percent=0 without tasks",
-            wanted="a share of equal tokens, or tasks that judge instead of it",
+            wanted="a share of equal tokens, or tasks that judge the answers",
             attempt='equal_percent=90, or Replay(…, equal_percent=0, tasks="replay/tasks.jsonl", minimum_percent=80.0)',
         )
     if bool(replay.tasks) != bool(replay.minimum_percent):
         yield placed.no(
             "tasks-without-minimum",
-            "tasks and the share of them that has to be met come together",
+            "tasks and minimum_percent need each other",
             "replay.minimum_percent" if replay.tasks else "replay.tasks",
             seen=f"tasks={replay.tasks!r}, minimum_percent={replay.minimum_percent}",
             wanted="both, or neither",
@@ -105,10 +105,10 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 def undeclared(engine: str, where: str) -> Refusal:
     return refuse(
         "unjudged-engine",
-        f"{engine}: its engine would be signed without anybody having compared its answers",
+        f"{engine}: its engine would be signed before its answers were compared",
         where=where,
         seen="replay=None",
-        wanted="prompts to compare it by, or your reason for signing it as it comes out of the build",
+        wanted="prompts to compare its answers by, or your reason to sign it without a comparison",
         attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…"): plan and signature show it',
     )
 
@@ -118,16 +118,16 @@ def _none(placed: Placed, replay: Replay) -> Iterator[Refusal]:
     if not replay.reason.strip():
         yield placed.no(
             "no-reason",
-            "nobody is to judge its engine, and nobody says why",
+            "its engine is signed without a replay, and the reason is empty",
             "replay.reason",
             seen=repr(replay.reason),
-            wanted="the reason, in words a colleague would accept: the plan and the engine's signature show it",
+            wanted="a reason that a colleague would accept: the plan and the engine's signature show it",
             attempt='Replay.none(reason="judged by our own evaluation before the release")',
         )
     if replay != Replay.none(reason=replay.reason):
         yield placed.no(
             "replay-and-none",
-            "a replay that nobody judges has no prompts, answers, tasks or shares",
+            "a replay with judged=False takes no prompts, answers, tasks or shares",
             "replay",
             seen="judged=False beside other fields",
             wanted="Replay(prompts=…), or Replay.none(reason=…)",
@@ -143,7 +143,7 @@ def _reference(placed: Placed, replay: Replay) -> Iterator[Refusal]:
     why = "a finished TensorRT-LLM checkpoint" if finished else placed.served.architecture.name
     yield placed.no(
         "no-reference",
-        f"no PyTorch backend of TensorRT-LLM {placed.trtllm} reads {why}, so nobody answers before the engine",
+        f"no PyTorch backend of TensorRT-LLM {placed.trtllm} reads {why}, so no other LLM answers before the engine",
         "replay.answers",
         seen="''",
         wanted='stored answers: JSON lines, {"prompt": …, "tokens": […]} each',

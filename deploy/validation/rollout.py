@@ -26,7 +26,7 @@ def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusa
     if not 1 <= rollout.wave_percent <= 100:
         yield refuse(
             "out-of-range",
-            f"a wave of {rollout.wave_percent} percent reaches nobody or more than everybody",
+            f"wave_percent of {rollout.wave_percent} is not between 1 and 100",
             where="rollout.wave_percent",
             seen=str(rollout.wave_percent),
             wanted="1 to 100 percent of the hosts after the canary",
@@ -55,7 +55,7 @@ def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iter
             f"{rollout.canary_hosts:,} canaries of each pool, and the largest pool has {largest} hosts",
             where="rollout.canary_hosts",
             seen=f"canary_hosts={rollout.canary_hosts}, {largest} hosts",
-            wanted="fewer canaries than hosts: what canaries are to find out, the others are to be spared",
+            wanted="fewer canaries than hosts: a canary's failure has to spare the other hosts",
             attempt="Rollout(canary_hosts=1)",
         )
 
@@ -63,7 +63,7 @@ def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iter
 def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
     return refuse(
         "out-of-range",
-        f"`{field}` is a number of {unit} and counts from 0",
+        f"`{field}` is a number of {unit}, 0 or more",
         where=f"rollout.{field}",
         seen=str(seen),
         wanted="0 or more",
@@ -72,6 +72,17 @@ def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
 
 
 def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:
+    number = re.fullmatch(r"([0-9]{1,3}) *(?:percent|per cent|pct)?", limit)
+    if number and 1 <= (share := int(number[1])) <= 100:
+        hosts = f"; {share} without quotes is a number of hosts" if limit.isdecimal() else ""
+        return refuse(
+            "out-of-range",
+            f"`max_unavailable` is a number of hosts or a share of a pool, and {limit!r} is neither",
+            where="rollout.max_unavailable",
+            seen=repr(limit),
+            wanted='a whole number, or one with % behind it: "25%"',
+            attempt=f'Rollout(max_unavailable="{share}%"){hosts}',
+        )
     smallest = min(Counter(pool for _, pool in members).values(), default=1)
     return refuse(
         "out-of-range",
@@ -93,7 +104,7 @@ def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
         f"{name}: no host may be out of service, so none can be updated",
         where="rollout.max_unavailable",
         seen=f"{limit}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
-        wanted=f"room for {least} at least" + (": those that may be lost, and one that is swapped" if lost else ""),
+        wanted=f"room for {least} at least" + (": the hosts that may be lost, and one that is swapped" if lost else ""),
         attempt=f"Rollout(max_unavailable={least})" if least <= size else "Rollout(may_be_lost=0), or a larger pool",
     )
 
@@ -103,16 +114,16 @@ def pool_problems(host: Host) -> Iterator[Refusal]:
     if host.pool and not POOL.fullmatch(host.pool):
         yield refuse(
             "pool-name",
-            f"{host.pool!r} is no name of a pool",
+            f"{host.pool!r} is not a valid name for a pool",
             where="pool",
             seen=repr(host.pool),
-            wanted="letters, digits, - and _: balancers name their backends by it",
+            wanted="letters, digits, - and _: it names a backend of the balancers",
             attempt=f'"pool": "{re.sub("[^A-Za-z0-9_-]+", "-", host.pool).strip("-") or "chat"}"',
         )
     if host.pool and host.farm:
         yield refuse(
             "farm-in-a-pool",
-            "a farm host serves nobody, so it is in no pool",
+            "a farm host serves no clients, so it cannot be in a pool",
             where="pool",
             seen=f"pool={host.pool!r}, farm=True",
             wanted="a pool of hosts that serve, or farm=True without a pool",
@@ -139,15 +150,15 @@ def no_hosts(reason: str = "") -> Refusal:
 def out_of_step(typed: Iterable[str]) -> Iterator[Refusal]:
     """A refusal for each option of pyinfra in `typed` that stops hosts from waiting for each other."""
     means = {
-        "--serial": "one host would go through all waves before the next one begins",
+        "--serial": "each host would go through all waves before the next host begins",
         "--no-wait": "hosts would not wait for each other, and later waves would begin before earlier ones have ended",
     }
     for option in typed:
         yield refuse(
             "out-of-step",
-            f"{option} and gates do not go together: {means[option]}",
+            f"{option} does not work with gates: {means[option]}",
             where="the command line",
             seen=option,
-            wanted="all hosts in step: a gate lets the next wave begin once it has seen every host of the last",
+            wanted="all hosts in step: a gate opens the next wave after every host of the last wave has reached it",
             attempt=f"the same command without {option}; Rollout(max_unavailable=1) brings one host over at a time",
         )

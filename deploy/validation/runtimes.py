@@ -43,7 +43,7 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
         if isinstance(model, LLM) and model.runtime == TRITON and (model.image or model.port != DEFAULTS["port"]):
             yield refuse(
                 "image-of-triton-model",
-                f"{model.name}: a model of Triton has no image and no port of its own",
+                f"{model.name}: a model that Triton serves takes no image and no port",
                 where=model_at(server.name, model.name, "image" if model.image else "port"),
                 seen=f"image={model.image!r}, port={model.port}, runtime={model.runtime!r}",
                 wanted="both left out, or a runtime beside Triton",
@@ -52,19 +52,20 @@ def beside_problems(server: Server, host: Host) -> Iterator[Refusal]:
     if len(beside) > 1:
         yield refuse(
             "two-runtimes",
-            f"server {server.name} has {len(beside)} LLMs beside Triton; a server may have one",
+            f"server {server.name} has {len(beside)} LLMs with their own program beside Triton; a server may have one",
             where=server_at(server.name, "models"),
             seen=", ".join(f"{model.name} ({model.runtime})" for model in beside),
-            wanted="one LLM with a runtime of its own, which takes the memory that the others leave",
+            wanted="one LLM with its own program, which takes the memory that the others leave",
             attempt=f'a second Server(name="{server.name}-2", gpus=(…)) for {beside[1].name}',
         )
     if beside and host.gateway is None:
         yield refuse(
             "runtime-without-gateway",
-            f"{beside[0].name}: nobody could reach it, as {beside[0].runtime} listens on loopback and asks for no key",
+            f"{beside[0].name}: clients could not reach it: {beside[0].runtime} listens on loopback and asks for "
+            "no key",
             where=model_at(server.name, beside[0].name, "runtime"),
             seen=f'runtime="{beside[0].runtime}" and no gateway on this host',
-            wanted="a gateway on this host, which clients ask",
+            wanted="a gateway on this host, to which clients connect",
             attempt=f'"gateway": {gateway_beside(host)} in the data of the host',
         )
 
@@ -141,7 +142,7 @@ def _image(placed: Placed) -> Iterator[Refusal]:
     if match is None:
         yield placed.no(
             "runtime-image",
-            f"{model.runtime} runs in an image of its own, which `image` does not name",
+            f"{model.runtime} needs its own image, and `image` does not name one of {model.runtime}",
             "image",
             seen=repr(model.image),
             wanted=f"name:tag or name:tag@sha256:…, the tag a release of {model.runtime} in the catalog: {releases}",
@@ -167,7 +168,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
             whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",
-                f"`{name}` is {whose}, and {model.runtime} has no place for it",
+                f"`{name}` is {whose}, and {model.runtime} has no such setting",
                 name,
                 seen=f'{name}={shown}, runtime="{model.runtime}"',
                 wanted=f"{name} left out",
@@ -181,10 +182,10 @@ def _answers(placed: Placed) -> Iterator[Refusal]:
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(
             "answers-without-ids",
-            f"the gateway reads answers of {placed.served.architecture.name} by the ids of their tokens",
+            f"the gateway needs the token ids of answers of {placed.served.architecture.name}",
             "runtime",
             seen=f'runtime="{SERVE}", whose answers have no ids',
-            wanted="a runtime that tells ids",
+            wanted="a runtime whose answers have token ids",
             attempt=or_else(beside_triton(VLLM, placed.served.architecture, placed.host), on_triton(placed)),
         )
 
@@ -194,7 +195,7 @@ def _cache(placed: Placed) -> Iterator[Refusal]:
     if cache.dtype not in ("auto", "fp8"):
         yield placed.no(
             "cache-of-another-runtime",
-            f"{placed.model.runtime} gets no {cache.dtype} key/value cache",
+            f"{placed.model.runtime} does not support a key/value cache of {cache.dtype} here",
             "kv_cache.dtype",
             seen=repr(cache.dtype),
             wanted='"auto", or "fp8" from SM 89 on',
@@ -220,7 +221,7 @@ def _adapters(placed: Placed) -> Iterator[Refusal]:
     if lora.max_rank not in RANKS:
         yield placed.no(
             "rank-of-another-runtime",
-            f"vLLM takes no highest rank of {lora.max_rank}",
+            f"vLLM does not accept max_rank={lora.max_rank}",
             "lora.max_rank",
             seen=str(lora.max_rank),
             wanted=f"one of {', '.join(map(str, RANKS))}, and at least that of every adapter",
@@ -234,7 +235,7 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
     if model.precision not in known:
         yield placed.no(
             "precision-of-another-runtime",
-            f"vLLM makes no {model.precision} of these weights",
+            f"vLLM cannot quantise these weights to {model.precision}",
             "precision",
             seen=f'precision="{model.precision}", weights stored as {stored or "16 bit"}',
             wanted=" or ".join(f'"{name}"' for name in known),
@@ -261,7 +262,7 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
     if model.parallel.expert > 1 and model.parallel.expert != placed.layout.tensor:
         yield placed.no(
             "field-of-another-runtime",
-            "vLLM splits experts among all GPUs of tensor parallelism or cuts every one of them",
+            "vLLM either gives each GPU whole experts, or splits every expert over all GPUs",
             "parallel.expert",
             seen=f"expert={model.parallel.expert}, tensor={placed.layout.tensor}",
             wanted=f"{placed.layout.tensor}, or 0",

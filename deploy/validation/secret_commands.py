@@ -32,7 +32,7 @@ def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
         words = ", ".join(f'"{word}"' for word in program.split())
         yield refuse(
             "command-in-one-word",
-            f"`{where}`: a command is its words, and no shell splits them",
+            f"`{where}`: Secret.command takes each word separately, and this is one string",
             where=where,
             seen=f"Secret.command of 1 word with {len(program.split()) - 1} blanks",
             wanted="the program, then each argument",
@@ -41,7 +41,7 @@ def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
     elif program.rpartition("/")[2] not in PROGRAMS and len(secret.source) == 1 and DATA.search(program):
         yield refuse(
             "file-as-command",
-            f"`{where}` runs {program}, which is the name of a file that holds something",
+            f"`{where}` runs {program}, which is a file and not a program",
             where=where,
             seen="Secret.command of 1 word, a file",
             wanted="a program that prints the secret",
@@ -51,10 +51,10 @@ def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
         line = " ".join(secret.source).replace('"', "'")
         yield refuse(
             "command-of-a-shell",
-            f"`{where}`: {sign} is for a shell, and no shell reads this command",
+            f"`{where}`: {sign} is shell syntax, and this command runs without a shell",
             where=where,
             seen=f"Secret.command of {len(secret.source)} words, {sign} among them",
-            wanted="a program and its arguments; or a shell that is named",
+            wanted="a program and its arguments; or a shell as the program",
             attempt=f'Secret.command("sh", "-c", "{line}")',
         )
 

@@ -26,7 +26,7 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
     if any(KEY_LIKE.fullmatch(word) or secret_in(word) for word in secret.source):
         yield refuse(
             "literal-secret",
-            f"`{where}` holds the secret itself; an inventory only says where a secret is found",
+            f"`{where}` holds the secret itself; an inventory only names the place of a secret",
             where=where,
             seen=f"Secret.{secret.kind} of something that looks like a key, not shown",
             wanted="the name of an environment variable, a vault file and key, or a command",
@@ -35,7 +35,7 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
     elif not _names_a_place(secret):
         yield refuse(
             "nameless-secret",
-            f"`{where}` names no place to find a secret",
+            f"`{where}` does not say where its secret is",
             where=where,
             seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
             wanted="the name of an environment variable, a vault file and key, or a command",

@@ -11,12 +11,11 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host, Server
-from deploy.validation.numbers import default_or_meant
+from deploy.validation.numbers import limit_problems
+from deploy.validation.ports import SERVER_PORTS, port_twice, privileged_port
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 """Names become systemd instances, container names and directories."""
-
-PORTS = ("http_port", "grpc_port", "metrics_port")
 
 
 def server_problems(host: Host) -> Iterator[Refusal]:
@@ -24,7 +23,7 @@ def server_problems(host: Host) -> Iterator[Refusal]:
     if not host.servers and not host.farm:
         yield refuse(
             "no-servers",
-            "the host serves nothing",
+            "the host has no servers",
             where="servers",
             seen="()",
             wanted="one Server or more",
@@ -88,7 +87,7 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
             f"server {server.name} names no GPU",
             where=place,
             seen="()",
-            wanted='the indexes of its GPUs; encoders that need none say device="cpu" themselves',
+            wanted='the indexes of its GPUs; an encoder without a GPU has device="cpu"',
             attempt="gpus=(0,)",
         )
     if len(set(server.gpus)) < len(server.gpus):
@@ -103,30 +102,17 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
 
 
 def _port_range(server: Server) -> Iterator[Refusal]:
-    for field in PORTS:
+    for field in SERVER_PORTS:
         port = getattr(server, field)
         if not 1024 <= port <= 65535:
-            yield refuse(
-                "port-range",
-                f"server {server.name}: {port} is no port an ordinary user may listen on",
-                where=server_at(server.name, field),
-                seen=str(port),
-                wanted="1024 to 65535; the container runs without privileges",
-                attempt=f"{field}={8000 + PORTS.index(field)}",
-            )
+            attempt = f"{field}={8000 + SERVER_PORTS.index(field)}"
+            yield privileged_port(f"server {server.name}", port, server_at(server.name, field), attempt)
 
 
 def _runtime_ports(server: Server) -> Iterator[Refusal]:
     for model in server.beside:
         if not 1024 <= model.port <= 65535:
-            yield refuse(
-                "port-range",
-                f"{model.name}: {model.port} is no port an ordinary user may listen on",
-                where=model_at(server.name, model.name, "port"),
-                seen=str(model.port),
-                wanted="1024 to 65535; the container runs without privileges",
-                attempt="port=8010",
-            )
+            yield privileged_port(model.name, model.port, model_at(server.name, model.name, "port"), "port=8010")
 
 
 def _address(server: Server) -> Iterator[Refusal]:
@@ -136,7 +122,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     except ValueError:
         yield refuse(
             "bad-address",
-            f"server {server.name}: {server.address!r} is no IP address",
+            f"server {server.name}: {server.address!r} is not an IP address",
             where=place,
             seen=repr(server.address),
             wanted="an address of the host; 127.0.0.1 is reachable from the host only",
@@ -146,7 +132,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     if address.is_multicast or server.address == "255.255.255.255":
         yield refuse(
             "bad-address",
-            f"server {server.name}: {server.address} is the address of a group, and no host listens at one",
+            f"server {server.name}: {server.address} is a multicast address, and a host cannot listen on one",
             where=place,
             seen=repr(server.address),
             wanted="an address of the host; 127.0.0.1 is reachable from the host only",
@@ -155,7 +141,7 @@ def _address(server: Server) -> Iterator[Refusal]:
     if not address.is_loopback and not server.protection:
         yield refuse(
             "public-address",
-            f"server {server.name} would answer anyone who reaches {server.address}: Triton asks nobody for a password",
+            f"server {server.name} would answer anyone who reaches {server.address}: Triton has no authentication",
             where=place,
             seen=f"{server.address!r}, protection={server.protection!r}",
             wanted='loopback; protection="firewall" with a Firewall on this host; '
@@ -175,17 +161,7 @@ def _address_meant(text: str) -> str:
 
 def _times(server: Server) -> Iterator[Refusal]:
     limits = {"stop_seconds": (10, 3600), "start_seconds": (60, 14400), "shm_mib": (64, 65536), "log_verbose": (0, 9)}
-    for field, (low, high) in limits.items():
-        value = getattr(server, field)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"server {server.name}: {field} of {value} cannot work",
-                where=server_at(server.name, field),
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(Server, field, value),
-            )
+    yield from limit_problems(server, limits, server_at(server.name), f"server {server.name}: ", is_built=False)
 
 
 def _same_names(host: Host) -> Iterator[Refusal]:
@@ -196,7 +172,7 @@ def _same_names(host: Host) -> Iterator[Refusal]:
             f"{names.count(name)} servers are called {name}",
             where=server_at(name, "name"),
             seen=f"{name!r}, {names.count(name)} times",
-            wanted="one name each: it names the unit triton@NAME.service",
+            wanted="a different name for each: it names the unit triton@NAME.service",
             attempt=f'Server(name="{name}-2")',
         )
 
@@ -206,7 +182,7 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     for field in ("ready_port", "agent_port") if host.servers else ():
         owners.setdefault(getattr(host.traffic, field), []).append(f"traffic.{field}")
     for server in host.servers:
-        for field in PORTS:
+        for field in SERVER_PORTS:
             owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))
         for model in server.beside:
             owners.setdefault(model.port, []).append(model_at(server.name, model.name, "port"))
@@ -216,14 +192,7 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
             above = chain(range(port + 1, 65536), range(8000, 65536))
             free = next(candidate for candidate in above if candidate not in offered)
             offered.add(free)
-            yield refuse(
-                "port-twice",
-                f"port {port} is given out twice on one host",
-                where=places[1],
-                seen=f"{port}, also {places[0]}",
-                wanted="a port of its own for each listener",
-                attempt=f"{places[1].rsplit('.', 1)[1]}={free}",
-            )
+            yield port_twice(port, places[0], places[1], f"{places[1].rsplit('.', 1)[1]}={free}")
 
 
 def _same_gpus(host: Host) -> Iterator[Refusal]:
@@ -233,7 +202,7 @@ def _same_gpus(host: Host) -> Iterator[Refusal]:
             if owner.setdefault(index, server.name) != server.name:
                 yield refuse(
                     "gpus-used-twice",
-                    f"GPU {index} belongs to two servers",
+                    f"GPU {index} is in two servers",
                     where=server_at(server.name, "gpus"),
                     seen=f"{server.gpus}, and GPU {index} is in server {owner[index]} already",
                     wanted="each GPU in one server, whose models share its memory",

@@ -36,10 +36,10 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
 def _dense(server: Server, model: Model, shape: Checkpoint) -> Refusal:
     return refuse(
         "dense-with-experts",
-        f"{model.name}: {shape.architecture} has no experts, and the checkpoint says {shape.experts}",
+        f"{model.name}: {shape.architecture} has no experts, and the checkpoint declares {shape.experts}",
         where=model_at(server.name, model.name, "checkpoint", "architecture"),
         seen=f"architecture={shape.architecture!r}, experts={shape.experts}",
-        wanted="the class string of its own config.json: a near name is another network",
+        wanted="the class string of its own config.json: a similar name is a different network",
         attempt=f'{type(model).__name__}("{model.weights.repository or "OWNER/NAME"}"), which reads it; '
         "or leave experts out",
     )
@@ -60,10 +60,10 @@ def _latent(server: Server, model: Model, shape: Checkpoint, place: tuple[str, .
     if all(sizes.values()) if row.latent_cache else not shape.kv_lora_rank + shape.qk_rope_head_dim:
         return []
     if row.latent_cache:
-        problem = f"{shape.architecture} keeps a latent for each token, and its sizes are not said"
+        problem = f"{shape.architecture} keeps a latent for each token, and the checkpoint does not declare its sizes"
         wanted, attempt = "all three, from config.json (head_dim is its v_head_dim)", LATENT_EXAMPLE
     else:
-        problem = f"{shape.architecture} keeps keys and values, and the checkpoint says sizes of a latent"
+        problem = f"{shape.architecture} keeps keys and values, and the checkpoint declares sizes of a latent"
         wanted = "neither kv_lora_rank nor qk_rope_head_dim"
         attempt = "leave checkpoint.kv_lora_rank and checkpoint.qk_rope_head_dim out, or name the right architecture"
     return [
@@ -82,7 +82,7 @@ def _impossible(server: Server, model: Model, name: str, wanted: str) -> Refusal
     value = getattr(model.checkpoint, name)
     return refuse(
         "impossible-shape",
-        f"{model.name}: no network has {name} of {value}",
+        f"{model.name}: {name} cannot be {value}",
         where=model_at(server.name, model.name, "checkpoint", name),
         seen=str(value),
         wanted=wanted,

@@ -13,7 +13,8 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import OURS
 from deploy.topology.mutual import reached
 from deploy.topology.sharing import all_weights
-from deploy.validation.gateway import taken_ports
+from deploy.validation.addresses import equal_addresses, no_address
+from deploy.validation.ports import taken_with_gateway
 
 
 def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
@@ -26,7 +27,7 @@ def sharing_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
         for host in sharing
         for problem in _of_host(host, sets, host.name in targets, bool(fleet.monitors))
     ]
-    return [*refusals, *_one_address_twice(sharing)]
+    return [*refusals, *equal_addresses(sharing, "have the same address, and both share files")]
 
 
 def _images(hosts: list[Host]) -> set[str]:
@@ -38,23 +39,16 @@ def _images(hosts: list[Host]) -> set[str]:
 def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterator[Refusal]:
     assert host.sharing
     if not is_reachable(address_of(host)):
-        yield refuse(
-            "no-peer-address",
-            "nothing says where the hosts that share files with this one reach it",
-            where="peer_address",
-            seen=f"peer_address={host.peer_address!r}",
-            wanted="an IP address of the host in the network of the fleet",
-            attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
-        )
+        yield no_address(host, "this host declares no address at which other hosts fetch its files")
     first, last = host.sharing.port, host.sharing.port + max(sets, 1) - 1
-    taken = taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+    taken = taken_with_gateway(host)
     taken |= {host.traffic.gateways_port: "traffic.gateways_port"} if is_asked else {}
     taken |= OURS if is_watched else {}
     wrong = [port for port in range(first, last + 1) if port in taken]
     if not 1024 <= first <= last <= 65535:
         yield refuse(
             "port-range",
-            f"{first} is no first port for {sets} sets of files",
+            f"{first} cannot be the first of {sets} ports for sets of files",
             where="sharing.port",
             seen=f"{first}",
             wanted=f"1024 to {65536 - max(sets, 1)}: each set has a port of its own",
@@ -63,7 +57,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     elif wrong:
         yield refuse(
             "port-twice",
-            f"port {wrong[0]} is given out twice on one host",
+            f"port {wrong[0]} is used twice on one host",
             where="sharing.port",
             seen=f"{first} to {last}, one for each of {sets} sets of files; {wrong[0]} is also {taken[wrong[0]]}",
             wanted="ports of their own",
@@ -73,7 +67,7 @@ def _of_host(host: Host, sets: int, is_asked: bool, is_watched: bool) -> Iterato
     if images and (images in taken or first <= images <= last or not 1024 <= images <= 65535):
         yield refuse(
             "port-twice",
-            f"port {images} is not free for the images that Docker pulls from loopback",
+            f"port {images} cannot be the port from which Docker pulls images on loopback",
             where="sharing.images_port",
             seen=f"{images}; {taken.get(images) or f'sharing has {first} to {last}'}",
             wanted="1024 to 65535, and a port of its own",
@@ -85,21 +79,3 @@ def _free(taken: dict[int, str], sets: int) -> int:
     return next(
         port for port in range(Sharing().port, 65536) if not any(port + more in taken for more in range(max(sets, 1)))
     )
-
-
-def _one_address_twice(hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each host whose address another host would take for its own."""
-    first: dict[str, str] = {}
-    for host in hosts:
-        address = address_of(host)
-        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
-            problem = refuse(
-                "peer-address-twice",
-                f"{first[address]} and {host.name} are to share files from one address",
-                where="peer_address",
-                seen=f"{address}, for both",
-                wanted="the address of each machine itself",
-                attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
-                '"THAT ADDRESS"}), beside its name and not in a group',
-            )
-            yield host.name, problem

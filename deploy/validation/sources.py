@@ -19,7 +19,8 @@ TAKEN = re.compile(
     r"|/(?:boot|dev|etc|proc|run|sys|tmp|var/run|var/tmp)/.*|/var/(?:lib|tmp|run|log|cache)"
 )
 """Directories of the system whole, and everything in those that a boot empties or that hold no data."""
-USERNAME = re.compile(r"[\w$][\w.$@+:=/-]*", re.ASCII)
+USERNAME = re.compile(r"[\w$][\w.$@+=/-]*", re.ASCII)
+"""Without a colon, which begins the password in a registry's login (RFC 7617)."""
 
 
 def source_problems(host: Host) -> Iterator[Refusal]:
@@ -30,10 +31,10 @@ def source_problems(host: Host) -> Iterator[Refusal]:
         if not URL.fullmatch(url):
             yield refuse(
                 "bad-url",
-                f"{url!r} is no URL",
+                f"{url!r} is not a URL",
                 where=where,
                 seen=repr(url),
-                wanted="http:// or https://, a host, and the path up to what the upstream repository has",
+                wanted="http:// or https://, a host, and the path of the mirror's copy",
                 attempt=_url_meant(url),
             )
     yield from url_problems(host)
@@ -42,20 +43,26 @@ def source_problems(host: Host) -> Iterator[Refusal]:
         if not mirror.key_file:
             yield refuse(
                 "unsigned-mirror",
-                f"the mirror of {name} names no signing key, and unsigned packages are not installed",
+                f"the mirror of {name} has no signing key, and unsigned packages are not installed",
                 where=f"mirrors.{name}.key_file",
                 seen="''",
-                wanted="the file of its public key on this machine",
+                wanted="the file with its public key on this machine",
                 attempt=f'AptMirror(url="{mirror.url}", key_file="keys/{name}.asc")',
             )
+    name, colon, _ = host.registry.username.partition(":")
+    hidden = name if colon and USERNAME.fullmatch(name) else ""
     if not USERNAME.fullmatch(host.registry.username):
         yield refuse(
             "registry-username",
-            f"{host.registry.username!r} is no user name of a registry",
+            f"{hidden!r} with a colon cannot be a user name of a registry"
+            if hidden
+            else f"{host.registry.username!r} cannot be a user name of a registry",
             where="registry.username",
-            seen=repr(host.registry.username),
-            wanted="letters, digits and . _ $ @ + : = / -",
-            attempt="Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
+            seen=repr(host.registry.username) if not hidden else f"{hidden!r}, a colon and more, not shown",
+            wanted="letters, digits and . _ $ @ + = / -; what follows a colon is a password",
+            attempt=f'Registry(username="{hidden}", key=Secret.env("REGISTRY_KEY"))'
+            if hidden
+            else "Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
         )
     yield from _data_root(host)
 
@@ -73,7 +80,7 @@ def _data_root(host: Host) -> Iterator[Refusal]:
     if host.docker.data_root and DATA_ROOT.fullmatch(host.docker.data_root) and TAKEN.fullmatch(wanted):
         yield refuse(
             "data-root-of-others",
-            f"Docker's data in {wanted} would be lost at a boot, or lie among the files of others",
+            f"Docker's data in {wanted} would be lost at a reboot, or mix with files of other programs",
             where="docker.data_root",
             seen=repr(host.docker.data_root),
             wanted="a directory for Docker alone, on a disk that stays",

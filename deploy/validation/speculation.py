@@ -64,7 +64,7 @@ def _available(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
         name = type(speculative).__name__
         yield placed.no(
             "speculation-path",
-            f"{name} is of the engine path: the PyTorch backend does not have it",
+            f"{name} works on the engine path only: the PyTorch backend does not have it",
             "speculative",
             seen=f"{name}(…) on path {placed.path}",
             wanted="Draft(…), or Eagle(…) with an EAGLE-3 head",
@@ -95,7 +95,7 @@ def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if kind is Lookahead and placed.trtllm and not at_least(placed.trtllm, KEYS_SINCE):
         yield placed.no(
             "speculation-too-early",
-            f"the backend of TensorRT-LLM {placed.trtllm} cannot be told the sizes of a lookahead",
+            f"the backend of TensorRT-LLM {placed.trtllm} has no setting for the sizes of a lookahead",
             "speculative",
             seen=f"{name}(…), {placed.release}",
             wanted=f"TensorRT-LLM {KEYS_SINCE} or later",
@@ -112,8 +112,8 @@ def _of_family(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             f"{name} engines exist for {', '.join(families)}, and this is {placed.served.architecture.name}",
             "speculative",
             seen=f"{name}(…) on {placed.served.architecture.name}",
-            wanted="Draft(…) or Lookahead(), which any decoder can have",
-            attempt="Lookahead(): it needs no other weights",
+            wanted="Draft(…) or Lookahead(), which work with any decoder",
+            attempt="Lookahead(), which needs no other weights",
         )
 
 
@@ -144,7 +144,7 @@ def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if isinstance(speculative, Lookahead) and speculative.ngram == 1 and speculative.window == 1:
         yield placed.no(
             "drafts-nothing",
-            "a lookahead of one word in one window drafts nothing",
+            "a lookahead with window=1 and ngram=1 drafts no tokens",
             "speculative.ngram",
             seen="window=1, ngram=1",
             wanted="ngram of 2 or more",
@@ -158,7 +158,7 @@ def _tree(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if not placed.is_engine:
         yield placed.no(
             "tree-on-pytorch",
-            "the PyTorch backend drafts one chain; its own trees say they are not to be used yet",
+            "the PyTorch backend drafts one chain; TensorRT-LLM marks trees there as not ready for use",
             "speculative.choices",
             seen=speculative.choices,
             wanted="no choices",
@@ -174,7 +174,7 @@ def _tree(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
         limits += f", none longer than {deepest} (heads)" if isinstance(speculative, Medusa) else ""
         yield placed.no(
             "no-tree",
-            "these choices are no tree this engine can have",
+            "these choices are not a tree that this engine accepts",
             "speculative.choices",
             seen=speculative.choices,
             wanted=f"a list of paths, each beginning with another path of the list: {limits}",
@@ -188,7 +188,7 @@ def _step(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if model.max_num_tokens < wanted and tokens > 0:
         yield placed.no(
             "iteration-below-drafts",
-            f"{model.max_num_tokens} tokens an iteration do not confirm {tokens} drafted ones for "
+            f"{model.max_num_tokens} tokens an iteration cannot confirm {tokens} drafted ones for "
             f"{model.max_batch_size} sequences",
             "max_num_tokens",
             seen=f"max_num_tokens={model.max_num_tokens}, max_batch_size={model.max_batch_size}, tokens={tokens}",
@@ -231,7 +231,7 @@ def _draft(placed: Placed, draft: Draft) -> Iterator[Refusal]:
     if family is None or family.kind != "llm":
         yield placed.no(
             "draft-is-no-llm",
-            f"{shape.architecture} generates no text, so it drafts none",
+            f"{shape.architecture} generates no text, so it cannot draft",
             "speculative.checkpoint",
             seen=shape.architecture,
             wanted="a smaller model of the target's own family",
@@ -249,7 +249,7 @@ def _draft_fits(placed: Placed, shape: Checkpoint) -> Iterator[Refusal]:
     if shape.vocabulary != target.vocabulary:
         yield placed.no(
             "draft-vocabulary",
-            "draft and target do not speak the same tokens",
+            "draft and target have different vocabularies",
             "speculative.checkpoint",
             seen=f"a vocabulary of {shape.vocabulary:,} against the target's {target.vocabulary:,}",
             wanted="the target's own tokenizer: a smaller model of its family",
@@ -285,13 +285,13 @@ def _draft_engine(placed: Placed, shape: Checkpoint, family: Architecture) -> It
             f"the draft: {choice.reason}",
             "speculative.checkpoint",
             seen=f"Draft(…) of {shape.architecture}, {placed.release}",
-            wanted="a draft that can be compiled too: on the engine path it has an engine of its own",
+            wanted="a draft that can be compiled: on the engine path it needs its own engine",
             attempt=f'a checkpoint of {target.architecture}, or path="pytorch"',
         )
     elif shape.quantisation != target.quantisation and placed.model.engine.checkpoint == "hub":
         yield placed.no(
             "draft-stored-otherwise",
-            f"the draft is converted as its target is, and its weights are stored as {STORED[shape.quantisation]}",
+            f"draft and target are converted alike, and the draft's weights are stored as {STORED[shape.quantisation]}",
             "speculative.checkpoint",
             seen=f"quantisation={shape.quantisation!r}, the target's {target.quantisation!r}",
             wanted=f"weights stored as the target's are: {STORED[target.quantisation]}",

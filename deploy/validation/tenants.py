@@ -25,7 +25,8 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
             if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:
                 yield refuse(
                     "reuse-among-tenants",
-                    f"{model.name} cannot reuse blocks and keep tenants apart: clients of Triton choose their salt",
+                    f"{model.name} cannot reuse blocks and also separate tenants: clients of Triton choose their "
+                    "own salt",
                     where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
                     seen="per_tenant=True, reuse=True",
                     wanted="one of the two in one server",

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from deploy.inventory.reach import is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Host, Traffic
+from deploy.spec import Host
 from deploy.topology.balancing import is_reachable
-from deploy.validation.numbers import default_or_meant
+from deploy.validation.numbers import limit_problems
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 LIMITS = {
@@ -24,21 +24,11 @@ LIMITS = {
 
 def traffic_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each value of `traffic` that cannot work."""
-    for name, (low, high) in LIMITS.items():
-        value = getattr(host.traffic, name)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{name} of {value} cannot work",
-                where=f"traffic.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=default_or_meant(Traffic, name, value, is_built=True),
-            )
+    yield from limit_problems(host.traffic, LIMITS, "traffic")
     if host.peer_address and not (_is_dns_name(host.peer_address) or _is_address(host.peer_address)):
         yield refuse(
             "bad-peer-address",
-            f"{host.peer_address!r} is no name or address that other hosts could connect to",
+            f"{host.peer_address!r} is not a name or address that other hosts could connect to",
             where="peer_address",
             seen=repr(host.peer_address),
             wanted="an address of the host, or its name",
@@ -47,7 +37,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
     if host.traffic.address and not _is_address(host.traffic.address):
         yield refuse(
             "bad-address",
-            f"{host.traffic.address!r} is no IP address that a balancer could connect to",
+            f"{host.traffic.address!r} is not an IP address that a balancer could connect to",
             where="traffic.address",
             seen=repr(host.traffic.address),
             wanted="an address of the host",

@@ -48,7 +48,11 @@ def url_problems(host: Host) -> Iterator[Refusal]:
             where = f"mirrors.{name}.url"
             base = OF_APT.sub("", _plain(mirror.url))
             yield from _based(
-                where, mirror.url, base, "the base of the repository; apt adds dists/ and pool/", f'url="{base}"'
+                where,
+                mirror.url,
+                base,
+                "the base URL of the repository, to which apt adds dists/ and pool/",
+                f'url="{base}"',
             )
     if host.gateway and host.gateway.url:
         yield from _gateway(host.gateway.url)
@@ -75,13 +79,13 @@ def _hub(host: Host) -> Iterator[Refusal]:
                 base = base.removesuffix(f"/{weights.repository}") if weights.repository else base
     if parts and parts.hostname in PUBLIC_HUBS:
         base = f"{parts.scheme}://{parts.hostname}{parts.port and f':{parts.port}'}"
-    wanted = "the hub alone, or the path of a mirror; the repository stands in each model's weights"
+    wanted = "the hub's own URL, or a mirror's with its path; each model's weights name the repository"
     yield from _based("hub.endpoint", endpoint, base, wanted, f'Hub(endpoint="{base}")')
 
 
 def _gateway(url: str) -> Iterator[Refusal]:
     base = OF_A_CLIENT.sub("", _plain(url))
-    wanted = "https://NAME, with a port where it is not 443; clients add /v1 themselves"
+    wanted = "https://NAME, and a port if it is not 443; clients add /v1 themselves"
     problems = list(_based("gateway.url", url, base, wanted, f'Gateway(url="{base}")'))
     yield from problems
     parts = _parts(url)
@@ -89,7 +93,7 @@ def _gateway(url: str) -> Iterator[Refusal]:
         return
     yield refuse(
         "address-in-plain-text",
-        f"clients would be shown {url}, where their keys travel readable",
+        f"clients would get the URL {url}, which sends their keys in plain text",
         where="gateway.url",
         seen=repr(url),
         wanted="https://, spoken by `https`, a balancer or a proxy of your own before the gateway",
@@ -104,16 +108,16 @@ def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterat
     if not has_place(url):
         yield refuse(
             "bad-url",
-            f"{url!r} names no host that could be asked",
+            f"{url!r} has no valid host",
             where=where,
             seen=repr(url),
             wanted="a name or an IP address, and a port of 1 to 65535 if there is one",
-            attempt="the URL as a browser or curl takes it",
+            attempt="the URL as you would give it to a browser or curl",
         )
     elif url.rstrip("/") != base.rstrip("/"):
         yield refuse(
             "url-of-a-page",
-            f"{url!r} is the address of a page or a file, and programs add their own path to it",
+            f"{url!r} is the URL of a page or a file, and programs append their own path",
             where=where,
             seen=repr(url),
             wanted=wanted,

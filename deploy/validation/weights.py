@@ -51,7 +51,7 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
             f"{model.name}: no safetensors files in {weights.directory} on the machine where you type this",
             where=f"{place}.directory",
             seen="nothing that ends in .safetensors",
-            wanted="the files of the checkpoint, relative to where the command is typed",
+            wanted="the files of the checkpoint, relative to the current directory",
             attempt=(
                 "download it, and name the directory; or " if "://" in weights.directory else "put them there, or "
             )
@@ -62,25 +62,28 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
 
 
 def _hub(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
+    is_swapped = bool(COMMIT.fullmatch(weights.repository) and REPOSITORY.fullmatch(weights.revision))
     if not REPOSITORY.fullmatch(weights.repository):
         yield refuse(
             "bad-repository",
-            f"{model.name}: {weights.repository!r} is no repository of a model hub",
+            f"{model.name}: {weights.repository!r} is not the name of a repository on a model hub",
             where=f"{place}.repository",
             seen=repr(weights.repository),
             wanted="owner/name, without a host",
-            attempt=f'Weights.hub("{_repository(model)}", …)',
+            attempt=f'Weights.hub("{weights.revision}", "{weights.repository}")'
+            if is_swapped
+            else f'Weights.hub("{_repository(model)}", …)',
         )
-    if not COMMIT.fullmatch(weights.revision):
+    if not COMMIT.fullmatch(weights.revision) and not is_swapped:
         known = next((row for row in CHECKPOINTS.values() if row.repository == weights.repository), None)
         pin = f'Weights.hub("{weights.repository}", "{known.revision}")' if known else ""
         yield refuse(
             "unpinned-weights",
-            f"{model.name}: weights at {weights.revision or 'no revision'!r} may be others tomorrow",
+            f"{model.name}: weights at {weights.revision or 'no revision'!r} may change",
             where=f"{place}.revision",
             seen=repr(weights.revision),
             wanted="a commit: 40 lower-case hex digits",
-            attempt=pin or "the commit the hub shows under Files, History",
+            attempt=pin or "the commit that the hub shows under Files, History",
         )
 
 
@@ -100,7 +103,7 @@ def _files(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
         elif (name.lower().endswith(PICKLES) and name not in rewritten) or name in ("*", "**", "*.*"):
             yield refuse(
                 "pickle",
-                f"{model.name}: {name!r} would fetch a pickle, and loading one runs whatever code is in it",
+                f"{model.name}: {name!r} would fetch a pickle, and loading a pickle runs the code in it",
                 where=place,
                 seen=repr(name),
                 wanted="safetensors, JSON and tokenizer files",
@@ -134,10 +137,10 @@ def _is_rewritten(model: Model, weights: Weights, name: str) -> bool:
 def _two_sources(server: Server, model: Model, where: str) -> Refusal:
     return refuse(
         "same-model-two-weights",
-        f"two servers of one host call different weights {model.name}",
+        f"two servers of one host have different weights with the name {model.name}",
         where=model_at(server.name, model.name, "weights"),
         seen=f"others than in server {where}",
-        wanted="one name for one set of files: they lie in a directory called like the model",
+        wanted="one name for one set of files: the model's name is their directory",
         attempt=f'name="{model.name}-2"',
     )
 

@@ -329,7 +329,7 @@ def _ended(line: bytes) -> tuple[Group, tuple[int, ...], int] | None:
         day, key, tenant, model, currency, error, prompt, cached, completion, cost, bucket = json.loads(line)
         numbers = tuple(int(number) for number in (1, error, prompt, cached, completion, cost))
         return (str(day), str(key), str(tenant), str(model), str(currency)), numbers, int(bucket)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

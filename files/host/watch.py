@@ -99,7 +99,7 @@ def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
     """True if the request got a correct answer. A wrong answer may quote any text, so it is not printed."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
-    except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
+    except (prove.NotServing, OSError, *prove.STRANGE):
         return False
     return True
 
@@ -115,7 +115,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
     try:
         own = None if model.get("path") == "engine" else counted_by_model(asker, model)
         return counted_by_triton(asker, model) if own is None else own
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (OSError, *prove.STRANGE):
         return None
 
 
@@ -200,7 +200,7 @@ class WatchedServer(Server):
         """The record of the last check. From another start only the totals count."""
         try:
             kept = json.loads(self.file.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             kept = dict[str, Any]()
         memory = {"restarts": [], "restarts_total": 0, **kept, "invocation": invocation}
         same = kept.get("invocation") == invocation

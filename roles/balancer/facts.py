@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
 from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.haproxy import DISTRIBUTION
 from roles._shipping.places import PROGRAMS, command
 from roles.balancer.defaults import CONFIG, UNIT_NAME
@@ -13,10 +12,8 @@ CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" 
 """Shell that prints for each backend the page that a server has to answer."""
 
 
-class BalancerHost(FactBase[HostFacts]):
+class BalancerHost(RoleFact):
     """HAProxy's package and units, our configuration, its checks, and the parts of it that are not in force."""
-
-    default = HostFacts
 
     def command(self, key: str = "") -> str:
         """`key` is the path of the certificate's private key, if there is one."""
@@ -31,9 +28,6 @@ class BalancerHost(FactBase[HostFacts]):
                 f"[ ! -e {CONFIG} ] || [ ! -e {PROGRAMS}/host ] || {command('balancer')} differs || echo asked",
             ),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:

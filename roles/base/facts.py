@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from shlex import quote
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping import proxy_files
 from roles.base.defaults import DIRECTORIES, JOURNAL, NEEDRESTART, SOURCES, SYSTEM_KEY, SYSTEM_LIST
 
@@ -16,10 +15,8 @@ TOOLS = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rs
 PACKAGES = (*TOOLS, "systemd-timesyncd", "chrony", "e2fsprogs", "xfsprogs")
 
 
-class BaseHost(FactBase[HostFacts]):
+class BaseHost(RoleFact):
     """Tools, clock, directories and, if a data disk is declared, the output of lsblk, blkid and wipefs about it."""
-
-    default = HostFacts
 
     def command(self, programs: tuple[str, ...], device: str = "", mount: str = "") -> str:
         """`programs` are paths whose content is compared; an empty `device` means no disk."""
@@ -30,9 +27,6 @@ class BaseHost(FactBase[HostFacts]):
             ask_value("directories", f'stat -c "%a %U %n" {" ".join(path for path, _ in DIRECTORIES)}'),
             *(_ask_disk(device, mount) if device else ()),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 def _ask_disk(device: str, mount: str) -> list[str]:

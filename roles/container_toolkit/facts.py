@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.apt import SOURCES, Repository
 from roles.container_toolkit import defaults
 
 
-class ToolkitHost(FactBase[HostFacts]):
+class ToolkitHost(RoleFact):
     """Packages, repository, the CDI specification, and the versions that a proof is for."""
-
-    default = HostFacts
 
     def command(self, repository: Repository) -> str:
         """The script with all commands; `nvidia-ctk` may be missing."""
@@ -35,6 +32,3 @@ class ToolkitHost(FactBase[HostFacts]):
             ask_value("kernel", "uname -r"),
             ask_value("proven", f"cat {defaults.PROVEN}"),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._pyinfra.undo import KEPT
 from roles._shipping.apt import Repository
 from roles._shipping.proxy_files import DOCKER_ENVIRONMENT
@@ -21,10 +20,8 @@ PACKAGES = (
 )
 
 
-class DockerHost(FactBase[HostFacts]):
+class DockerHost(RoleFact):
     """Packages, repository, both configuration files in full, and whether the daemon is older than them."""
-
-    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None for the distribution's package."""
@@ -49,9 +46,6 @@ class DockerHost(FactBase[HostFacts]):
             ),
             ask_value("stale-containerd", _started_before("containerd.service", defaults.CONTAINERD)),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 def _started_before(unit: str, path: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
-from roles._pyinfra.facts import HostFacts, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
 
 
@@ -14,16 +15,11 @@ def ask_stale(*names: str) -> str:
     return ask_value("stale", "; ".join(f"sha256sum --status -c {started(name)} || echo {name}" for name in names))
 
 
-class ExportersHost(FactBase[HostFacts]):
+class ExportersHost(RoleFact):
     """The package, our units, and those that do not run with the current files."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 class ExportersLeft(FactBase[list[str]]):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._pyinfra.undo import KEPT
 from roles.firewall import defaults
 
@@ -18,10 +17,8 @@ SSH_PORTS = (
 )
 
 
-class FirewallHost(FactBase[HostFacts]):
+class FirewallHost(RoleFact):
     """The package, our files, True if our table is in force as it was loaded and confirmed, and the ports of SSH."""
-
-    default = HostFacts
 
     def command(self, is_wanted: bool) -> str:
         return script(
@@ -32,6 +29,3 @@ class FirewallHost(FactBase[HostFacts]):
             ask_value("unconfirmed", f"ls {KEPT}/firewall"),
             *((ask_value("ssh-ports", SSH_PORTS),) if is_wanted else ()),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)

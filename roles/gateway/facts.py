@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra import together
-from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
+from roles._pyinfra.facts import ask_packages, ask_value, script
+from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping import programs
 from roles._shipping.certificates import ask_certificate
 from roles._shipping.places import PROGRAMS, command
@@ -15,10 +15,8 @@ COMPLETE = "complete"
 """File that marks an environment with every package installed."""
 
 
-class GatewayHost(FactBase[HostFacts]):
+class GatewayHost(RoleFact):
     """Packages, user, folder and keys, environment and programs."""
-
-    default = HostFacts
 
     def command(self, environment: str, version: str) -> str:
         return script(
@@ -31,20 +29,12 @@ class GatewayHost(FactBase[HostFacts]):
             ask_value("version", programs.digest_command(f"{version}/gateway")),
         )
 
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
-
-class GatewayCertificate(FactBase[HostFacts]):
+class GatewayCertificate(RoleFact):
     """The certificate that a gateway shows to servers of other hosts, and the authorities it trusts."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(ask_certificate(CERTIFICATE, AUTHORITY))
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 class NotInForce(FactBase[list[str]]):
@@ -59,16 +49,7 @@ class NotInForce(FactBase[list[str]]):
         return [line for line in output if line.strip()]
 
 
-class GatewayLeft(FactBase[bool]):
+class GatewayLeft(LeftFact):
     """True if the host has a gateway although the inventory declares none for it."""
 
-    default = bool
-
-    def command(self) -> str:
-        return f"[ ! -e {UNIT_PATH} ] || echo there"
-
-    def process(self, output: list[str]) -> bool:
-        return "there" in output
-
-
-together.early(GatewayLeft)
+    path = UNIT_PATH

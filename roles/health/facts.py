@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra import together
-from roles._pyinfra.facts import HostFacts, ask_units, script
+from roles._pyinfra.facts import ask_units, script
+from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping.places import SERVERS, UNITS
 
 
@@ -43,28 +43,14 @@ class Timers(FactBase[Going]):
         )
 
 
-class RepairService(FactBase[HostFacts]):
+class RepairService(RoleFact):
     """State of the service that repairs GPUs: True if it runs, and if it starts at boot."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(ask_units("enginehouse-repair.service"))
 
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
-
-class RepairLeft(FactBase[bool]):
+class RepairLeft(LeftFact):
     """True if the host has the service that repairs GPUs although the inventory allows no repair."""
 
-    default = bool
-
-    def command(self) -> str:
-        return f"[ ! -e {UNITS}/enginehouse-repair.service ] || echo there"
-
-    def process(self, output: list[str]) -> bool:
-        return "there" in output
-
-
-together.early(RepairLeft)
+    path = f"{UNITS}/enginehouse-repair.service"

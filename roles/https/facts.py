@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra import together
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping.haproxy import DISTRIBUTION
 from roles.https.defaults import (
     CONFIG,
@@ -21,10 +19,8 @@ from roles.https.defaults import (
 )
 
 
-class HttpsHost(FactBase[HostFacts]):
+class HttpsHost(RoleFact):
     """Packages, units, configuration, certificates, and True if HAProxy has read the current files."""
-
-    default = HostFacts
 
     def command(self, certificate: str) -> str:
         """`certificate` is the path of the operator's own certificate on the host, or empty."""
@@ -40,20 +36,8 @@ class HttpsHost(FactBase[HostFacts]):
             ask_value("stale", f"sha256sum --status -c {STARTED} || echo stale"),
         )
 
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
-
-class HttpsLeft(FactBase[bool]):
+class HttpsLeft(LeftFact):
     """True if the host has the role's unit although the inventory declares no HTTPS for it."""
 
-    default = bool
-
-    def command(self) -> str:
-        return f"[ ! -e {UNIT} ] || echo there"
-
-    def process(self, output: list[str]) -> bool:
-        return "there" in output
-
-
-together.early(HttpsLeft)
+    path = UNIT

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
 from roles import cards
-from roles._pyinfra.facts import HostFacts, ask_files, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles.mig import defaults
 
 # Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
@@ -18,10 +17,8 @@ _USERS = (
 )
 
 
-class CutHost(FactBase[HostFacts]):
+class CutHost(RoleFact):
     """Modes, instances and users of every GPU, and the files that cut them again at boot."""
-
-    default = HostFacts
 
     def command(self) -> str:
         """The script with all commands; the host may have no driver yet."""
@@ -32,6 +29,3 @@ class CutHost(FactBase[HostFacts]):
             ask_value("boot", "cat /proc/sys/kernel/random/boot_id"),
             ask_value("users", _USERS),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT
-from roles._pyinfra.facts import HostFacts, ask_packages, ask_value, script
+from roles._pyinfra.facts import ask_packages, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.places import FETCH_USER, SHARE_USER
 from roles._shipping.units import UnitState, ask
 
@@ -21,28 +22,18 @@ class StoreState:
     unit: UnitState = field(default_factory=UnitState)
 
 
-class Tools(FactBase[HostFacts]):
+class Tools(RoleFact):
     """The package with which hosts share files."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(ask_packages("python3-libtorrent"))
 
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
-
-class Accounts(FactBase[HostFacts]):
+class Accounts(RoleFact):
     """The host's users of the units that receive files."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(*(ask_value(user, f"id -u {user}") for user in (FETCH_USER, SHARE_USER)))
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 class Published(FactBase[dict[str, StoreState]]):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
 
 
@@ -14,10 +13,8 @@ def ask_sums(name: str) -> str:
     return ask_value(name, "; ".join(tests))
 
 
-class MonitorPrograms(FactBase[HostFacts]):
+class MonitorPrograms(RoleFact):
     """Packages, units, the files that are checked before they replace others, and the parts that are in force."""
-
-    default = HostFacts
 
     def command(self) -> str:
         return script(
@@ -27,6 +24,3 @@ class MonitorPrograms(FactBase[HostFacts]):
             ask_sums("started"),
             ask_sums("loaded"),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pyinfra.api import FactBase
-
-from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.apt import Repository
 from roles.nvidia_driver import defaults, packages
 
@@ -18,10 +17,8 @@ _SWITCHES = (
 )
 
 
-class DriverHost(FactBase[HostFacts]):
+class DriverHost(RoleFact):
     """The driver's three versions, its publisher, obstacles, and the boot id at the time of asking."""
-
-    default = HostFacts
 
     def command(self, repository: Repository | None) -> str:
         """`repository` is None for Canonical's packages."""
@@ -46,6 +43,3 @@ class DriverHost(FactBase[HostFacts]):
             ask_value("switches", _SWITCHES),
             ask_value("gpus", "[ -e /proc/driver/nvidia/version ] && nvidia-smi -L | grep ^GPU"),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from pyinfra.api import FactBase
-
 from deploy.refusals.errors import Refusal
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts, ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles.preflight import haproxy
 from roles.preflight.defaults import Defaults
 from roles.preflight.judge import clock, refusal
@@ -24,10 +23,9 @@ PROMETHEUS = "enginehouse-prometheus.service"
 LISTENING = 'while read -r n a r s x; do [ "$s" = 0A ] && echo "$a"; done'
 
 
-class BalancerMachine(FactBase[HostFacts]):
+class BalancerMachine(RoleFact):
     """System, clock, addresses, listening programs, and HAProxy's state and configuration."""
 
-    default = HostFacts
     shell_executable = "bash"
 
     def command(self) -> str:
@@ -40,9 +38,6 @@ class BalancerMachine(FactBase[HostFacts]):
             ask_value("listeners", "ss -Hltnp"),
             *haproxy.fact_commands(OURS, PROMETHEUS),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 def findings(

@@ -17,9 +17,10 @@ from deploy.slices.host import Slice
 from deploy.slices.image import registry_host
 from deploy.slices.proxy import ProxySlice, reached_directly
 from roles import cards
-from roles._pyinfra.facts import HostFacts, ask_value, script
+from roles._pyinfra.facts import ask_value, script
+from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.places import SETTINGS
-from roles.preflight import docker, haproxy, on_host, origins
+from roles.preflight import docker, haproxy, on_host, origins, own_models
 
 _PCI = (
     'for d in /sys/bus/pci/devices/*; do [ "$(cat $d/vendor)" = 0x10de ] && echo $(basename $d)'
@@ -61,10 +62,9 @@ class Login(FactBase[dict[str, str]]):
         return dict(line.split("=", 1) for line in output if "=" in line)
 
 
-class MachineHost(FactBase[HostFacts]):
+class MachineHost(RoleFact):
     """Facts of the machine: system, hardware, room, ports, driver, network."""
 
-    default = HostFacts
     shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
 
     def command(self, about: About) -> str:
@@ -90,12 +90,10 @@ class MachineHost(FactBase[HostFacts]):
             *origins.fact_commands(),
             *(haproxy.fact_commands() if haproxy.units_of(mine) else ()),
             *on_host.fact_commands(mine),
+            *own_models.fact_commands(mine),
             *_ask_service(mine),
             *_ask_network(mine, about.timeout_seconds),
         )
-
-    def process(self, output: list[str]) -> HostFacts:
-        return HostFacts.parse(output)
 
 
 def _ask_room(mine: Slice) -> list[str]:

@@ -14,7 +14,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts
 from roles.cards import not_ours_to_cut
-from roles.preflight import haproxy, on_host, origins
+from roles.preflight import haproxy, on_host, origins, own_models
 from roles.preflight.defaults import Defaults
 from roles.preflight.docker import flags_twice, foreign_docker, other_file
 from roles.preflight.network import ports, reachable
@@ -31,6 +31,7 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
         *hardware(facts, mine),
         *room(facts, mine, chosen),
         *on_host.on_host(facts, mine),
+        *own_models.own_models(facts, mine),
         *clock(facts, mine, chosen, control_seconds),
         *driver(facts, mine),
         *driver_origins(facts, mine),

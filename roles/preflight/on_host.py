@@ -18,7 +18,7 @@ SECONDS = 20
 APART_PERCENT = 2
 """Headers and metadata of safetensors files beside their tensors."""
 MOST_FILES = 2000
-_AS_SERVER = f"setpriv --reuid {CONTAINER_UID} --regid {CONTAINER_UID} --clear-groups"
+AS_SERVER = f"setpriv --reuid {CONTAINER_UID} --regid {CONTAINER_UID} --clear-groups"
 _SCRIPT = "; ".join(
     (
         'cd -P -- "$1" || exit 0',
@@ -30,9 +30,9 @@ _SCRIPT = "; ".join(
         'tr -d "\\n" < config.json | grep -o "\\"architectures\\" *: *\\[ *\\"[A-Za-z0-9_]*" | head -n 1'
         ' | sed "s/.*\\"/class /"',
         'head -n 1 .cache/huggingface/download/config.json.metadata | grep -x "[0-9a-f]*" | sed "s/^/commit /"',
-        f'{_AS_SERVER} find -L . -maxdepth 2 -not -path "./.*" ! -readable ! -name lost+found | head -n 3'
+        f'{AS_SERVER} find -L . -maxdepth 2 -not -path "./.*" ! -readable ! -name lost+found | head -n 3'
         ' | sed "s/^/closed /"',
-        f'{_AS_SERVER} ls . > /dev/null || echo "closed ."',
+        f'{AS_SERVER} ls . > /dev/null || echo "closed ."',
     )
 )
 

@@ -21,6 +21,7 @@ from roles._shipping.templates import template
 from roles._shipping.texts import HERE, Text
 from roles.triton.defaults import Defaults
 from roles.triton.times import docker_stop_seconds, unit_settings
+from roles.triton.waiting import awaited, wait_settings
 
 UNIT = HERE / "files" / "units" / "llm@.service"
 RUN = "llm/run"
@@ -153,5 +154,6 @@ ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
     """The time limits of the LLM's unit, which are those of its server's."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
+    text += wait_settings(server, awaited([server.beside[0]] if server.beside else []))
     group = server.beside[1].group if server.beside else None
     return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text + (OF_GROUP if group else ""))

@@ -64,6 +64,11 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
     return always + [flag for since, flag in SINCE if core(server.image.triton_core) >= since]
 
 
+def repository_flags(server: ServerSlice) -> list[str]:
+    """A flag for each model repository of the operator; Triton reads them beside its own, and loads nothing of them."""
+    return [f"--model-repository={path}" for path in dict.fromkeys(model.repository for model in server.own_models)]
+
+
 def rank_flags(server: ServerSlice, engines: Sequence[str]) -> list[str]:
     return [
         "--model-control-mode=explicit",

@@ -17,6 +17,7 @@ from roles.triton import beside
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from roles.triton.times import change_seconds, unit_settings
+from roles.triton.waiting import awaited, wait_settings
 
 UNIT = HERE / "files" / "units" / "triton@.service"
 EXECUTABLE = ("run", "launch", beside.RUN)
@@ -42,7 +43,10 @@ class ServerRelease:
 def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) -> ServerRelease:
     """The release of a planned server, on a host whose servers' stops wait `drain_seconds` for balancers."""
     files, repairing = render(server, settings), wheels(server.image.repairs)
-    drop_in = Text(f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf", unit_settings(server, drain_seconds))
+    drop_in = Text(
+        f"{UNITS}/triton@{server.name}.service.d/enginehouse.conf",
+        unit_settings(server, drain_seconds) + wait_settings(server, awaited(server.in_triton, server.own_models)),
+    )
     seconds, of_llm = change_seconds(server, drain_seconds), None
     if server.beside:
         seconds, of_llm = 2 * seconds, beside.drop_in(server, drain_seconds)

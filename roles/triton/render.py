@@ -28,7 +28,7 @@ from roles.triton import beside
 from roles.triton.defaults import Defaults
 from roles.triton.encoder import encoder
 from roles.triton.engine import engine
-from roles.triton.flags import HEADER, RESTRICTED, flags, is_orchestrator, rank_flags
+from roles.triton.flags import HEADER, RESTRICTED, flags, is_orchestrator, rank_flags, repository_flags
 from roles.triton.llmapi import llmapi
 from roles.triton.loaded import Loaded
 from roles.triton.templates import rendered
@@ -118,7 +118,7 @@ def _launch(server: ServerSlice, loaded: Sequence[Loaded]) -> bytes:
     return rendered(
         "launch.j2",
         server=server,
-        flags=flags(server, orchestrates),
+        flags=[*repository_flags(server), *flags(server, orchestrates)],
         rank_flags=rank_flags(server, engine_names),
         is_orchestrator=orchestrates,
         conversions=[conversion for model in loaded for conversion in model.conversions],
@@ -136,7 +136,8 @@ def mounted(server: ServerSlice) -> list[str]:
     weights = [
         files for model in server.in_triton for files in (model.weights, model.drafts_with, *model.adapters) if files
     ]
-    return sorted({weights_path(files) for files in weights} | {engine.path for engine in engines(server)})
+    own = {model.directory for model in server.own_models}
+    return sorted({weights_path(files) for files in weights} | {engine.path for engine in engines(server)} | own)
 
 
 def shm_mib(server: ServerSlice) -> int:
@@ -172,6 +173,7 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
             }
             for model, as_loaded in zip(server.in_triton, loaded, strict=True)
         ],
+        **({"own_models": [model.name for model in server.own_models]} if server.own_models else {}),
         "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
         **(beside.known_to_host(*server.beside, server.stop_seconds) if server.beside else {}),
     }

@@ -35,3 +35,16 @@ def test_files_that_the_server_may_not_read_are_refused_before_the_first_change(
     assert (run.code, written, polls.missed) == (1, [], [])
     assert f"{PLACE} cannot be read by the server's user" in run.output and "tokenizer.json" in run.output
     assert scene.ends_well() == WELL
+
+
+def test_a_server_waits_for_a_mount_that_comes_late(scene: Scene) -> None:
+    assert "model.safetensors" in scene.machine.run(BROUGHT).stdout
+    assert scene.deploy(inventory=ON_HOST).code == 0
+    scene.machine.run(f"mv {PLACE} {PLACE}-away && systemctl restart --no-block triton@main")
+    logged = f"journalctl -u triton@main | grep -q 'waiting for {PLACE}'"
+    waiting = f"for i in $(seq 60); do {logged} && break; sleep 1; done"
+    assert scene.machine.run(f"{waiting}; systemctl is-active triton@main; true").stdout.split() == ["activating"]
+    scene.machine.run(f"mv {PLACE}-away {PLACE}")
+    active = "for i in $(seq 120); do [ $(systemctl is-active triton@main) = active ] && break; sleep 1; done"
+    assert scene.machine.run(f"{active}; systemctl is-active triton@main; true").stdout.split() == ["active"]
+    assert scene.ends_well() == WELL

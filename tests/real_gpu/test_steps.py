@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,16 @@ from rehearsal.real_gpu import measured, report, scene, steps
 from rehearsal.real_gpu.happenings import wrong_metrics
 
 MIB = 2**20
+
 CARD = {"memory.total": "81559", "memory.used": "61000", "memory.reserved": "480"}
+
+
+@pytest.fixture(autouse=True)
+def handler_of_sigterm() -> Iterator[None]:
+    """Restores the handler of SIGTERM, which `steps.main` replaces in its process."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
@@ -183,11 +193,7 @@ def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
 
     monkeypatch.setattr(steps, "STEPS", {"memory": steps.Step(killed)})
     monkeypatch.setattr(steps, "REPORT", tmp_path)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        assert steps.main(["--alone", "memory"]) == 1
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    assert steps.main(["--alone", "memory"]) == 1
     left = json.loads((tmp_path / "step-memory.json").read_text())
     assert (left["ok"], left["found"], left["problem"]) == (False, {"begun": True}, "TimeoutError: its time is up")
 

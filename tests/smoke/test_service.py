@@ -51,9 +51,15 @@ def test_every_planned_model_is_ready_over_both_protocols(http: HTTP, grpc: GRPC
 
 
 def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
-    """The loaded models are the planned models and the helper models of engines."""
+    """The loaded models are the planned ones, the helper models of engines, and the operator's own."""
     statistics = http.get_inference_statistics()["model_stats"]
-    assert {row["name"] for row in statistics} == {name for model in server.in_triton for name in load_order(model)}
+    names = {name for model in server.in_triton for name in load_order(model)}
+    assert {row["name"] for row in statistics} == names | {model.name for model in server.own_models}
+
+
+def test_the_operator_s_own_models_are_ready(http: HTTP, server: ServerSlice) -> None:
+    """Their readiness is all that a plan knows of them."""
+    assert [model.name for model in server.own_models if not http.is_model_ready(model.name)] == []
 
 
 @for_kind("embedder")

@@ -169,11 +169,12 @@ def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
 
     def notes(balancer: Balancer) -> list[str]:
         plan = planned(a=serving("10.0.0.11"), b=serving("10.0.0.12"), edge={"balancer": balancer})
-        return [note for note in plan.warnings if "asks nobody" in note]
+        return [note for note in plan.warnings if "asks clients for nothing" in note]
 
     assert (notes(EDGE), notes(asks)) == (
         [
-            "edge asks nobody (open_to_all=True): whoever reaches 10.0.0.5 may use every model of its pools by KServe, "
+            "edge asks clients for nothing (open_to_all=True): whoever reaches 10.0.0.5 may use every model of its "
+            "pools by KServe, "
             "without a key and without limits"
         ],
         [],
@@ -186,10 +187,10 @@ def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
     def notes(server: Server, gateway: Gateway) -> list[str]:
         host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}
         plan = planned(a=host, b=serving("10.0.0.12"), edge={"balancer": EDGE})
-        return [note for note in plan.warnings if "past it" in note]
+        return [note for note in plan.warnings if "directly" in note]
 
-    passed = "the gateway asks for keys, and 10.0.0.5/32 of the firewall reach server main past it, without a key and "
-    assert notes(OPEN, Gateway()) == [passed + "without limits"]
+    passed = "the gateway asks for keys, but the firewall admits 10.0.0.5/32 to server main directly, without keys and "
+    assert notes(OPEN, Gateway()) == [passed + "limits"]
     assert (notes(SERVER, Gateway()), notes(OPEN, Gateway(keys=None))) == ([], [])
 
 

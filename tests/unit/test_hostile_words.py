@@ -43,6 +43,7 @@ from deploy.spec import (
     Mirrors,
     Monitor,
     Opening,
+    OwnModel,
     Price,
     Proxy,
     ReDrafter,
@@ -132,6 +133,7 @@ BASES: dict[str, dict[str, Any]] = {
     "weights on the host": host(
         replace(GPT_OSS, weights=Weights.on_host("/mnt/models/gpt", "openai/gpt-oss-20b", "6" * 40)),
     ),
+    "own models": host(servers=(replace(MAIN, own_models=(OwnModel(name="spam", path="/srv/triton", mib=3000),)),)),
     "lora": host(
         replace(COMPILED, precision="float16", lora=LoRA(adapters=(Adapter(name="sql", task_id=1, weights=OWN),))),
         **OF_ENGINES,

@@ -286,7 +286,7 @@ def test_options_with_which_hosts_do_not_wait_for_each_other_are_refused(option:
     """A gate would judge hosts that have not reached it yet."""
     done = pyinfra("inventories/h100.py", option)
     assert (done.returncode, "Connecting to hosts" in done.stderr, STATE in done.stderr) == (1, False, True)
-    assert f"{option} and gates do not go together" in done.stderr and "Rollout(max_unavailable=1)" in done.stderr
+    assert f"{option} does not work with gates" in done.stderr and "Rollout(max_unavailable=1)" in done.stderr
 
 
 def test_a_command_without_gates_may_have_them() -> None:

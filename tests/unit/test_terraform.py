@@ -18,7 +18,7 @@ ATTRIBUTES = {"ssh_hostname", "ssh_user", "peer_address"}
 
 def test_there_is_an_example_for_each_cloud_of_the_page() -> None:
     page = Path("inventories/terraform/README.md").read_text("utf-8")
-    assert [folder.name for folder in FOLDERS] == ["any_cloud", "aws_g6e", "aws_p5", "azure_nd_h100", "gcp_a3"]
+    assert [folder.name for folder in FOLDERS] == ["any_cloud", "aws", "azure_nd_h100", "gcp_a3"]
     assert [folder.name for folder in FOLDERS if f"({folder.name}/main.tf)" not in page] == []
 
 

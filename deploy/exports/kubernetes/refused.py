@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from deploy.exports.refused import weights_problems
 from deploy.exports.served import Served, ServedHost, ServedServer
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 
 INSIDE = (8000, 8001, 8002, 8003)
 """Ports that Triton and its page take in every Pod."""
+
+
+LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""A label of DNS (RFC 1123), which Kubernetes wants of a namespace; of a StorageClass several with dots."""
+
+
+def name_problems(namespace: str, storage_class: str) -> Iterator[Refusal]:
+    """A refusal for each name that no object of Kubernetes may have."""
+    for option, name, is_known in (
+        ("--namespace", namespace, LABEL.fullmatch(namespace) is not None),
+        ("--storage-class", storage_class, all(LABEL.fullmatch(part) for part in storage_class.split("."))),
+    ):
+        if not is_known and (name or option == "--namespace"):
+            plain = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:63].strip("-")
+            yield refuse(
+                "name-of-kubernetes",
+                f"Kubernetes takes no {option.removeprefix('--').replace('-', ' ')} of this name",
+                where=option,
+                seen=shortened(name),
+                wanted="small letters, digits and dashes, up to 63",
+                attempt=f"{option} {plain or 'enginehouse'}",
+            )
 
 
 def problems(served: Served) -> Iterator[Refusal]:
@@ -21,25 +46,7 @@ def problems(served: Served) -> Iterator[Refusal]:
 
 def _of_host(host: ServedHost) -> Iterator[Refusal]:
     mine = host.slice
-    for files in mine.on_host:
-        yield refuse(
-            "weights-of-a-host",
-            f"a Pod reads weights that the cluster fetched, and those of {files.model} are in a directory of a host",
-            where=f"{mine.host}: weights of {files.model}",
-            seen=f'Weights.on_host("{files.path}")',
-            wanted="weights that the cluster fetches from a hub",
-            attempt='Weights.hub("OWNER/NAME", "COMMIT")',
-        )
-    for weights in mine.weights:
-        if not weights.repository:
-            yield refuse(
-                "weights-of-the-control-machine",
-                f"a Job cannot fetch the weights of {weights.model}: they are in a directory of the control machine",
-                where=f"{mine.host}: weights of {weights.model}",
-                seen="Weights.local(…)",
-                wanted="weights that the cluster fetches from a hub",
-                attempt='Weights.hub("OWNER/NAME", "COMMIT")',
-            )
+    yield from weights_problems(mine, "a Pod")
     gpus = [(device, server.slice.name) for server in host.servers for device in server.slice.devices]
     for device, name in gpus:
         sharing = [owner for held, owner in gpus if held == device]
@@ -55,6 +62,15 @@ def _of_host(host: ServedHost) -> Iterator[Refusal]:
 
 
 def _of_server(host: str, server: ServedServer) -> Iterator[Refusal]:
+    for own in server.slice.own_models:
+        yield refuse(
+            "own-model-of-a-host",
+            f"a Pod has no directory of a host, and {own.name} is the operator's own model in one",
+            where=f"{host}: servers[{server.slice.name!r}].own_models[{own.name!r}]",
+            seen=own.directory,
+            wanted="models that the plan knows, whose weights the cluster fetches",
+            attempt="leave it out here, and serve it from a Deployment of your own",
+        )
     for model in server.slice.models:
         if model.path == "engine":
             yield refuse(

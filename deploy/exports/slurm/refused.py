@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from deploy.exports.refused import weights_problems
 from deploy.exports.served import ServedHost, ServedServer
 from deploy.exports.slurm.cluster import NO_LIMIT, Cluster, seconds_of
 from deploy.exports.slurm.jobs import Job
@@ -49,25 +50,7 @@ def _of_time(job: Job, cluster: Cluster) -> Iterator[Refusal]:
 
 def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[Refusal]:
     mine = host.slice
-    for files in mine.on_host:
-        yield refuse(
-            "weights-of-a-host",
-            f"a job reads weights that the cluster fetched, and those of {files.model} are in a directory of a host",
-            where=f"{mine.host}: weights of {files.model}",
-            seen=f'Weights.on_host("{files.path}")',
-            wanted="weights that the cluster fetches from a hub",
-            attempt='Weights.hub("OWNER/NAME", "COMMIT")',
-        )
-    for weights in mine.weights:
-        if not weights.repository:
-            yield refuse(
-                "weights-of-the-control-machine",
-                f"a job cannot fetch the weights of {weights.model}: they are in a directory of the control machine",
-                where=f"{mine.host}: weights of {weights.model}",
-                seen="Weights.local(…)",
-                wanted="weights that the cluster fetches from a hub",
-                attempt='Weights.hub("OWNER/NAME", "COMMIT")',
-            )
+    yield from weights_problems(mine, "a job")
     if mine.mig:
         yield refuse(
             "mig-in-a-job",
@@ -90,6 +73,15 @@ def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[Refusal]:
 
 def _of_server(host: ServedHost, server: ServedServer, cluster: Cluster) -> Iterator[Refusal]:
     name = server.slice.name
+    for own in server.slice.own_models:
+        yield refuse(
+            "own-model-of-a-host",
+            f"a job has no directory of a host, and {own.name} is the operator's own model in one",
+            where=f"{host.slice.host}: servers[{name!r}].own_models[{own.name!r}]",
+            seen=own.directory,
+            wanted="models that the plan knows, whose weights the cluster fetches",
+            attempt="leave it out here, and serve it from a job of your own",
+        )
     for model in server.slice.models:
         if model.path == "engine":
             yield refuse(

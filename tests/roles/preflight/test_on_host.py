@@ -59,7 +59,7 @@ def judged(files: OnHostSlice, bare: bool = True) -> list[Refusal]:
     """The refusals after the question was asked of this machine; as the tests' own user, unless `bare` is false."""
     mine = replace(SLICE, on_host=(files,))
     command = script(*on_host.fact_commands(mine))
-    command = command.replace(on_host._AS_SERVER, "env") if bare else command
+    command = command.replace(on_host.AS_SERVER, "env") if bare else command
     ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
     return list(on_host.on_host(HostFacts.parse(ran.stdout.splitlines()), mine))
 

@@ -1,4 +1,4 @@
-# AWS, g6e.xlarge: one L40S a host. Nobody has applied this file: terraform/README.md.
+# AWS: p5.48xlarge with eight H100 80GB a host, or another instance type. Nobody has applied this file: terraform/README.md.
 
 terraform {
   required_version = ">= 1.5"
@@ -14,10 +14,21 @@ variable "hosts" {
   description = "Private address of each host, by the name that the inventory has."
   type        = map(string)
   default = {
-    "g6e-01.example.internal" = "10.0.0.11"
-    "g6e-02.example.internal" = "10.0.0.12"
-    "g6e-03.example.internal" = "10.0.0.13"
+    "gpu-01.example.internal" = "10.0.0.11"
+    "gpu-02.example.internal" = "10.0.0.12"
   }
+}
+
+variable "instance_type" {
+  description = "p5.48xlarge has eight H100 80GB, g6e.xlarge one L40S."
+  type        = string
+  default     = "p5.48xlarge"
+}
+
+variable "volume_gib" {
+  description = "Root volume, which holds images, weights and engines; 200 suffices one L40S."
+  type        = number
+  default     = 500
 }
 
 variable "user_data" {
@@ -62,7 +73,7 @@ resource "aws_instance" "host" {
   for_each = var.hosts
 
   ami                    = var.image
-  instance_type          = "g6e.xlarge"
+  instance_type          = var.instance_type
   subnet_id              = var.subnet
   private_ip             = each.value
   vpc_security_group_ids = var.security_groups
@@ -84,7 +95,7 @@ resource "aws_instance" "host" {
   }
 
   root_block_device {
-    volume_size = 200
+    volume_size = var.volume_gib
     volume_type = "gp3"
   }
 

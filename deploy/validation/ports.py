@@ -1,0 +1,53 @@
+"""Ports of one host: those that its programs have, and the refusals that every listener shares."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.spec import Host
+
+SERVER_PORTS = ("http_port", "grpc_port", "metrics_port")
+
+
+def taken_ports(host: Host) -> dict[int, str]:
+    """Ports of our programs on the host but its gateway: servers, programs beside Triton, the agent of balancers."""
+    traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
+    servers = {
+        getattr(server, field): server_at(server.name, field) for server in host.servers for field in SERVER_PORTS
+    }
+    beside = {
+        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
+    }
+    return traffic | servers | beside
+
+
+def taken_with_gateway(host: Host) -> dict[int, str]:
+    return taken_ports(host) | dict.fromkeys(host.gateway.ports if host.gateway else (), "gateway.ports")
+
+
+def free_port(taken: Collection[int], first: int) -> int:
+    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
+
+
+def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
+    return refuse(
+        "port-twice",
+        f"port {port} is used twice on one host",
+        where=where,
+        seen=f"{port}, also {owner}",
+        wanted="a port of its own for each listener",
+        attempt=attempt,
+    )
+
+
+def privileged_port(subject: str, port: int, where: str, attempt: str, program: str = "container") -> Refusal:
+    return refuse(
+        "port-range",
+        f"{subject}: {port} is not a port that an ordinary user may listen on",
+        where=where,
+        seen=str(port),
+        wanted=f"1024 to 65535; the {program} runs without privileges",
+        attempt=attempt,
+    )
