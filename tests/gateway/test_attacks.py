@@ -79,7 +79,7 @@ async def test_no_request_is_smuggled_inside_another(tmp_path: Path) -> None:
 @pytest.mark.parametrize("trailers", [b"x: a\r\n" * 100_000, b"x: " + b"a" * 600_000, b"5;" + b"a" * 600_000])
 @in_loop
 async def test_trailers_end_at_the_size_of_headers(trailers: bytes, tmp_path: Path) -> None:
-    """One connection of 200 MiB of them held 4 GiB of the process (2026-11-27)."""
+    """A connection with 200 MiB of them held 4 GiB of the process (2026-11-27)."""
     content = json.dumps(chat()).encode()
     end = b"" if trailers[:2] == b"5;" else b"0\r\n"
     begun = hidden(
