@@ -62,7 +62,7 @@ def size(
     from deploy.io.cost import name_of, read_json
     from deploy.io.fit_models import models_of
     from deploy.io.local_weights import look_around
-    from deploy.planning.fit import near_card
+    from deploy.planning.card_words import cards_of
 
     with refusals_shown("", as_json):
         if (options["passages"] or options["texts"]) and not options["every"]:
@@ -79,7 +79,7 @@ def size(
             piece_tokens=options["piece"],
         )
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
-        cards = [near_card(word)[0] for word in gpus] or list(GPUS)
+        cards = cards_of(gpus) or list(GPUS)
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         results = sizes(cards, wanted, options["release"], around, demand, loads)
         if as_json:

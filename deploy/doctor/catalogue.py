@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from deploy.doctor.catalogue_logs import CAUSE_ROWS, KERNEL_ROWS
+from deploy.doctor.catalogue_logs import CAUSE_ROWS, KERNEL_ROWS, SERVICE_ROWS
 from deploy.doctor.finding import Finding, Kind, printable
 from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 
@@ -426,7 +426,13 @@ _ROWS = (
         "a larger shm_mib of the Server; nvidia-smi topo -m on the host says how the GPUs are linked",
     ),
     *CAUSE_ROWS,
-    Kind("cause-past", "note", "a server or a build had this problem within the last day; it works now", "nothing"),
+    *SERVICE_ROWS,
+    Kind(
+        "cause-past",
+        "note",
+        "a server, a build or a service had this problem within the last day; it works now",
+        "nothing",
+    ),
     # Left behind
     Kind(
         "run-at-work",

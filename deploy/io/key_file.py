@@ -116,7 +116,11 @@ def _not_usable(file: Path, error: Exception) -> Refusal:
     return Refusal(
         f"{file} cannot be read or written",
         facts={"said": getattr(error, "strerror", "") or "no text in UTF-8"},
-        attempt="look at its owner and mode, or name another with --file",
+        attempt="put the last good one back (git log), or name another with --file"
+        if isinstance(error, UnicodeDecodeError)
+        else f"--file {file}/gateway-keys.json: the file, not its directory"
+        if isinstance(error, IsADirectoryError)
+        else "look at its owner and mode, or name another with --file",
         state="the file of keys is as it was",
         kind="no-key-file",
     )

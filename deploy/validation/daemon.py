@@ -8,6 +8,7 @@ from typing import Any
 
 from deploy.catalog.daemon_keys import DAEMON_KEYS
 from deploy.catalog.names import slip_of
+from deploy.inventory.slips import SWITCHES
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
@@ -142,6 +143,8 @@ def _is_of(value: Any, wanted: type) -> bool:
 def _typed(key: str, value: Any, wanted: type) -> str:
     if wanted is list and isinstance(value, str):
         return f'daemon={{"{key}": ["{value}"]}}'
+    if wanted is bool and str(value).lower() in SWITCHES:
+        return f'daemon={{"{key}": {SWITCHES[str(value).lower()]}}}'
     if wanted is int and isinstance(value, str) and value.isdecimal() and len(value) < 12:
         return f'daemon={{"{key}": {value}}}'
     return f'daemon={{"{key}": {WORDS[wanted]}}}, or leave {key} out'

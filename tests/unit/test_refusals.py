@@ -73,8 +73,7 @@ def test_there_are_many_more_than_thirty() -> None:
     assert len(ALL) >= 100
 
 
-@pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET])
-def test_no_message_says(word: str) -> None:
-    """Neither blaming or empty words, nor the secret itself."""
+def test_no_message_has_an_empty_word_or_a_secret() -> None:
     texts = [str(problem) for wrong in ALL.values() for problem in wrong.refused()]
-    assert not [text for text in texts if word in text]
+    words = ("invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET)
+    assert not [text for text in texts if any(word in text for word in words)]
