@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         match = ASKED.fullmatch(path)
         file = self.blobs / match[2] if match else None
-        is_manifest = bool(match) and match[1] == "manifests"
+        is_manifest = match is not None and match[1] == "manifests"
         if file and file.is_file() and not (is_manifest and file.stat().st_size > LARGEST):
             self._head(200, file.stat().st_size, type_of(file) if is_manifest else "", file.name)
             if self.command == "GET":
