@@ -213,7 +213,7 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
     shown = " and ".join(wide) or f"these {len(networks)} networks together"
     yield refuse(
         "firewall-allows-everybody",
-        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} asks nobody for a password",
+        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} has no authentication",
         where=where,
         seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
         wanted="the networks of the clients or the balancer",

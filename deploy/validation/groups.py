@@ -195,7 +195,7 @@ def _unequal(model: LLM, subject: str, place: str, values: Sequence[tuple[str, o
 def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal:
     return refuse(
         "peer-address-twice",
-        f"{model.name}: two hosts of its group have one address",
+        f"{model.name}: two hosts of its group have the same address",
         where="peer_address",
         seen=", ".join(f"{name}: {address}" for name, address in values),
         wanted="the address of each machine itself",

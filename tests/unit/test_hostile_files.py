@@ -85,7 +85,7 @@ def test_an_ansible_inventory_runs_no_program_and_reads_no_other_file(template: 
     (tmp_path / "secret").write_text("gpu-7")
     hosts = {"one": {"ansible_host": f"{{{{ {template.format(tmp_path)} }}}}"}}
     (tmp_path / "hosts.json").write_text(json.dumps({"chat": {"hosts": hosts}}))
-    with pytest.raises(Refusal, match="no Ansible inventory that can be read here"):
+    with pytest.raises(Refusal, match="not an Ansible inventory that can be read here"):
         ansible_hosts(str(tmp_path / "hosts.json"), "chat")
     assert not (tmp_path / "ran").exists()
 
