@@ -27,7 +27,7 @@ def seconds(word: str) -> float:
     except ValueError:
         length = 0.0
     if not 0 < length <= LONGEST_SECONDS:
-        raise click.BadParameter(f"{word} is no length of time up to a day: 1s, 800ms")
+        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms")
     return length
 
 
@@ -66,7 +66,7 @@ def size(
 
     with refusals_shown("", as_json):
         if (options["passages"] or options["texts"]) and not options["every"]:
-            raise click.UsageError("--passages and --texts want --every: how often does a user ask?")
+            raise click.UsageError("--passages and --texts need --every: seconds between two questions of a user")
         demand = Demand(
             users=options["users"],
             prompt=options["prompt"],

@@ -1,4 +1,4 @@
-"""Keys of balancers and monitors beside their own object."""
+"""Further keys of support hosts, and the types of their values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BESIDE = {
     "engine_trust": EngineTrust | None,
     "mirrors": Mirrors,
 }
-"""Each key, and the objects there."""
+"""By key, the type of its value."""
 
 
 def beside(data: Mapping[str, Any]) -> dict[str, Any]:
