@@ -251,7 +251,7 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             wanted="a path under /dev, preferably one that stays the same after a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
-    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
+    if disk.mount != ROOT:  # a mount over /var or /var/lib would hide the files there
         yield refuse(
             "data-disk-mount",
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
