@@ -75,7 +75,7 @@ def _value(node: ast.expr) -> object:
         return UNSEEN
 
 
-def _of_ray(config: Mapping[object, object]) -> Iterator[str]:
+def _of_ray(config: Mapping[str, object]) -> Iterator[str]:
     """An LLMConfig of Ray Serve: the model's source, the engine's settings and the replicas."""
     loading, engine = config.get("model_loading_config"), config.get("engine_kwargs")
     loading = loading if isinstance(loading, Mapping) else {}

@@ -35,7 +35,9 @@ PROMPTS = "max_seq_len counts prompt and answer together; a request says how lon
 
 VLLM = Engine(
     title="vLLM",
-    image=re.compile(r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"),
+    image=re.compile(
+        r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)[\w-]{0,40}vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"
+    ),
     programs=frozenset(["vllm"]),
     modules=frozenset(["vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "dynamo.vllm"]),
     verbs=frozenset(["serve"]),

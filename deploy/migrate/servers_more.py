@@ -73,6 +73,7 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(r"\blightllm\b|\baphrodite\b|\btabbyapi\b|\bexllama", re.I),
         OTHER_FORM,
     ),
+    ("Ray Serve with code of its own", re.compile(r"\bRayService\b|\bray\.serve\b|\bserve run\b"), OTHER_FORM),
     ("NVIDIA Dynamo's deployment", re.compile(r"DynamoGraphDeployment|\bdynamo\b"), OTHER_FORM),
     ("llm-d's chart", re.compile(r"\bmodelArtifacts\b|\bllm-d\b"), OTHER_FORM),
     ("LocalAI, LM Studio or KoboldCpp", re.compile(r"\blocalai\b|\blmstudio\b|\bkoboldcpp\b", re.I), GGUF),
