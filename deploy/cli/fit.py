@@ -55,9 +55,11 @@ def fit(
     with config.json and safetensors files.
     """
     from deploy.io.fit_models import models_of
+    from deploy.planning.card_words import confirm_order
     from deploy.planning.fit import Wish, fit_of, near_card
 
     with refusals_shown("", as_json):
+        confirm_order(gpu, models)
         card, choice = near_card(gpu)
         if choice:
             say(choice, err=True)

@@ -328,7 +328,7 @@ CAUSE_ROWS = (
     Kind(
         "cause-port",
         "warning",
-        "a port that the server wants belongs to another program",
+        "another program uses a port of the server",
         "ss -ltnp on the host names the program; stop it, or choose other ports of the Server",
     ),
     Kind(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.catalog.believable import RANGES
-from deploy.catalog.gpus import card_called
+from deploy.catalog.gpus import card_called, counted
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.models.cards import declared_card
@@ -173,11 +173,11 @@ def _gpu(host: Host) -> Iterator[Refusal]:
 
 def _card_meant(name: str) -> str:
     """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
-    count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
-    called = card_called(name) or (card_called(count[2]) if count else None)
-    if not called and count and (near := nearest(count[2], X86)):
+    count, kind = counted(name)
+    called = card_called(name) or (card_called(kind) if count else None)
+    if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
-    number = f", gpus={count[1]}" if count and called and not card_called(name) else ""
+    number = f", gpus={count}" if count and called and not card_called(name) else ""
     return f'gpu="{called.name}"{number}' if called else offer(name, X86)
 
 
