@@ -81,8 +81,8 @@ def read(directory: Path, config: dict[str, Any], name: str) -> Family:
     kinds = config["pos_att_type"]
     kinds = sorted(kinds.split("|") if isinstance(kinds, str) else kinds)
     fixed = FIXED | {"embedding_size": config["hidden_size"], "attention_head_size": None}
-    said = {"conv_kernel_size": 0, "pooler_hidden_act": "gelu", "embedding_size": config["hidden_size"]}
-    must_be(directory, said | {"attention_head_size": None} | config | {"pos_att_type": "|".join(kinds)}, fixed)
+    unset = {"conv_kernel_size": 0, "pooler_hidden_act": "gelu", "embedding_size": config["hidden_size"]}
+    must_be(directory, unset | {"attention_head_size": None} | config | {"pos_att_type": "|".join(kinds)}, fixed)
     shape = Shape(
         vocabulary=config["vocab_size"],
         hidden=config["hidden_size"],
