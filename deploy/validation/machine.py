@@ -143,8 +143,8 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             "no-gpus",
             "the machine is declared without a GPU, and every server needs one: driver, image and memory are planned "
             "for a card, also if all its encoders compute on the CPU",
-            where="machine.gpu",
-            seen=repr(name),
+            where="machine.gpu" if host.machine.gpus > 0 else "machine.gpus",
+            seen=repr(name) if host.machine.gpus > 0 else f"gpu={name!r}, gpus={host.machine.gpus}",
             wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',
             attempt='gpu="l4-24", or move the encoders into a GPU host\'s server with device="cpu"',
         )
