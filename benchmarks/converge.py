@@ -171,7 +171,7 @@ def _quoted(word: str) -> str:
 
 
 def measured(names: int) -> dict[str, float]:
-    """Returns seconds, CPU and the requests to each host of a run with `names` names. Raises if it changed anything."""
+    """Returns seconds, requests to each host and pyinfra's CPU, memory and open files. Raises if a name changed."""
     argv = [sys.executable, "-m", "benchmarks.pyinfra_counters", INVENTORY, "deploy.py", "-y"]
     environment = {**os.environ, "CONVERGE_NAMES": str(names)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an operator's second run finds all modules compiled
@@ -189,6 +189,8 @@ def measured(names: int) -> dict[str, float]:
         "names": names,
         "seconds": round(seconds, 2),
         "cpu_seconds": counted["cpu_seconds"],
+        "memory_mib": counted["memory_mib"],
+        "open_files": counted["open_files"],
         "commands_per_host": round(counted["commands"] / names, 1),
         "operations_per_host": round(int(total[1]) / names, 1),
     }

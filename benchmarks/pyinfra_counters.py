@@ -1,4 +1,4 @@
-"""Runs pyinfra's command line and counts its requests to hosts and the CPU seconds of its own process.
+"""Runs pyinfra's command line and counts its requests to hosts, and its process's CPU, memory and descriptors.
 
     python -m benchmarks.pyinfra_counters INVENTORY deploy.py -y
 
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import resource
 import sys
 from typing import Any
 
-_counted = {"commands": 0, "connections": 0}
+_counted = {"commands": 0, "connections": 0, "open_files": 0}
+"""Requests and connections so far, and the largest number of descriptors that the process had open at one of them."""
 
 
 def main() -> None:
@@ -32,6 +34,7 @@ def main() -> None:
 def _counting(call: Any, key: str) -> Any:
     def counted(*arguments: Any, **more: Any) -> Any:
         _counted[key] += 1
+        _counted["open_files"] = max(_counted["open_files"], len(os.listdir("/proc/self/fd")))
         return call(*arguments, **more)
 
     return counted
@@ -39,7 +42,8 @@ def _counting(call: Any, key: str) -> Any:
 
 def _tell() -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    print(json.dumps({**_counted, "cpu_seconds": round(used.ru_utime + used.ru_stime, 2)}), flush=True)
+    figures = {"cpu_seconds": round(used.ru_utime + used.ru_stime, 2), "memory_mib": used.ru_maxrss // 1024}
+    print(json.dumps(_counted | figures), flush=True)
 
 
 if __name__ == "__main__":

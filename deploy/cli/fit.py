@@ -59,9 +59,12 @@ def fit(
     catalog, a hub id, or a directory with config.json and safetensors files.
     """
     from deploy.io.fit_models import models_of
+    from deploy.planning.card_words import confirm_order
     from deploy.planning.fit import Wish, card_of, fit_of, near_card
 
     with refusals_shown("", as_json):
+        if not (sm or mib):
+            confirm_order(gpu, models)
         card, choice = (gpu, "") if sm or mib else near_card(gpu)
         declared = card_of(card, sm, mib or 0)
         if choice:

@@ -63,7 +63,7 @@ class Share:
 
 
 def shares(plan: Plan, window: Window, output_weight: float) -> tuple[Share, ...]:
-    """Every second of every GPU of the plan, assigned to a model or to nobody."""
+    """The seconds of every GPU of the plan, divided among its models; those of unused GPUs have no model."""
     return tuple(share for slice_ in plan.slices for share in _of_host(slice_, window, output_weight))
 
 
@@ -165,6 +165,10 @@ class Spent:
     completion_tokens: int
 
 
+MOST_TOKENS = 10**9
+"""Tokens of one request; a larger number in a line of audit is none."""
+
+
 def spent_by(lines: Iterable[Mapping[str, object]]) -> tuple[Spent, ...]:
     """Audit lines summed by tenant and model; lines that served nothing and name no model are left out."""
     sums: dict[tuple[str, str], list[int]] = {}
@@ -184,4 +188,4 @@ def spent_by(lines: Iterable[Mapping[str, object]]) -> tuple[Spent, ...]:
 
 def _count(line: Mapping[str, object], key: str) -> int:
     value = line.get(key)
-    return value if isinstance(value, int) else 0
+    return value if isinstance(value, int) and 0 <= value <= MOST_TOKENS else 0

@@ -17,7 +17,8 @@ from typing import Any
 
 from deploy.doctor.causes import PATTERN
 from deploy.doctor.examine import findings_of
-from deploy.doctor.kernel import KERNEL_PATTERN, shortened
+from deploy.doctor.kernel import shortened
+from deploy.doctor.phrases_kernel import KERNEL_PATTERN
 from deploy.doctor.readings import Readings, fields, seconds
 from deploy.doctor.wanted import Wanted
 

@@ -1,4 +1,7 @@
-"""Rows of the doctor's catalogue whose evidence is a line of a log: the kernel's, a server's or a build's."""
+"""Rows of the doctor's catalogue whose evidence is a line of a log: the kernel's, a server's, a build's or a service's.
+
+More than 300 lines, because it is one table.
+"""
 
 from __future__ import annotations
 
@@ -117,6 +120,87 @@ KERNEL_ROWS = (
         "lsblk and smartctl -a on the host name the disk; stop the servers, and ask the provider for another disk",
     ),
     Kind(
+        "nvlink-error",
+        "warning",
+        "a link between GPUs, or a switch between them, failed",
+        "nvidia-smi nvlink -s and journalctl -u nvidia-fabricmanager on the host say which link; "
+        + BOOT
+        + "; if it returns, "
+        + VENDOR,
+    ),
+    Kind(
+        "gsp-crashed",
+        "broken",
+        "the GPU's own processor (GSP) crashed or no longer answers the driver",
+        "stop the servers; " + BOOT + "; if it returns, " + VENDOR,
+    ),
+    Kind(
+        "kernel-fault",
+        "broken",
+        "the kernel met a fault of its own and may be damaged until it boots again",
+        "journalctl -k -b on the host names the module below this line; " + BOOT,
+    ),
+    Kind(
+        "iommu-fault",
+        "warning",
+        "the IOMMU refused a device's access to memory: a faulty card, or a wrong setting of the firmware",
+        "lspci -s with the address of this line names the device; iommu=pt on the kernel's command line, or " + VENDOR,
+    ),
+    Kind(
+        "network-fault",
+        "warning",
+        "a network card hangs, or its firmware reported a fault",
+        "ethtool -i and ethtool -S of the interface on the host; update the card's firmware; " + BOOT,
+    ),
+    Kind(
+        "network-link",
+        "note",
+        "a network link went down in this boot",
+        "ip -br link on the host says which are down now; check the cable, if it is one in use",
+    ),
+    Kind(
+        "connections-full",
+        "warning",
+        "a table of connections of the kernel was full: packets were dropped",
+        "sysctl net.netfilter.nf_conntrack_max net.ipv4.tcp_max_syn_backlog on the host, and raise the one it names",
+    ),
+    Kind(
+        "tasks-limit",
+        "warning",
+        "a limit of processes or of open files was reached: new ones were refused",
+        "systemctl status on the host names the unit with most tasks; raise TasksMax= or fs.file-max",
+    ),
+    Kind(
+        "host-hot",
+        "warning",
+        "the processor is too hot and runs slower",
+        "ask the provider about cooling of this host",
+    ),
+    Kind(
+        "memory-short",
+        "warning",
+        "the kernel could not get memory for itself: host memory is short or fragmented",
+        "free -m and cat /proc/buddyinfo on the host; fewer servers, or a larger vm.min_free_kbytes",
+    ),
+    Kind(
+        "share-silent",
+        "warning",
+        "a network file system does not answer; what reads from it hangs",
+        "findmnt -t nfs,nfs4,cifs,ceph,lustre on the host names it; ask who runs that server",
+    ),
+    Kind(
+        "clock-unstable",
+        "note",
+        "the kernel distrusts its clock source and takes a slower one",
+        "nothing on a VM; on bare metal, update the firmware",
+    ),
+    Kind(
+        "program-denied",
+        "warning",
+        "AppArmor or seccomp refused a call of a container's program",
+        "journalctl -k -b | grep -E 'DENIED|type=1326' on the host names program and call",
+    ),
+    Kind(
         "host-memory-fault",
         "warning",
         "the processor or the host's memory reported a hardware error",
@@ -188,7 +272,7 @@ CAUSE_ROWS = (
     Kind(
         "cause-program",
         "warning",
-        "a model's Python program failed at its start",
+        "a model's Python program, or the program that serves it, failed with an error of its own code",
         f"{_SERVER_LOG} has its traceback; pyinfra INVENTORY rollback.py if it began with a new release",
         True,
     ),
@@ -238,7 +322,7 @@ CAUSE_ROWS = (
     Kind(
         "cause-port",
         "warning",
-        "a port that the server wants belongs to another program",
+        "another program uses a port of the server",
         "ss -ltnp on the host names the program; stop it, or choose other ports of the Server",
     ),
     Kind(
@@ -262,9 +346,118 @@ CAUSE_ROWS = (
         True,
     ),
     Kind(
+        "cause-address",
+        "warning",
+        "a program was told to listen at an address that this host does not have",
+        "ip -br address on the host lists what it has; correct address= of the Server, or of the balancer's Opening",
+    ),
+    Kind(
+        "cause-build",
+        "warning",
+        "TensorRT could not build the engine",
+        "journalctl -u 'enginehouse-build@*' on the host has TensorRT's reason above this line; a build needs the"
+        " whole GPU and the release that the checkpoint was made for",
+    ),
+    Kind(
+        "cause-request",
+        "note",
+        "a client's request was refused, because it is longer than the model takes or names no model of the server",
+        "nothing on the host: a shorter prompt, or a larger max_seq_len of the LLM; GET /v1/models lists the names",
+    ),
+    Kind(
+        "cause-load",
+        "warning",
+        "Triton refused to load a model, for a reason that no other row describes",
+        f"{_SERVER_LOG} has the reason after the model's name; enginehouse check FILE reads its config.pbtxt",
+    ),
+    Kind(
         "cause-other",
         "warning",
         "a server or a build ended with an error that no other row of this table describes",
         f"{_SERVER_LOG} has its text; pyinfra INVENTORY rollback.py if it began with a new release",
+    ),
+)
+_DOCKER_LOG = "journalctl -u docker -u containerd -b | tail -n 50 on the host"
+
+SERVICE_ROWS = (
+    Kind(
+        "service-docker",
+        "warning",
+        "Docker's daemon did not start or was not reachable: its settings, its storage or its socket",
+        f"dockerd --validate on the host reads /etc/docker/daemon.json; {_DOCKER_LOG}; then systemctl restart docker",
+    ),
+    Kind(
+        "service-network",
+        "warning",
+        "Docker could not set up a container's network: firewall rules, its bridge or its ranges of addresses",
+        "systemctl restart docker writes its rules again; after an update of the kernel, " + BOOT,
+    ),
+    Kind(
+        "service-containerd",
+        "warning",
+        "containerd did not run or did not answer, so Docker could start no container",
+        f"systemctl restart containerd docker; {_DOCKER_LOG}",
+    ),
+    Kind(
+        "service-container",
+        "warning",
+        "the container runtime could not create or start a container",
+        f"{_DOCKER_LOG} has runc's own reason at the end of its line; docker ps -a shows leftovers of the same name",
+    ),
+    Kind(
+        "service-balancer",
+        "warning",
+        "HAProxy refused its configuration, a certificate or a port, or its worker ended",
+        "haproxy -c -f /etc/enginehouse/balancer/haproxy.cfg on the host names the line"
+        f" (https/ on a host of its own gateway); {DEPLOY} writes it anew",
+    ),
+    Kind(
+        "service-pool",
+        "note",
+        "HAProxy took servers out of a pool within the last day, because their health checks failed",
+        "enginehouse top INVENTORY shows which are out now; the doctor on those hosts has the reason",
+    ),
+    Kind(
+        "service-apt-lock",
+        "note",
+        "another program used apt or dpkg; a deploy waits for it up to 15 minutes",
+        "wait until it ends: ps -eo pid,args | grep -E 'apt|dpkg|unattended' on the host shows it",
+    ),
+    Kind(
+        "service-apt-source",
+        "warning",
+        "apt could not read a source of packages: its server, its signature or its date",
+        "apt-get update on the host names the source; check the way out, the clock and the key of that source",
+    ),
+    Kind(
+        "service-apt",
+        "warning",
+        "apt or dpkg could not install or configure a package",
+        "dpkg --configure -a, then apt-get -f install on the host; apt-mark showhold lists packages that are held",
+    ),
+    Kind(
+        "service-start",
+        "warning",
+        "systemd could not start a unit, gave up after several starts, or ended one that did not answer in time",
+        "systemctl status UNIT on the host names the step; systemctl reset-failed UNIT allows the next start",
+    ),
+    Kind(
+        "service-clock",
+        "warning",
+        "the host's clock is wrong or not corrected: certificates and tokens may be refused",
+        "chronyc sources or timedatectl timesync-status on the host; allow NTP (UDP 123) to a time server",
+    ),
+    Kind(
+        "service-tls",
+        "warning",
+        "a TLS certificate was refused: expired, signed by an unknown authority, or of another name",
+        "date on the host first; then the authority of a proxy or registry in /usr/local/share/ca-certificates, and"
+        " update-ca-certificates",
+    ),
+    Kind(
+        "service-driver",
+        "warning",
+        "NVIDIA's services could not reach the driver: its kernel module is not loaded, or not of this kernel",
+        f"journalctl -k -b | grep -iE 'nvrm|nvidia' on the host has the reason; then {DEPLOY}",
     ),
 )

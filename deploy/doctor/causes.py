@@ -14,21 +14,35 @@ from deploy.doctor.phrases import OTHER, PHRASES
 from deploy.doctor.readings import Readings, number
 
 PATTERN = "|".join(phrase for phrases in PHRASES.values() for phrase in phrases)
+HOST_PATTERN = re.sub(r"(\[[^]]*\])|'", lambda match: match[1] or ".", PATTERN)
+"""As hosts are asked: any character for a quote outside brackets, because each quote costs the command many bytes."""
 _KINDS = {kind: re.compile("|".join(phrases)) for kind, phrases in PHRASES.items()}
 _COUNTED = re.compile(r"\s*([0-9]{1,9})\s+(.*)")
 _IN_TROUBLE = (
     *("unit-failed", "job-failed", "unit-stopped", "unit-starting", "unit-restarted", "swap-refused", "swap-cut"),
     *("model-not-ready", "server-silent", "server-missing", "watchdog-gave-up", "watchdog-restarted"),
 )
+_LEAST = ("cause-crash", "service-container", "cause-build", "cause-load", "service-start", "cause-request", OTHER)
+"""Causes that tell no reason; each gives way to any reason, and to those before it here."""
+_REASONS = set(PHRASES) - {*_LEAST, "cause-port"}
+_STANDING = ("cause-memory", "cause-request", "service-pool", "service-apt", "service-apt-source", "service-apt-lock")
+"""Causes that are reported while every server works."""
 _FOLLOWS = {
     "cause-disk": {"cause-shm"},
-    "cause-limits": {"cause-shm"},
-    "cause-pull": {"cause-disk"},
+    "cause-limits": {"cause-shm", "service-apt-lock"},
+    "cause-pull": {"cause-disk", "service-tls"},
     "cause-no-gpu": {"cause-driver", "cause-fabric"},
+    "cause-gpu": {"cause-ranks"},
     "cause-nccl": {"cause-memory", "cause-cache"},
     "cause-mpi": {"cause-ranks"},
     "cause-program": {"cause-module", "cause-files"},
-    "cause-crash": set(PHRASES) - {"cause-crash", "cause-port", OTHER},
+    "cause-permission": {"service-balancer", "service-apt-lock"},
+    "service-network": {"cause-port"},
+    "service-docker": {"service-network", "service-containerd", "cause-disk"},
+    "cause-port": {"cause-address"},
+    "service-apt": {"service-apt-lock", "service-apt-source"},
+    "cause-hub": {"service-tls", "service-apt-source"},
+    **{kind: _REASONS | set(_LEAST[:place]) for place, kind in enumerate(_LEAST)},
 }
 """Causes that logs also name as a consequence of another fault: they are not reported beside it."""
 
@@ -52,7 +66,7 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
             continue
         phrases = sorted(counts, key=lambda phrase: -counts[phrase])
         evidence = f"{', '.join(phrases)} ({max(counts.values())} times within a day)"
-        yield finding_of(kind if is_troubled or kind == "cause-memory" else "cause-past", evidence)
+        yield finding_of(kind if is_troubled or kind in _STANDING else "cause-past", evidence)
 
 
 def cause_of(text: str) -> str:

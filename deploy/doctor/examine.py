@@ -8,6 +8,7 @@ from deploy.doctor.catalogue import finding_of
 from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.holes import hole_findings
+from deploy.doctor.kernel import kernel_findings
 from deploy.doctor.notices import notice_findings
 from deploy.doctor.ours import (
     answer_findings,
@@ -47,6 +48,8 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     if not wanted.is_balancer:
         yield from hardware_findings(readings, wanted, bool(placed))
         yield from container_findings(readings, bool(placed))
+    else:
+        yield from kernel_findings(readings.lines("kernel-beside"), {}, are_all_listed=False)
     yield from unread_findings(readings)
     yield from disk_findings(readings)
     yield from clock_findings(readings, wanted)
@@ -71,7 +74,7 @@ def drift_findings(drift: Drift) -> dict[str, tuple[Finding, ...]]:
     for host in drift.hosts:
         steps = [step for step, names in drift.steps.items() if host in names]
         if host in drift.unasked or drift.stopped:
-            reason = next(iter(drift.messages.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
+            reason = next(iter(drift.messages.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was given")
             findings.setdefault(host, []).append(finding_of("deploy-refused", reason))
         elif host in drift.refused:
             findings.setdefault(host, []).extend(finding_of("deploy-refused", line) for line in drift.refused[host])

@@ -167,7 +167,7 @@ def read_monitor(
 
 
 BESIDE = {"firewall": Firewall | None, "proxy": Proxy | None}
-"""Keys that support hosts have beside what they are, and the objects there."""
+"""Further keys of support hosts, and the types of their values."""
 
 
 def _beside(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,14 +6,17 @@ import re
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.inventory.objects_meant import choice_of, object_meant, text_of_list
 
 NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 MIB = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "t": 1024**2, "tb": 1024**2, "tib": 1024**2}
+MEMORY = ("mb", "mib", "g", "gb", "gib", "tb", "tib", "%")
+"""Units of a cache typed as memory or as a share of it."""
 DAYS = {"d": 1, "day": 1, "days": 1, "w": 7, "m": 30, "y": 365, "a": 365}
 COUNT = {"k": 1024, "m": 1024**2}
-UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS}
+PARAMETERS = {"k": 1000, "m": 10**6, "b": 10**9, "t": 10**12}
+UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS, "parameters": PARAMETERS}
 """Units of a number typed as a text, by the ending of its field."""
 SWITCHES = {
     **dict.fromkeys(("1", "y", "yes", "true", "on", "enable", "enabled"), True),
@@ -24,16 +27,6 @@ PORTS = re.compile(r"([0-9]{4,5})\s*(?:-|:|\.\.)\s*([0-9]{4,5})")
 """A range of ports or other numbers, as firewalls have it."""
 MOST_SHOWN = 12
 """Largest number of values of a list in a hint."""
-FIRST_TEXTS = {
-    "AptMirror": "url",
-    "DataDisk": "device",
-    "Driver": "branch",
-    "Hub": "endpoint",
-    "Identity": "header",
-    "Proxy": "url",
-    "Toolkit": "version",
-}
-"""Objects that are often typed as the text of one of their fields."""
 SYNONYMS = {
     **dict.fromkeys(("fp16", "half", "f16", "torch.float16"), "float16"),
     **dict.fromkeys(("bf16", "torch.bfloat16"), "bfloat16"),
@@ -46,26 +39,32 @@ SYNONYMS = {
     **dict.fromkeys(("cuda", "gpu:0", "cuda:0"), "gpu"),
     **dict.fromkeys(("amazon", "ec2"), "aws"),
     **dict.fromkeys(("google", "gce"), "gcp"),
+    **dict.fromkeys(("ib", "mellanox"), "infiniband"),
+    **dict.fromkeys(("eth", "tcp/ip"), "ethernet"),
 }
 """Words of other programs for a choice, and ours."""
 MOST = 10**12
+MOST_PARAMETERS = 20 * 10**12
 
 
 def meant_by(value: object, wanted: str, where: str) -> str:
     """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
-    if isinstance(value, str) and (built := _object_of(value, wanted.removesuffix(" or NoneType"))):
+    if built := object_meant(value, wanted.removesuffix(" or NoneType"), field, where.endswith("]")):
         return built
-    if value is True and wanted.removesuffix(" or NoneType") in ("Gateway", "Sharing"):
-        return f"{field}={wanted.removesuffix(' or NoneType')}()"
+    if wanted == "str" and (built := text_of_list(value, field)):
+        return _of_place(built, where)
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if field == "gpu" and type(value).__name__ == "GPU":
         return 'gpu="rtx-5090-32", card=GPU(…): a name of its own, and its numbers beside it'
     if field == "gpus" and isinstance(value, (tuple, list)) and 0 < len(value) <= MOST_SHOWN:
         return f"gpus={len(value)}, a number; a Server says which"
-    if isinstance(value, (tuple, list)) and len(value) == 1 and type(value[0]).__name__ == wanted.split(" or ")[0]:
-        return f"{field}={wanted.split(' or ')[0]}(…), without brackets and comma around it"
+    if isinstance(value, (tuple, list)) and value and wanted == "int" and all(type(item) is int for item in value):
+        again = "; another object for each of the others" if len(value) > 1 else ""
+        return _of_place(f"{field}={value[0]}" if abs(value[0]) < MOST else "", where) + again
+    if isinstance(value, (tuple, list)) and wanted in ("dict", "Mapping") and (built := _pairs(value)):
+        return f"{field}={built}"
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return ""
     words = wanted.split(" or ")
@@ -76,16 +75,21 @@ def meant_by(value: object, wanted: str, where: str) -> str:
     return _of_place(typed, where)
 
 
-def _object_of(text: str, wanted: str) -> str:
-    """The object whose first field the text is, such as Hub(endpoint="…"); empty if unknown or maybe a secret."""
-    field = FIRST_TEXTS.get(wanted)
-    is_plain = re.fullmatch(r"[\w.:/+-]{1,120}", text) is not None and not secret_in(text)
-    return f'{wanted}({field}="{text}"{", key_file=…" if wanted == "AptMirror" else ""})' if field and is_plain else ""
+def _pairs(values: tuple[object, ...] | list[object]) -> str:
+    """A dictionary of pairs of plain texts; empty for anything else."""
+    pairs = [item for item in values if isinstance(item, (tuple, list)) and len(item) == 2]
+    texts = [text for pair in pairs for text in pair]
+    is_plain = all(isinstance(text, str) and re.fullmatch(r"[\w.:/+-]{1,80}", text) for text in texts)
+    if not pairs or len(pairs) != len(values) or len(pairs) > MOST_SHOWN or not is_plain:
+        return ""
+    return "{" + ", ".join(f'"{key}": "{value}"' for key, value in pairs) + "}"
 
 
 def choice_meant(value: object, words: list[str], where: str) -> str:
     """The intended choice: the only one, the same word in other letter case, or the one that other tools call so."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    if isinstance(value, (tuple, list)) and (typed := choice_of(tuple(value), words, field)):
+        return typed
     text = value if isinstance(value, str) else ""
     meant = SYNONYMS.get(text.lower(), text.lower())
     same = [word for word in words if word.lower() == meant]
@@ -98,8 +102,12 @@ def _of_place(typed: str, where: str) -> str:
     return typed.partition("=")[2] if where.endswith("]") else typed
 
 
-def tuple_of(values: object, field: str) -> str:
+def tuple_of(values: object, field: str, of_numbers: bool = False) -> str:
     """`field=(VALUE, …)` for a list, a range or a set of a few plain values; empty for anything else."""
+    if isinstance(values, str) and of_numbers and re.fullmatch(r"[0-9]{1,5}(?:[, ]+[0-9]{1,5})*", values.strip()):
+        values = [int(part) for part in re.findall("[0-9]+", values)]
+    elif isinstance(values, str) and of_numbers and not PORTS.fullmatch(values):
+        return f"{field}=(0, 1): whole numbers, each written out" if field == "gpus" else ""
     if isinstance(values, str) and (ends := PORTS.fullmatch(values)):
         values = range(int(ends[1]), int(ends[2]) + 1)
     if isinstance(values, str) and "," in values:
@@ -122,6 +130,8 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         match = NUMBER.fullmatch(value)
         units = next((table for ending, table in UNITS.items() if field.endswith(ending)), COUNT)
         ones = ("", "%") if is_share or field.endswith("_percent") else ("",)
+        if match and field == "tokens" and match[2].lower() in MEMORY:
+            return "tokens counts tokens; KVCache() takes the memory that is left, and the plan writes their number"
         factor = 1 if match and match[2] in ones else units.get(match[2].lower(), 0) if match else 0
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:
@@ -132,7 +142,7 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         number = 1 / value
     else:
         number = value * 100 if field.endswith("_percent") and 0 < value < 1 else value
-    if not 0.5 < number < MOST:
+    if not 0.5 < number <= MOST_PARAMETERS:
         return ""
     return f"{field}={round(number)}"
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from deploy.catalog.believable import shown
 from deploy.inventory.guides import fraction_of_tokens
+from deploy.inventory.objects_meant import secret_meant
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import Stranger, described, kind_of, shortened
@@ -156,7 +157,7 @@ def _endless_number(value: float, where: str) -> Refusal:
 
 def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, tuple):
-        yield _no_tuple(value, where)
+        yield _no_tuple(value, element, where)
         return
     for number, item in enumerate(value):
         name = getattr(item, "name", None)
@@ -164,18 +165,19 @@ def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
         yield from mistyped(item, element, place)
 
 
-def _no_tuple(value: Any, where: str) -> Refusal:
+def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
     """The refusal of a list, or of a single value without its comma; a short text is shown in the form to type."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
-    if typed := tuple_of(value, field):
+    if typed := tuple_of(value, field, of_numbers=element is int):
         return _kind(value, "tuple", where, attempt=typed)
     if isinstance(value, (list, dict, Stranger)):
         return _kind(value, "tuple", where, attempt=f"{field}=(…, …): round brackets, and a comma behind each value")
     if is_short or (type(value) is int and abs(value) < MOST):
         typed = f'"{value}"' if isinstance(value, str) else f"{value}"
         return _kind(value, "tuple", where, attempt=f"{field}=({typed},)   the comma makes it a tuple of one value")
-    return _kind(value, "tuple", where, attempt="a tuple belongs here, and this is one value: write (value,)")
+    built = f"{type(value).__name__}(…)" if is_dataclass(value) and not isinstance(value, type) else "VALUE"
+    return _kind(value, "tuple", where, attempt=f"{field}=({built},)   the comma makes it a tuple of one value")
 
 
 def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
@@ -187,7 +189,23 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
         return
     hints = hints_of(type(value))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     for field in fields(value):
-        yield from mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}")
+        for problem in mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}"):
+            yield _with_default(problem, field.name, field.default)
+
+
+def _with_default(problem: Refusal, field: str, default: object) -> Refusal:
+    """The refusal with the field's default, if all it says to type is the kind of value."""
+    if problem.attempt not in ("write a whole number there", "write a number there") or type(default) is not int:
+        return problem
+    if not problem.facts["where"].endswith(f".{field}"):
+        return problem
+    return Refusal(
+        problem.problem,
+        facts=problem.facts,
+        attempt=f"{field}={default}, the default",
+        state=problem.state,
+        kind=problem.kind,
+    )
 
 
 def _words_of(value: Any) -> list[str]:
@@ -228,5 +246,6 @@ def _literal_secret(value: Any, where: str) -> Refusal:
         where=where,
         seen=f"{described(value)}, {length}not shown",
         wanted="Secret.env(…), Secret.vault(…) or Secret.command(…)",
-        attempt='Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
+        attempt=secret_meant(value, re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2])
+        or 'Secret.env("NAME_OF_THE_VARIABLE"); the value is in a file now, so make a new one',
     )

@@ -93,7 +93,7 @@ def _started(program: Path, folder: Path, place: int, config: Mapping[str, Any],
 def _report(mine: Path) -> dict[str, Any]:
     try:
         report = json.loads((mine / "out" / REPORT).read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise _refused(
             "no-run", "aiperf wrote no report", _last_errors(mine.parent), "enginehouse ask INVENTORY"
         ) from None

@@ -2,14 +2,18 @@
 
 `python -m deploy.io.ansible_inventory FILE` is called by `deploy/io/hosts.py`: pyinfra patches its process for gevent,
 and ansible-core sets up locks, warnings and locale when it is imported. Only files are read. An inventory that is a
-program or a plugin could give another plan each time, although the file is the same.
+program or a plugin could give another plan each time, although the file is the same. Templates are filled in
+without lookups beyond LOOKUPS: `pipe` runs a program, and `file` or `url` could put a secret into a host's name.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from deploy.inventory.hosts import ANSIBLE_VARIABLES
 
@@ -19,6 +23,9 @@ SETTINGS = {
     "ANSIBLE_NOCOLOR": "1",
 }
 """Above the operator's own ansible.cfg, which is read for the rest: the vault's password, for example."""
+
+LOOKUPS = frozenset({"env", "vars", "varnames", "dict", "items", "list"})
+"""Lookups that run no program and read no file."""
 
 
 def read(file: str) -> dict[str, object]:
@@ -30,9 +37,11 @@ def read(file: str) -> dict[str, object]:
     from ansible.inventory.manager import InventoryManager
     from ansible.parsing.dataloader import DataLoader
     from ansible.parsing.vault import get_file_vault_secret
+    from ansible.plugins.loader import lookup_loader
     from ansible.template import Templar
     from ansible.vars.manager import VariableManager
 
+    lookup_loader.get = harmless(lookup_loader.get)
     loader = DataLoader()
     if constants.DEFAULT_VAULT_PASSWORD_FILE:
         secret = get_file_vault_secret(filename=constants.DEFAULT_VAULT_PASSWORD_FILE, loader=loader)
@@ -47,6 +56,19 @@ def read(file: str) -> dict[str, object]:
         hosts[str(host.name)] = {name: templar.template(known[name]) for name in ANSIBLE_VARIABLES if name in known}
     groups = {str(name): [str(host.name) for host in inventory.get_hosts(name)] for name in inventory.groups}
     return {"hosts": hosts, "groups": groups}
+
+
+def harmless(get: Callable[..., Any]) -> Callable[..., Any]:
+    """The loader of lookups for those of LOOKUPS alone."""
+
+    @functools.wraps(get)
+    def known(name: str, *words: Any, **options: Any) -> Any:
+        """The plugin of this name. Raises: ValueError for a name that is not among LOOKUPS."""
+        if name.rpartition(".")[2] not in LOOKUPS:
+            raise ValueError(f"the lookup `{name}` is not run; write its value, or use the lookup `env`")
+        return get(name, *words, **options)
+
+    return known
 
 
 if __name__ == "__main__":

@@ -22,20 +22,29 @@ from pathlib import Path
 from typing import Any
 
 from deploy.bundle.contents import LIST, Contents
+from deploy.doctor.readings import fields
 from deploy.io.bundle_store import Store
 
 BLOB = re.compile(r"/v2/.+/(manifests|blobs)/sha256:([0-9a-f]{64})")
 LISTING = re.compile(r"/api/models/([^/]+/[^/]+)/revision/([0-9a-f]{40})")
 MODEL_FILE = re.compile(r"/([^/]+/[^/]+)/resolve/([0-9a-f]{40})/(.+)")
-RANGE = re.compile(r"bytes=(\d+)-(\d*)")
+RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{0,18})")
+MOST_MANIFEST_BYTES = 2**24
+"""A manifest has at most 4 MiB; a host that asks for a layer as one would have this machine parse gigabytes."""
 INDEX = "application/vnd.oci.image.index.v1+json"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+DOCKER = (
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
 
 
 class Handler(BaseHTTPRequestHandler):
     """GET and HEAD of the files in the list; every other path is answered 404."""
 
     protocol_version = "HTTP/1.1"
+    timeout = 120.0
+    """Seconds without a byte, after which a connection ends."""
     contents: Contents
     store: Store
     blobs: dict[str, int]
@@ -84,13 +93,14 @@ class Handler(BaseHTTPRequestHandler):
         self._text(json.dumps({"id": repository, "sha": revision, "siblings": files}).encode(), is_head)
 
     def _blob(self, sha256: str, is_head: bool, is_manifest: bool) -> None:
-        if sha256 not in self.blobs:
+        if sha256 not in self.blobs or (is_manifest and self.blobs[sha256] > MOST_MANIFEST_BYTES):
             self._lacking(is_head)
             return
         kind = "application/octet-stream"
         if is_manifest:
-            content = json.loads(b"".join(self.store.read(sha256)))
-            kind = content.get("mediaType") or (INDEX if "manifests" in content else MANIFEST)
+            content = fields(b"".join(self.store.read(sha256)).decode("utf-8", "replace"))
+            named = content.get("mediaType")
+            kind = named if named in (INDEX, MANIFEST, *DOCKER) else INDEX if "manifests" in content else MANIFEST
         self._send(
             sha256, self.blobs[sha256], is_head, {"Content-Type": kind, "Docker-Content-Digest": f"sha256:{sha256}"}
         )

@@ -5,6 +5,7 @@ pyinfra silently takes the last group's value, and ends with a traceback over a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,8 @@ from deploy.refusals.quoting import described
 from deploy.refusals.refuse import refuse
 
 EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})'
+
+PLAIN = re.compile(r"[A-Za-z0-9][\w.:-]{0,252}")
 
 
 def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]:
@@ -84,7 +87,7 @@ def _no_group(name: str, value: tuple[Any, ...], file: str) -> Refusal:
         where=f"{file}: {name}",
         seen=f"a tuple of {kinds}" if value else "an empty tuple",
         wanted=f"{name} = {EXAMPLE}",
-        attempt=attempt or f"call it _{name} where it is no group of hosts",
+        attempt=attempt or f"call it _{name} if it is not a group of hosts",
     )
 
 
@@ -97,7 +100,9 @@ def _host_data_problems(name: str, hosts: Iterable[Any], file: str) -> Iterator[
                 where=f"{file}: {name}",
                 seen=f"a tuple of {', '.join(type(item).__name__ for item in host) or 'nothing'}",
                 wanted=f'{name} = [("h100-01.example.internal", {{"ssh_port": 2222}})]',
-                attempt="write the host's name, then a dictionary of its data",
+                attempt=f'("{host[0]}", {{"ssh_hostname": "{host[1]}"}})'
+                if len(host) == 2 and all(isinstance(word, str) and PLAIN.fullmatch(word) for word in host)
+                else "write the host's name, then a dictionary of its data",
             )
 
 

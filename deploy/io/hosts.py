@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -78,14 +79,15 @@ def _recorded(file: str) -> object:
         raise _missing(file, "what `terraform output -json` printed", f"terraform output -json > {file}") from None
     except OSError as error:
         raise not_terraform(file, error.strerror or str(error)) from None
-    except ValueError as error:  # of JSON, or bytes that are not UTF-8
+    except (ValueError, RecursionError) as error:  # of JSON, or bytes that are not UTF-8
         raise not_terraform(file, str(error)) from None
 
 
 def _each_once(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON. Raises: a Refusal for a repeated key, because Python would keep only the last one."""
-    names = [name for name, _ in pairs]
-    if twice := next((name for name in names if names.count(name) > 1), ""):
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise refuse(
             "host-twice",
             f"{file} names {twice} twice",
@@ -94,7 +96,7 @@ def _each_once(file: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             wanted="each machine once",
             attempt=f"in Terraform's directory: terraform output -json > {Path(file).name}",
         )
-    return dict(pairs)
+    return values
 
 
 def _missing(file: str, wanted: str, attempt: str) -> Refusal:
@@ -111,7 +113,7 @@ def _missing(file: str, wanted: str, attempt: str) -> Refusal:
 def _unreadable(file: str, reason: str) -> Refusal:
     return refuse(
         "not-ansible",
-        f"{file} is no Ansible inventory that can be read here",
+        f"{file} is not an Ansible inventory that can be read here",
         where=file,
         seen=reason,
         wanted="an inventory in YAML or INI; programs and plugins are not run",

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from deploy.io.deadline import within
 from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
@@ -40,7 +41,8 @@ PAUSE_SECONDS = 1.0
 MOST_PAUSE_SECONDS = 60.0
 """Longest pause that a hub may ask for; a longer one is a refusal with the hub's words. The lock keeps the models read
 before."""
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS, MOST_SECONDS = 30.0, 600.0
+"""Seconds without a byte, and of a whole answer."""
 MOST_BYTES = 64 * 2**20
 """Bytes of a listing or of config.json."""
 FIRST_BYTES = 2**16
@@ -161,7 +163,7 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
     """The answer's bytes; `span` is the first byte and the one after the last. Retried while the hub is busy."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _once(access, path, span)
+            return within(MOST_SECONDS, lambda: _once(access, path, span))
         except urllib.error.HTTPError as error:
             error.close()
             pause = _pause(error, attempt)
@@ -274,7 +276,7 @@ def _silent(access: Access, source: str, reason: str) -> Refusal:
 def _strange(source: str, path: str, seen: str) -> Refusal:
     return refuse(
         "hub-answer",
-        f"the hub's answer about {source} is none to the question",
+        f"the hub's answer about {source} does not have the expected form",
         where=path,
         seen=seen,
         wanted="the listing, config.json and headers of safetensors files",

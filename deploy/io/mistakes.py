@@ -1,4 +1,4 @@
-"""Mistakes in an inventory file in Python, explained: a misspelt keyword, an exception, a connector, `--limit`."""
+"""Mistakes in an inventory file in Python, explained: a misspelt keyword, an exception, a connector."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import inspect
 import re
 import traceback
-from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -88,7 +87,7 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
     if isinstance(error, ImportError) and (match := NO_MODULE.search(text)):
         return refuse(
             "unknown-module",
-            f"the objects of an inventory are in deploy.spec, and {match[1]} is no module",
+            f"{match[1]} is not a module: the objects of an inventory are in deploy.spec",
             where=place,
             seen=f"import of {match[1]}",
             wanted="the module deploy.spec",
@@ -173,6 +172,17 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
             wanted=f"{match['name']}.{match['way']}({', '.join(names)})",
             attempt=offer(match["word"], names),
         )
+    frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
+    is_of_gpus = any(frame.name == "one_per_gpu" for frame in frames) or "one_per_gpu()" in str(error)
+    if isinstance(error, TypeError) and is_of_gpus:
+        return refuse(
+            "wrong-type",
+            "one_per_gpu takes a Server and the number of its GPUs",
+            where=place,
+            seen=str(error),
+            wanted="a Server, then a whole number",
+            attempt='"servers": one_per_gpu(Server(…), 2), with Machine(gpus=2)',
+        )
     match = POSITIONAL.search(str(error))
     kind = getattr(spec, match["name"], None) if match else None
     if not match or not isinstance(kind, type) or not is_dataclass(kind):
@@ -223,7 +233,7 @@ def ended_itself(error: SystemExit, file: str) -> Refusal:
         f"{file} ends the command before anything of it is read",
         where=f"{file}:{lines[-1]}" if lines else file,
         seen=f"sys.exit({error.code!r})" if isinstance(error.code, int | None) else f"sys.exit: {error.code}",
-        wanted="a file that only says what the hosts are",
+        wanted="a file that only declares hosts",
         attempt="take the sys.exit() out; raise an exception to refuse: its words are shown",
     )
 
@@ -274,17 +284,3 @@ def _connector_in(file: str, connector: str) -> tuple[str, str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(f"@{connector}"):
             return node.value, f":{node.lineno}:{node.col_offset + 1}"
     return "", ""
-
-
-def no_host_in_limit(word: str, hosts: Iterable[str], groups: Iterable[str]) -> Refusal:
-    """The refusal of a `--limit` that matches no host of the inventory."""
-    names, group_names = sorted(hosts), sorted(groups)
-    close = nearest(word, [*names, *group_names])
-    return refuse(
-        "no-host-in-limit",
-        f"--limit {word} matches no host of this inventory",
-        where=f"--limit {word}",
-        seen=f"hosts {', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}",
-        wanted=f"a host's name, a pattern such as 'h100-*', or a group: {', '.join(group_names)}",
-        attempt=f"--limit {close or (names or ['HOST'])[0]}",
-    )

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 from deploy.cost.share import Counted, Window
+from deploy.io.deadline import within
 from deploy.refusals.refuse import refuse
 
 ANSWER_SECONDS = 30
@@ -33,7 +34,7 @@ def seconds_of(window: str) -> int:
     if not match:
         raise refuse(
             "no-window",
-            f"{window} is no length of time",
+            f"{window} is not a duration",
             where="--window",
             seen=window,
             wanted="a whole number and m, h, d or w",
@@ -81,8 +82,7 @@ def asker(url: str) -> Ask:
         """Labels and value of each series in the query's result; series without a number are left out."""
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
         try:
-            with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
-                return rows_of(answer.read(MOST_BYTES + 1))
+            return rows_of(within(2 * ANSWER_SECONDS, lambda: _content(address)))
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise refuse(
                 "no-prometheus",
@@ -94,6 +94,11 @@ def asker(url: str) -> Ask:
             ) from None
 
     return ask
+
+
+def _content(address: str) -> bytes:
+    with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as answer:
+        return bytes(answer.read(MOST_BYTES + 1))
 
 
 def rows_of(answer: bytes | str) -> list[Row]:
@@ -109,5 +114,5 @@ def rows_of(answer: bytes | str) -> list[Row]:
     except (LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if not all(isinstance(word, str) for labels, _ in rows for pair in labels.items() for word in pair):
-        raise ValueError("a label that is no text")
+        raise ValueError("a label that is not a text")
     return [(labels, value) for labels, value in rows if math.isfinite(value)]

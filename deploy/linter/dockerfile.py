@@ -125,7 +125,7 @@ def _command(name: str, body: str) -> str:
     if name in RUNS and body.lstrip().startswith("["):
         try:
             words = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return body.strip()
         return shlex.join(map(str, words)) if isinstance(words, list) else body.strip()
     return body.strip()

@@ -219,7 +219,7 @@ def _unseen(judged: Judged, call: Call) -> None:
     if unseen and call.program in FILLED_LATER:
         judged.know(
             "unseen-variable",
-            "what the shell puts in the place of a variable was not seen, and is not judged",
+            "the values of shell variables are unknown and not judged",
             seen=" ".join(unseen[:FEW]),
             wanted="the command with its variables filled",
             attempt="paste what `set -x` prints when the command runs",
@@ -266,7 +266,7 @@ def _breaks(line: Pasted) -> list[Finding]:
 
 def _why_nothing(text: str, programs: list[str]) -> str:
     if _is_path(text):
-        return f"{text} is no file that is there, and no program that is known"
+        return f"{text} is neither an existing file nor a known program"
     return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
 
 

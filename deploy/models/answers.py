@@ -46,7 +46,7 @@ def gateway_answer(model: ModelSlice, question: Question, reply: str) -> Answer:
             return _of_vectors([[float(number) for number in entry["embedding"]] for entry in body["data"]])
         scores = {int(entry["index"]): float(entry["relevance_score"]) for entry in body["results"]}
         return _of_scores([scores[number] for number in range(len(scores))], question)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
         raise UnreadableReply(f"not what a gateway replies to {question.path}: {reply[:200]!r}") from None
 
 

@@ -29,7 +29,7 @@ class Monitor:
     scrape_seconds: int = 15
     receivers: Secret | None = None
     """YAML with Alertmanager's `receivers`, those called `page` and `ticket` among them:
-    `Secret.command("cat", "secrets/receivers.yml")`. None: alerts are shown, and nobody is told."""
+    `Secret.command("cat", "secrets/receivers.yml")`. None: alerts are shown, and no message is sent."""
     dcgm_image: str = ""
     """`NAME@sha256:…` of dcgm-exporter, which then runs on every host with a GPU. Empty: it runs nowhere."""
 

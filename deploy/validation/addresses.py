@@ -60,17 +60,22 @@ def no_address(host: Host, problem: str, network: str = "the fleet") -> Refusal:
 
 def equal_addresses(hosts: Iterable[Host], problem: str) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each host with the address of an earlier one."""
-    first: dict[str, str] = {}
+    first: dict[str, Host] = {}
     for host in hosts:
         address = address_of(host)
-        if is_reachable(address) and first.setdefault(address, host.name) != host.name:
-            refusal = refuse(
-                "peer-address-twice",
-                f"{first[address]} and {host.name} {problem}",
-                where="peer_address",
-                seen=f"{address}, for both",
-                wanted="the address of each machine itself",
-                attempt=f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
-                '"THAT ADDRESS"}), beside its name and not in a group',
-            )
-            yield host.name, refusal
+        if not is_reachable(address) or first.setdefault(address, host) is host:
+            continue
+        pair = first[address], host
+        borrowed = next((member for member in pair if member.traffic.address == address), None)
+        refusal = refuse(
+            "peer-address-twice",
+            f"{pair[0].name} and {host.name} {problem}",
+            where="traffic.address" if borrowed else "peer_address",
+            seen=f"{address}, for both",
+            wanted="the address of each machine itself",
+            attempt=f"leave address out of the Traffic of {borrowed.name}: its peer_address stands for it"
+            if borrowed and borrowed.peer_address
+            else f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '
+            '"THAT ADDRESS"}), beside its name and not in a group',
+        )
+        yield host.name, refusal

@@ -14,6 +14,8 @@ from deploy.spec import GPU, LLM, Host
 
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
+LEAST_MIB = 2048
+"""Of any card; `deploy.validation.numbers` refuses a smaller number, which is probably one of GiB."""
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
 PRODUCT = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9 ._+-]{0,62}[A-Za-z0-9])?)?")
 OPEN_MODULES_SM, LLM_SM = 75, 80
@@ -57,7 +59,7 @@ def _numbers(card: GPU) -> Iterator[Refusal]:
     if not PRODUCT.fullmatch(card.smi):
         yield _refused("card.smi", "this name of a card cannot be a label and a title", shortened(card.smi),
                        "at most 64 letters, digits, blanks and . _ + -", 'smi="GeForce RTX 5090"')  # fmt: skip
-    if card.reserved_mib * 4 > card.mib:
+    if card.reserved_mib * 4 > card.mib >= LEAST_MIB:
         yield _refused("card.reserved_mib", "a driver reserves some hundred MiB, not a quarter of the card's memory",
                        f"reserved_mib={card.reserved_mib}, mib={card.mib}", "less than a quarter of mib",
                        "leave reserved_mib out")  # fmt: skip

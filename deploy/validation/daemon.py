@@ -8,6 +8,7 @@ from typing import Any
 
 from deploy.catalog.daemon_keys import DAEMON_KEYS
 from deploy.catalog.names import slip_of
+from deploy.inventory.slips import SWITCHES
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, shortened
 from deploy.refusals.refuse import refuse
@@ -15,7 +16,7 @@ from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host
 
 RUNTIMES = ("runc", "io.containerd.runc.v2")
-"""Runtimes that dockerd knows without being told."""
+"""Runtimes that dockerd knows without configuration."""
 MIRROR = re.compile(r"https?://[^/?#@\s]+/?")
 NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
 LEVEL = re.compile(r"trace|debug|info|warn|warning|error|fatal|panic")
@@ -142,6 +143,8 @@ def _is_of(value: Any, wanted: type) -> bool:
 def _typed(key: str, value: Any, wanted: type) -> str:
     if wanted is list and isinstance(value, str):
         return f'daemon={{"{key}": ["{value}"]}}'
+    if wanted is bool and str(value).lower() in SWITCHES:
+        return f'daemon={{"{key}": {SWITCHES[str(value).lower()]}}}'
     if wanted is int and isinstance(value, str) and value.isdecimal() and len(value) < 12:
         return f'daemon={{"{key}": {value}}}'
     return f'daemon={{"{key}": {WORDS[wanted]}}}, or leave {key} out'

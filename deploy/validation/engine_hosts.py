@@ -33,7 +33,7 @@ def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Ref
     if host.farm and host.servers:
         yield _serving_farm(host)
     if (compiled or host.farm) and host.engine_trust is None:
-        yield _untrusted(host, compiled)
+        yield _untrusted(compiled)
     if host.engine_trust:
         yield from _trust(host.engine_trust)
     if host.engine_store:
@@ -64,7 +64,7 @@ def _serving_farm(host: Host) -> Refusal:
     )
 
 
-def _untrusted(host: Host, compiled: list[tuple[Server, LLM]]) -> Refusal:
+def _untrusted(compiled: list[tuple[Server, LLM]]) -> Refusal:
     names = ", ".join(sorted({model.name for _, model in compiled})) or "a farm host"
     return refuse(
         "untrusted-engine",
@@ -95,7 +95,9 @@ def _trust(trust: EngineTrust) -> Iterator[Refusal]:
                 where=f"engine_trust.signers[{number}]",
                 seen=f"{signer[:24]!r}…" if len(signer) > 24 else repr(signer),
                 wanted="a line as ssh-keygen writes it into NAME.pub",
-                attempt='signers=("ssh-ed25519 AAAA… build farm",)',
+                attempt=f"cat {signer} prints it: signers=(THAT LINE,)"
+                if re.fullmatch(r"[~\w./-]{1,120}\.pub", signer)
+                else 'signers=("ssh-ed25519 AAAA… build farm",)',
             )
 
 
@@ -108,8 +110,21 @@ def _store(store: EngineStore) -> Iterator[Refusal]:
             where="engine_store",
             seen=f"EngineStore.{store.kind}({store.place!r})",
             wanted="a directory, host:path, or remote:bucket/path; credentials stay in ssh's and rclone's own files",
-            attempt=example,
+            attempt=_place_meant(store.place) or example,
         )
+
+
+def _place_meant(place: str) -> str:
+    """The store of a URL: rclone's remote for a bucket, rsync over SSH for a host; empty for anything else."""
+    match = re.fullmatch(r"(s3|gs|az|rsync|ssh|sftp|file)://([\w.@-]*)/*([\w./~+=,-]*)", place)
+    if not match:
+        return ""
+    scheme, host, path = match.groups()
+    if scheme == "file":
+        return f'EngineStore.directory("/{path}")'
+    if scheme in ("s3", "gs", "az"):
+        return f'EngineStore.rclone("{scheme}:{host}/{path}"), {scheme} being a remote of `rclone config`'
+    return f'EngineStore.rsync("{host}:/{path}")' if host else ""
 
 
 def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:

@@ -13,7 +13,6 @@ from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 from deploy.topology.groups import group_of
 
-CONFIRM_SECONDS = (10, 600)
 MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
 """Most public addresses of one organisation: no registry assigned more than a few /8, or a /19 of IPv6."""
 SSH_PORT = 22
@@ -36,6 +35,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if host.firewall is not None and wanted is not None:
         # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
         is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
+        is_alone = is_alone or bool(wanted.ssh) or wanted.rest == "closed"
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
         yield from declared_problems(wanted, served, needs_clients, is_https=https is not None)
 
@@ -65,16 +65,6 @@ def declared_problems(
             seen='rest="untouched"',
             wanted='rest="closed", or no openings',
             attempt='Firewall(…, rest="closed")',
-        )
-    low, high = CONFIRM_SECONDS
-    if not low <= firewall.confirm_seconds <= high:
-        yield refuse(
-            "out-of-range",
-            f"firewall.confirm_seconds of {firewall.confirm_seconds} cannot work",
-            where="firewall.confirm_seconds",
-            seen=str(firewall.confirm_seconds),
-            wanted=f"{low} to {high}",
-            attempt="confirm_seconds=30, the default",
         )
 
 
@@ -161,14 +151,15 @@ def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterato
 def _network(written: str, where: str) -> Iterator[Refusal]:
     try:
         network = ipaddress.ip_network(written)
-        if network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
+        is_nobody = network.is_unspecified and network.prefixlen == network.max_prefixlen
+        if is_nobody or network.is_multicast or network.is_loopback or (network.is_reserved and network.version == 4):
             yield refuse(
                 "network-of-nobody",
                 f"no client connects from {written}",
                 where=where,
                 seen=f"{written!r}, which is {_use_of(network)}",
                 wanted="networks of clients, balancers or operators; connections of the host to itself are always open",
-                attempt='"10.0.0.0/8"',
+                attempt=_instead(where) if is_nobody else '"10.0.0.0/8"',
             )
     except ValueError as error:
         yield refuse(
@@ -181,7 +172,15 @@ def _network(written: str, where: str) -> Iterator[Refusal]:
         )
 
 
+def _instead(where: str) -> str:
+    """The text to type for 0.0.0.0: without any network, an opening and SSH are open to everybody."""
+    name = where.rpartition(".")[2]
+    return f"leave {name} out, if everybody is meant" if name in ("sources", "ssh") else '"10.0.0.0/8"'
+
+
 def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
+    if network.is_unspecified:
+        return "one address, of no host; a program that listens there listens on all of its own"
     return "for groups (multicast)" if network.is_multicast else "loopback" if network.is_loopback else "reserved"
 
 
@@ -198,6 +197,8 @@ def _nearest(written: str) -> str:
     if re.fullmatch(r"[0-9.]+\.(?:\*|x)(?:\.(?:\*|x))*\.?", text) and 1 <= len(parts) <= 3:
         return f"{'.'.join([*parts, *['0'] * (4 - len(parts))])}/{8 * len(parts)}"
     address, slash, _ = text.partition("/")
+    if with_port := re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([0-9.]+)):[0-9]{1,5}", text):
+        address, slash = with_port[1] or with_port[2], ""
     with contextlib.suppress(ValueError):
         known = ipaddress.ip_address(address.strip("[]"))
         return f"{known}/{known.max_prefixlen}" if slash else str(known)
@@ -212,7 +213,7 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
     shown = " and ".join(wide) or f"these {len(networks)} networks together"
     yield refuse(
         "firewall-allows-everybody",
-        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} asks nobody for a password",
+        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} has no authentication",
         where=where,
         seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
         wanted="the networks of the clients or the balancer",
@@ -255,16 +256,7 @@ def _ssh_alone(firewall: Firewall, opening: Opening) -> str:
 def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
     for number, opening in enumerate(firewall.open):
         where = f"firewall.open[{number}].port"
-        if not 1 <= opening.port <= 65535:
-            yield refuse(
-                "port-range",
-                f"{opening.port} is not a port number",
-                where=where,
-                seen=str(opening.port),
-                wanted="1 to 65535",
-                attempt="Opening(port=9100, sources=(…,))",
-            )
-        elif opening.port == SSH_PORT and opening.protocol == "tcp":
+        if opening.port == SSH_PORT and opening.protocol == "tcp":
             yield refuse(
                 "opening-of-ssh",
                 "firewall.ssh opens SSH, and an Opening of port 22 does not restrict it",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from deploy.catalog.names import nearest
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import layout_of
@@ -49,13 +50,14 @@ def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
 def _of_host(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
     yield from _names(host, server, model, by_name)
     yield from _program(server, model)
-    yield from _network(host, server, model)
+    yield from _network(host, model)
 
 
 def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
     names = model.parallel.hosts
     place = model_at(server.name, model.name, "parallel", "hosts")
     missing = [name for name in names if not _serves(by_name.get(name), server)]
+    meant = _members_meant(names, host, server, by_name)
     if len(names) < 2 or len(set(names)) < len(names):
         yield refuse(
             "group-names",
@@ -63,7 +65,9 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
             where=place,
             seen=str(names),
             wanted="the names of different hosts of this inventory",
-            attempt=f'hosts=("{host.name}", …), or leave hosts out and one host serves the model alone',
+            attempt="hosts="
+            + (_written(meant) if len(set(meant)) > 1 else f'("{host.name}", …)')
+            + ", or leave hosts out and one host serves the model alone",
         )
     if missing:
         yield refuse(
@@ -72,17 +76,37 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
             where=place,
             seen=", ".join(names),
             wanted=f"hosts of this inventory, each with Server(name={server.name!r}, …)",
-            attempt="declare the hosts of a group in one list: they then have the same data",
+            attempt=f"hosts={_written(meant)}"
+            if len(meant) == len(names)
+            else "declare the hosts of a group in one list: they then have the same data",
         )
-    if host.name not in names:
+    if host.name not in names and host.name not in meant:
         yield refuse(
             "group-without-this-host",
             f"{model.name}: {host.name} declares it and is not in its group",
             where=place,
             seen=", ".join(names),
             wanted=f"{host.name} among the names, or another model on this host",
-            attempt=f"hosts={(*names, host.name)!r}, or a server of its own for {host.name}",
+            attempt=f"hosts={_written((*dict.fromkeys(names), host.name))}, or a server of its own for {host.name}",
         )
+
+
+def _members_meant(names: Sequence[str], host: Host, server: Server, by_name: dict[str, Host]) -> tuple[str, ...]:
+    """The hosts that a group's names stand for: names, addresses of hosts, and names nearly right.
+
+    Empty if one of them is unknown; a name that stands twice also stands for this host, if it is nowhere else.
+    """
+    serving = {name: member for name, member in by_name.items() if _serves(member, server)}
+    by_address = {address_of(member): name for name, member in serving.items()}
+    rest = [name for name in serving if name not in names]
+    meant = [name if name in serving else by_address.get(name, "") or nearest(name, rest) or "" for name in names]
+    if len(set(meant)) < len(meant) and host.name in serving and host.name not in meant:
+        meant = [*dict.fromkeys(meant), host.name]
+    return tuple(meant) if all(name in serving for name in meant) else ()
+
+
+def _written(names: Sequence[str]) -> str:
+    return "(" + ", ".join(f'"{name}"' for name in names) + ("," if len(names) == 1 else "") + ")"
 
 
 def _serves(host: Host | None, server: Server) -> bool:
@@ -101,7 +125,7 @@ def _program(server: Server, model: LLM) -> Iterator[Refusal]:
         )
 
 
-def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
+def _network(host: Host, model: LLM) -> Iterator[Refusal]:
     address, firewall = address_of(host), host.firewall
     if host.machine.fabric is None:
         yield refuse(
@@ -171,7 +195,7 @@ def _unequal(model: LLM, subject: str, place: str, values: Sequence[tuple[str, o
 def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal:
     return refuse(
         "peer-address-twice",
-        f"{model.name}: two hosts of its group have one address",
+        f"{model.name}: two hosts of its group have the same address",
         where="peer_address",
         seen=", ".join(f"{name}: {address}" for name, address in values),
         wanted="the address of each machine itself",

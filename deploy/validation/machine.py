@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
 from deploy.catalog.believable import RANGES
-from deploy.catalog.gpus import card_called
+from deploy.catalog.gpus import card_called, counted
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.models.cards import declared_card
@@ -46,6 +46,8 @@ DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
 """Devices that are no disk, or forget."""
+RDMA_DEVICE = re.compile(r"(?:mlx[45]|bnxt_re|irdma|efa|rocep|ibp)_?[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
+"""Names of RDMA devices, as `ibstat` and NCCL_IB_HCA have them."""
 INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 """A network interface's name: 15 bytes at most in Linux."""
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
@@ -61,12 +63,23 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     yield from _sizes(host)
     yield from _docker(host)
     yield from _secure_boot(host)
-    if host.machine.fabric and not INTERFACE.fullmatch(host.machine.fabric.interface):
+    fabric = host.machine.fabric
+    if fabric and RDMA_DEVICE.fullmatch(fabric.interface):
+        yield refuse(
+            "fabric-interface",
+            f"{shortened(fabric.interface)} is a device of RDMA, and the interface that carries its address is another",
+            where="machine.fabric.interface",
+            seen=shortened(fabric.interface),
+            wanted="a name as `ip link` shows it on the host: ib0, eth1, enp3s0f0",
+            attempt=f"on the host: ls /sys/class/infiniband/{fabric.interface.partition(':')[0]}/device/net; "
+            'then interface="ib0", or the name that it prints',
+        )
+    elif fabric and not INTERFACE.fullmatch(fabric.interface):
         yield refuse(
             "fabric-interface",
             "the interface of the fabric is not a valid name of a network interface",
             where="machine.fabric.interface",
-            seen=shortened(host.machine.fabric.interface),
+            seen=shortened(fabric.interface),
             wanted="a name as `ip link` shows it on the host, of 15 characters at most: ib0, eth1, enp3s0f0",
             attempt='interface="ib0"',
         )
@@ -170,11 +183,11 @@ def _gpu(host: Host) -> Iterator[Refusal]:
 
 def _card_meant(name: str) -> str:
     """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
-    count = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", name)
-    called = card_called(name) or (card_called(count[2]) if count else None)
-    if not called and count and (near := nearest(count[2], X86)):
+    count, kind = counted(name)
+    called = card_called(name) or (card_called(kind) if count else None)
+    if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
-    number = f", gpus={count[1]}" if count and called and not card_called(name) else ""
+    number = f", gpus={count}" if count and called and not card_called(name) else ""
     return f'gpu="{called.name}"{number}' if called else offer(name, X86)
 
 

@@ -27,7 +27,7 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
     elif len(weights.path) > 1024 or not PATH.fullmatch(weights.path):
         yield _refused(model, f"{place}.path", "is read from a directory of the host, and this is not one",
                        shortened(weights.path), "an absolute path of letters, digits and . _ @ + = -",
-                       EXAMPLE)  # fmt: skip
+                       _meant(model, weights))  # fmt: skip
     elif above == ROOT:
         yield _refused(model, f"{place}.path", f"would be read from {ROOT}, which the clean-up keeps in order",
                        repr(weights.path), f"a directory outside {ROOT}", EXAMPLE)  # fmt: skip
@@ -38,7 +38,7 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
     if weights.repository and not REPOSITORY.fullmatch(weights.repository):
         yield _refused(model, f"{place}.repository", "has weights of a repository whose name is not valid on a hub",
                        shortened(weights.repository), "owner/name, without a host, or nothing",
-                       EXAMPLE)  # fmt: skip
+                       _meant(model, weights))  # fmt: skip
     if weights.revision and not COMMIT.fullmatch(weights.revision):
         yield _refused(model, f"{place}.revision", "has weights of a revision that is not a commit",
                        shortened(weights.revision), "a commit, 40 lower-case hex digits, or nothing",
@@ -47,6 +47,21 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
         yield _refused(model, place, "would be built from files without a commit: an engine is signed for its "
                        "checkpoint's commit", repr(weights.path), "files that are brought to the host by their commit",
                        'path="pytorch"; or Weights.hub("OWNER/NAME", "COMMIT")')  # fmt: skip
+
+
+def _meant(model: Model, weights: Weights) -> str:
+    """The call that was probably meant: with its texts the other way round, a slash in front, or a mounted bucket."""
+    path, repository, commit = weights.path, weights.repository, weights.revision
+    example = f'Weights.on_host("/mnt/models/{model.name}")'
+    if COMMIT.fullmatch(repository) and not commit:
+        return f'Weights.on_host("{path}", "OWNER/NAME", "{repository}")'
+    if PATH.fullmatch(repository) and REPOSITORY.fullmatch(path):
+        return f'Weights.on_host("{repository}", "{path}"' + (f', "{commit}")' if COMMIT.fullmatch(commit) else ")")
+    if "://" in path:
+        return f"mount it on the host, then {example}; or Weights.hub(…), and each host fetches the files"
+    if PATH.fullmatch(f"/{path}") and not path.startswith((".", "~")):
+        return f'Weights.on_host("/{path}")'
+    return f"{example}, the path as the host has it"
 
 
 def is_below(path: str, root: str) -> bool:

@@ -92,7 +92,11 @@ def _release(release: str | Release) -> Iterator[Refusal]:
             where=where,
             seen=repr(name),
             wanted=f"one of {', '.join(OFFERED)}; {DEFAULT_RELEASE} unless there is a reason",
-            attempt=f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
+            attempt=f'release="{DEFAULT_RELEASE}", or --data release={DEFAULT_RELEASE}; without either it is that one'
+            if not name
+            else f'release="{known}"'
+            if (known := _release_of_tag(name))
+            else f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
         )
     elif not row.offered:
         kind = "release-without-trtllm" if not row.trtllm else "release-not-offered"
@@ -243,3 +247,9 @@ def _reaches(driver: Driver, floor: str) -> bool:
 
 def _living(today: date) -> list[str]:
     return [branch.name for branch in DRIVER_BRANCHES.values() if branch.ends >= today]
+
+
+def _release_of_tag(name: str) -> str:
+    """The offered release of an image's tag or name: v26.07, 26.07-trtllm-python-py3; empty for anything else."""
+    match = re.fullmatch(r"(?:[\w./-]+:)?v?([0-9]{2}\.[0-9]{2})(?:-[\w-]+)?", name)
+    return match[1] if match and match[1] in OFFERED else ""

@@ -19,7 +19,8 @@ TAKEN = re.compile(
     r"|/(?:boot|dev|etc|proc|run|sys|tmp|var/run|var/tmp)/.*|/var/(?:lib|tmp|run|log|cache)"
 )
 """Directories of the system whole, and everything in those that a boot empties or that hold no data."""
-USERNAME = re.compile(r"[\w$][\w.$@+:=/-]*", re.ASCII)
+USERNAME = re.compile(r"[\w$][\w.$@+=/-]*", re.ASCII)
+"""Without a colon, which begins the password in a registry's login (RFC 7617)."""
 
 
 def source_problems(host: Host) -> Iterator[Refusal]:
@@ -48,14 +49,20 @@ def source_problems(host: Host) -> Iterator[Refusal]:
                 wanted="the file with its public key on this machine",
                 attempt=f'AptMirror(url="{mirror.url}", key_file="keys/{name}.asc")',
             )
+    name, colon, _ = host.registry.username.partition(":")
+    hidden = name if colon and USERNAME.fullmatch(name) else ""
     if not USERNAME.fullmatch(host.registry.username):
         yield refuse(
             "registry-username",
-            f"{host.registry.username!r} cannot be a user name of a registry",
+            f"{hidden!r} with a colon cannot be a user name of a registry"
+            if hidden
+            else f"{host.registry.username!r} cannot be a user name of a registry",
             where="registry.username",
-            seen=repr(host.registry.username),
-            wanted="letters, digits and . _ $ @ + : = / -",
-            attempt="Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
+            seen=repr(host.registry.username) if not hidden else f"{hidden!r}, a colon and more, not shown",
+            wanted="letters, digits and . _ $ @ + = / -; what follows a colon is a password",
+            attempt=f'Registry(username="{hidden}", key=Secret.env("REGISTRY_KEY"))'
+            if hidden
+            else "Registry(key=…), without a username, for nvcr.io; else as `docker login` takes it",
         )
     yield from _data_root(host)
 

@@ -62,6 +62,7 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
 
 
 def _hub(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
+    is_swapped = bool(COMMIT.fullmatch(weights.repository) and REPOSITORY.fullmatch(weights.revision))
     if not REPOSITORY.fullmatch(weights.repository):
         yield refuse(
             "bad-repository",
@@ -69,9 +70,11 @@ def _hub(model: Model, weights: Weights, place: str) -> Iterator[Refusal]:
             where=f"{place}.repository",
             seen=repr(weights.repository),
             wanted="owner/name, without a host",
-            attempt=f'Weights.hub("{_repository(model)}", …)',
+            attempt=f'Weights.hub("{weights.revision}", "{weights.repository}")'
+            if is_swapped
+            else f'Weights.hub("{_repository(model)}", …)',
         )
-    if not COMMIT.fullmatch(weights.revision):
+    if not COMMIT.fullmatch(weights.revision) and not is_swapped:
         known = next((row for row in CHECKPOINTS.values() if row.repository == weights.repository), None)
         pin = f'Weights.hub("{weights.repository}", "{known.revision}")' if known else ""
         yield refuse(

@@ -7,13 +7,13 @@ as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
 
 from gateway.answer_parts import Call, Part
+from gateway.calls import value_of
 from gateway.chat import parts_of, understood
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
@@ -170,11 +170,8 @@ class Block:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """A call's arguments as an object; an interrupted call has none."""
-        try:
-            value = json.loads(self.text or "{}")
-        except ValueError:
-            return {}
+        """A call's arguments as an object; empty for an interrupted call, and for NaN or deep nesting."""
+        value = value_of(self.text or "{}")
         return value if isinstance(value, dict) else {}
 
 

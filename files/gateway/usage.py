@@ -31,6 +31,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from gateway.account import transaction
 from gateway.periods import Periods, Used
 
 FILE = "usage-1.sqlite"
@@ -163,7 +164,7 @@ class Counters:
         self._file = sqlite3.connect(folder / FILE, BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = FULL")
-        with self._change():
+        with transaction(self._file):
             for table in TABLES.split(";"):
                 self._file.execute(table)
 
@@ -172,7 +173,7 @@ class Counters:
 
     def count(self, name: str) -> int:
         """Counts a log; returns the bytes that are counted now."""
-        with self._change():
+        with transaction(self._file):
             row = self._file.execute("SELECT counted FROM logs WHERE name = ?", (name,)).fetchone()
             counted = int(row[0]) if row else 0
             with (self._folder / name).open("rb") as log:
@@ -196,13 +197,13 @@ class Counters:
         if gone:
             # A log that came back after its row went would be counted again: that it is gone has to outlive the power.
             _sync_folder(self._folder)
-            with self._change():
+            with transaction(self._file):
                 self._file.executemany("DELETE FROM logs WHERE name = ?", [(name,) for name in gone])
 
     def forget(self, days: int, now: datetime) -> None:
         """Deletes the counters of days longer ago than this."""
         oldest = f"{now - timedelta(days=days):%Y-%m-%d}"
-        with self._change():
+        with transaction(self._file):
             for table in ("counts", "times", "carried"):
                 self._file.execute(f"DELETE FROM {table} WHERE day < ?", (oldest,))
 
@@ -272,24 +273,13 @@ class Counters:
         self._file.executemany(CARRIED_OVER, list(counts))
         self._file.executemany(ADD_TIME, [(*group, bucket, count) for (group, bucket), count in times.items()])
 
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[None]:
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # an error of the disk took everything back already
-                self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")
-
 
 def _ended(line: bytes) -> tuple[Group, tuple[int, ...], int] | None:
     try:
         day, key, tenant, model, currency, error, prompt, cached, completion, cost, bucket = json.loads(line)
         numbers = tuple(int(number) for number in (1, error, prompt, cached, completion, cost))
         return (str(day), str(key), str(tenant), str(model), str(currency)), numbers, int(bucket)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

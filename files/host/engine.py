@@ -75,7 +75,7 @@ def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> li
     try:
         record = json.loads(text)
         wrong = [*misplaced(directory, record, image), *differing(directory, record["files"], quick)]
-    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         return [f"{directory}: {RECORD} is not a record of an engine ({type(problem).__name__}: {problem})"]
     return [f"{directory}: {problem}" for problem in wrong]
 

@@ -38,7 +38,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from host import convert_weights
 from host import publish as publishing
-from host.hub import Hub, Refused
+from host.hub import Hub, Refused, shards_in
 from host.systemd import say
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ Source = Callable[[str, int], Any]  # an open answer with a file from some byte 
 # Loading one of these runs code that somebody else wrote.
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MANIFEST = "manifest.sha256"
-MIB, CHUNK = 1 << 20, 1 << 20
+MIB, CHUNK, MOST_FILE_BYTES = 1 << 20, 1 << 20, 1 << 53
 BROKEN = (OSError, EOFError, http.client.HTTPException)
 # Too slow, and too often: hubs limit how often one address may ask.
 ASK_AGAIN = (408, 429)
@@ -138,6 +138,8 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
 
     With `convertible`, a pytorch_model.bin that matches is included if its folder has no safetensors.
     """
+    if any(type(file) is not dict or type(file.get("rfilename")) is not str for file in listing):
+        raise Refused("the hub's listing has a file without a name")
     matching = [file for file in listing if any(fnmatch.fnmatchcase(file["rfilename"], glob) for glob in patterns)]
     names = [file["rfilename"] for file in matching]
     safe = {name.rpartition("/")[0] for name in names if name.endswith(".safetensors")}
@@ -146,8 +148,8 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
     for name in names:
         if name.lower().endswith(PICKLES) and name not in rewritten:
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
-        if name.startswith("/") or ".." in name.split("/"):
-            raise Refused(f"{name} points outside the model's directory")
+        if name.startswith("/") or ".." in name.split("/") or not name.isprintable():
+            raise Refused(f"{name[:80]!r} points outside the model's directory, or is no name")
     if not any(name.endswith(".safetensors") or name in rewritten for name in names):
         offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
         raise Refused(
@@ -157,11 +159,12 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
 
 
 def wanted_of(file: dict[str, Any]) -> WantedFile:
-    """The file of an entry of the listing."""
-    large = file.get("lfs") or {}
-    return WantedFile(
-        file["rfilename"], int(large.get("size", file["size"])), large.get("sha256", ""), file.get("blobId", "")
-    )
+    """The file of an entry of the listing. Refuses an entry without a size."""
+    large = file["lfs"] if isinstance(file.get("lfs"), dict) else {}
+    size = large.get("size", file.get("size"))
+    if type(size) is not int or not 0 <= size <= MOST_FILE_BYTES:
+        raise Refused(f"the hub's listing says no size of {file['rfilename']}")
+    return WantedFile(file["rfilename"], size, str(large.get("sha256", "")), str(file.get("blobId", "")))
 
 
 def need_space(staging: Path, wanted: list[WantedFile]) -> None:
@@ -176,7 +179,7 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
     for name in sums:
         if name.endswith(".safetensors.index.json"):
-            shards = set(json.loads((staging / name).read_text())["weight_map"].values())
+            shards = shards_in((staging / name).read_bytes(), name)
             missing = sorted(shard for shard in shards if str(Path(name).parent / shard) not in sums)
             if missing:
                 raise Refused(f"{name} names {missing[0]}, which is not among the files asked for")
@@ -230,8 +233,10 @@ def receive(source: Source, file: WantedFile, path: Path, have: int, progress: P
     with source(file.path, have) as answer, path.open("ab") as content:
         if have and answer.status != 206:
             raise_restart(path)
-        while chunk := answer.read(CHUNK):
+        left = file.size - have
+        while chunk := answer.read(min(CHUNK, left)):  # an answer of more bytes than listed would fill the disk
             content.write(chunk)
+            left -= len(chunk)
             for digest in sums:
                 digest.update(chunk)
             progress.add(file.path, len(chunk))

@@ -151,7 +151,7 @@ def offered(address: str, port: int) -> frozenset[str] | None:
     try:
         line.request("GET", "/health")
         return frozenset(json.loads(line.getresponse().read(MOST_BYTES))["models"])
-    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
+    except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException, RecursionError):
         return None
     finally:
         line.close()

@@ -44,7 +44,7 @@ def unit_of(proof: Path) -> Unit:
     invocation = os.environ.get("INVOCATION_ID", "-")
     try:
         return Unit(bool(json.loads(proof.read_text())["ok"]), invocation, proof.stat().st_mtime)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, RecursionError):
         return Unit(False, invocation, time.time())
 
 

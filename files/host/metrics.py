@@ -12,9 +12,11 @@ import ipaddress
 import json
 import re
 import socket
+import time
 import urllib.error
 import urllib.request
 from http import HTTPStatus
+from http.client import HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ SETTINGS = Path("/etc/enginehouse/metrics.json")
 FETCHED_SECONDS = 8.0
 """A page that takes longer is late for the monitor too."""
 ASKED_SECONDS = 5.0
-LARGEST_BYTES = 64 * 2**20
+LARGEST_BYTES, CHUNK = 64 * 2**20, 2**18
 FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
 """IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -69,10 +71,11 @@ class Page(BaseHTTPRequestHandler):
         request = urllib.request.Request(url, headers={"Accept": accepted})
         try:
             with DIRECT.open(request, timeout=FETCHED_SECONDS) as page:
-                self.answer(page.status, page.headers.get("Content-Type", "text/plain"), page.read(LARGEST_BYTES))
+                kind = re.sub(r"[^ -~]", "", page.headers.get("Content-Type", "text/plain"))
+                self.answer(page.status, kind, whole(page, time.monotonic() + FETCHED_SECONDS))
         except urllib.error.HTTPError as error:
             self.answer(error.code, "text/plain", error.read(4096))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             self.answer(HTTPStatus.BAD_GATEWAY, "text/plain", f"{url} does not answer: {error}\n".encode())
 
     def answer(self, status: int, kind: str, content: bytes) -> None:
@@ -85,6 +88,17 @@ class Page(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         """Does nothing: a line every few seconds would bury the journal's other messages."""
+
+
+def whole(page: Any, until: float) -> bytes:
+    """The bytes of a page. Raises OSError if it has too many, or if they come too slowly: each has a thread here."""
+    parts, size = list[bytes](), 0
+    while part := page.read1(CHUNK):
+        parts.append(part)
+        size += len(part)
+        if size > LARGEST_BYTES or time.monotonic() > until:
+            raise OSError(f"more than {LARGEST_BYTES >> 20} MiB, or no end within {FETCHED_SECONDS:g} s")
+    return b"".join(parts)
 
 
 def main(_: list[str]) -> int:

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +187,7 @@ def nothing() -> dict[str, Any]:
 def remembered(name: str, file: str) -> dict[str, Any]:
     try:
         return dict(json.loads((places.server(name) / file).read_text()))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
 
 
@@ -218,7 +219,7 @@ def page(url: str) -> str | None:
     try:
         with plain.open(url, timeout=5) as answer:
             return str(answer.read(MOST_BYTES).decode(errors="replace"))
-    except OSError:
+    except (OSError, HTTPException):
         return None
 
 

@@ -45,7 +45,7 @@ def stand(server: Server, asks: bool) -> dict[str, Any]:
 
 def verdict(server: Server) -> dict[str, Any]:
     """The verdict of the last swap; empty if there was none."""
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
         return dict(json.loads((server.place / "verdict.json").read_text()))
     return {}
 
@@ -69,6 +69,6 @@ def problem(server: Server) -> str:
             after = answered(asker, model)
             if before is None or after is None or after <= before:
                 return f"{model['name']} does not answer ({silence})"
-        except (ValueError, KeyError, TypeError) as unread:
+        except prove.STRANGE as unread:
             return f"{model['name']} answers what nobody can read ({type(unread).__name__})"
     return ""

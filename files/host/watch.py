@@ -78,28 +78,14 @@ class Asker(prove.Triton):
 
 def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
     """Updates `counts`: if the model answers, is slow, or is silent, and how often in a row."""
-    if counts["answered"] is None:
-        counts["answered"] = answered(asker, model)
-    began = time.monotonic()
-    answers = is_answered(asker, model)
-    took, now = time.monotonic() - began, answered(asker, model)
-    moved = now is not None and counts["answered"] is not None and now > counts["answered"]
-    counts["slow"] = int(moved and not answers)
-    if answers:
-        counts["answer_seconds"] = round(took, 3)
-    if answers or moved:
-        counts["misses"] = 0
-    else:
-        counts["misses"] += 1
-        counts["misses_total"] += 1
-    counts["answered"] = counts["answered"] if now is None else now
+    watch_llm.count(counts, lambda: is_answered(asker, model), lambda: answered(asker, model))
 
 
 def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
     """True if the request got a correct answer. A wrong answer may quote any text, so it is not printed."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
-    except (prove.NotServing, OSError, ValueError, KeyError, TypeError):
+    except (prove.NotServing, OSError, *prove.STRANGE):
         return False
     return True
 
@@ -115,7 +101,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
     try:
         own = None if model.get("path") == "engine" else counted_by_model(asker, model)
         return counted_by_triton(asker, model) if own is None else own
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (OSError, *prove.STRANGE):
         return None
 
 
@@ -200,7 +186,7 @@ class WatchedServer(Server):
         """The record of the last check. From another start only the totals count."""
         try:
             kept = json.loads(self.file.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             kept = dict[str, Any]()
         memory = {"restarts": [], "restarts_total": 0, **kept, "invocation": invocation}
         same = kept.get("invocation") == invocation

@@ -37,9 +37,10 @@ class Holder:
     @classmethod
     def of(cls, text: str) -> Holder:
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
+            holder = cls(**json.loads(text))
+        except (ValueError, TypeError, RecursionError):
             return cls()
+        return holder if all(isinstance(word, str) for word in vars(holder).values()) else cls()
 
     def __str__(self) -> str:
         return f"{self.who} since {self.since}, plan {self.plan}"

@@ -10,7 +10,6 @@ are kept: no command is not a change, and `--dry` is correct.
 from __future__ import annotations
 
 import contextlib
-import inspect
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from pyinfra.context import ctx_host
 
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import together
+from roles._pyinfra.answers import STRANGE, unanswered, unreadable
 
 T = TypeVar("T")
 Answer = TypeVar("Answer", covariant=True)
@@ -73,32 +73,24 @@ def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
 
 
 def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer, asked over the connection even if the host has answered before."""
+    """The answer, asked over the connection even if the host has answered before; unreadable, it fails the host."""
     if has_failed(target):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
     try:
         return cast(T, target.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
+    except STRANGE as error:
+        Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).tell(target)
+        target.state.fail_hosts({target.state.inventory.get_host(target.name)})
+        return cast(T, cast(Any, fact).default())
     finally:  # it raises where no host is left
         if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
-            Refuse(_unanswered(fact, bool(target.state.is_executing))).tell(target)
+            Refuse(unanswered(fact, ANSWER_SECONDS, bool(target.state.is_executing))).tell(target)
 
 
 def has_failed(target: Host) -> bool:
     """True if pyinfra has given this host up: its answers are then defaults, and must not be acted upon."""
     return target in target.state.failed_hosts
-
-
-def _unanswered(fact: type[Fact[Any]], executing: bool) -> Refusal:
-    about = (inspect.getdoc(fact) or "").partition("\n\n")[0].replace("\n", " ")
-    done = "steps that ended are done; nothing was changed for want of this answer"
-    return Refusal(
-        f"the host did not answer a question within {ANSWER_SECONDS} s",
-        facts={"asked": f"{fact.name}: {about}", "means": "a program that was to answer it hangs there"},
-        attempt="find it there with ps -eo pid,stat,args (state D ends with a reboot only), then run again",
-        state=done if executing else "nothing was changed on this host",
-        kind="unanswered",
-    )
 
 
 @dataclass
@@ -161,7 +153,7 @@ def _step(
     if has_failed(host):
         yield from stopped()
         return
-    commands = list(decide(answer))
+    commands = _read(decide, answer)
     if not commands:
         host.noop("as wanted")
     elif ctx_host.get() in _looked_at:
@@ -201,13 +193,21 @@ def _check(
     if has_failed(host):
         yield from stopped()
         return
-    problems = list(judge(answer))
+    problems = _read(judge, answer)
     for problem in problems:
         if isinstance(problem, Refuse) and not state.is_executing and ctx_host.get() not in _looked_at:
             problem.tell(host)
         yield problem
     if not problems:
         host.noop("verified")
+
+
+def _read(decide: Callable[[T], Iterable[Command]], answer: T) -> list[Command]:
+    """The commands for an answer; the refusal of an answer that `decide` cannot read."""
+    try:
+        return list(decide(answer))
+    except STRANGE as error:
+        return [Refuse(unreadable(type(answer).__name__, error, bool(state.is_executing)))]
 
 
 def stopped() -> Iterator[FunctionCommand]:

@@ -22,15 +22,16 @@ from pyinfra.api import FactBase, Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.context import ctx_host
 
+from roles._pyinfra.answers import STRANGE
 from roles._pyinfra.hold import now
 
 FRESH_SECONDS = 30
 LONGEST_SCRIPT = 90_000
 """Bytes of a command: Linux takes 131,072 in one word, and quoting makes it longer."""
 END = "@enginehouse-answer"
-_ENDS = re.compile(rf"{END} (\d+) (\d+)")
+_ENDS = re.compile(END + r" ([0-9]{1,4}) ([0-9]{1,3})")
 BEGAN = "@enginehouse-began"
-_BEGINS = re.compile(rf"{BEGAN} ([0-9]+[.][0-9]+)")
+_BEGINS = re.compile(BEGAN + r" ([0-9]{1,12}[.][0-9]{1,9})")
 UPTIME = -1
 """The number of an answer that no fact has: seconds since boot before the command asked anything."""
 
@@ -75,7 +76,7 @@ class Script(StringCommand):
 
 @dataclass(frozen=True)
 class Batch:
-    """Facts that are asked together; short in pyinfra's log, which prints a fact's arguments."""
+    """Facts that one command asks together. Its text is short, because pyinfra's log prints the arguments of a fact."""
 
     calls: tuple[FactCall, ...]
     prefix: str = ""
@@ -199,11 +200,12 @@ class FactCache:
         if (uptime := printed.pop(UPTIME, [])) and is_first:
             self._uptime = float(uptime[0])
         answers = dict[int, Any]()
-        for number, lines in printed.items():
+        for number, call in enumerate(batch):
             try:
-                answers[number] = batch[number].read(lines)
-            except FactProcessError:
-                continue  # asked alone, pyinfra says what it could not read
+                if number in printed:
+                    answers[number] = call.read(printed[number])
+            except (FactProcessError, *STRANGE):
+                continue  # asked alone, it says what it could not read
         self._answers += [(batch[number], answer) for number, answer in answers.items()]
         return answers
 

@@ -7,7 +7,6 @@ affect an open one. So the confirmation comes over a second connection, with its
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.operation import OperationMeta
 
+from deploy.doctor.readings import fields
 from deploy.refusals.errors import Refusal
 from roles._pyinfra import connections
 from roles._pyinfra.steps import CachedFact, Command, Refuse, step, write
@@ -209,7 +209,7 @@ class Confirm(PyinfraCommand):
         """The host's record of its revert; empty if there is none yet, or if the host does not answer."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
-        return dict(json.loads("".join(lines))) if done else {}
+        return fields("".join(lines)) if done else {}
 
     def _refusal(self, record: dict[str, Any]) -> Refusal:
         tried = f"a new SSH connection, again and again for {self.within} s"
@@ -221,10 +221,11 @@ class Confirm(PyinfraCommand):
                 state="unknown; the host was told to take the change back by itself",
                 kind="shut-out",
             )
-        problems = {"problems": "; ".join(record["said"])} if record["said"] else {}
+        lines, paths = (record[name] if isinstance(record.get(name), list) else [] for name in ("said", "paths"))
+        problems = {"problems": "; ".join(map(str, lines))} if lines else {}
         return Refusal(
             f"{self.watched.what} shut this program out, and the host has taken them back",
-            facts={"tried": tried, "taken back": f"{', '.join(record['paths'])}, {record['when']}", **problems},
+            facts={"tried": tried, "taken back": f"{', '.join(map(str, paths))}, {record.get('when')}", **problems},
             attempt=self.watched.attempt,
             state="what was there before is in force again",
             kind="shut-out",

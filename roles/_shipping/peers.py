@@ -216,7 +216,7 @@ def _read(offer: str) -> dict[str, Any] | None:
     """The parsed offer; None without one, or if a power cut truncated it: its host writes it again."""
     try:
         return dict(json.loads(offer))
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         return None
 
 

@@ -43,7 +43,7 @@ class Version(FactBase[str]):
         return digest_command(LINK)
 
     def process(self, output: list[str]) -> str:
-        return output[0].split()[0] if output and output[0] else ""
+        return next(iter(output[0].split()), "") if output else ""
 
 
 def digest_command(folder: str) -> str:

@@ -86,7 +86,7 @@ def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     try:
         current = json.loads(text) if text.strip() else {}
         assert isinstance(current, dict)
-    except (ValueError, AssertionError) as error:
+    except (ValueError, AssertionError, RecursionError) as error:
         yield Refuse(_unreadable(error))
         return
     new = merge.merged(current, merge.own_keys(current, wanted.chosen, wanted.data_root, wanted.extra))

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from shlex import quote
 
-from deploy.doctor.causes import PATTERN
-from deploy.doctor.kernel import KERNEL_PATTERN
+from deploy.doctor.causes import HOST_PATTERN
 from deploy.doctor.phrases import WITHOUT_CUDA
+from deploy.doctor.phrases_kernel import KERNEL_PATTERN
 from deploy.models.files import ROOT
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
@@ -29,11 +29,24 @@ SHORT = 4_000
 LAST = 200
 """Messages of the driver that are read."""
 _JOURNAL = "journalctl -q --no-pager"
-_LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat -u 'triton@*' -u 'llm@*' -u 'enginehouse-build@*'"
+_LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat"
+_SERVERS = "-u 'triton@*' -u 'llm@*' -u 'enginehouse-build@*'"
+_SERVICES = " ".join(
+    f"-u {unit}"
+    for unit in (
+        *("docker", "containerd", "enginehouse-balancer", "enginehouse-https", "enginehouse-mutual", "haproxy"),
+        *("apt-daily", "apt-daily-upgrade", "unattended-upgrades", "chrony", "systemd-timesyncd"),
+        *("nvidia-fabricmanager", "nvidia-persistenced", "nvidia-cdi-refresh", "enginehouse-first-boot"),
+    )
+)
+_UPGRADES = "tail -qn 300 $(find /var/log/unattended-upgrades/unattended-upgrades.log -mtime -1)"
+"""unattended-upgrades has a file of its own; nothing of it is read if it is older than a day."""
+_PHRASED = f"LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sort | uniq -c | head -n 50"
+"""In the C locale the expression costs half; its letters are ASCII."""
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """The kernel's messages, and root's in its name: as files/host/gpu_state.py reads them."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
-_BESIDE = f"grep -aE {quote(KERNEL_PATTERN)} | tail -n {LAST}"
+_BESIDE = f"LC_ALL=C grep -aE {quote(KERNEL_PATTERN)} | tail -n {LAST}"
 """A separate question, because a driver that fails to start logs thousands of lines, which would push out the Xids."""
 _PLACES = f"/ {ROOT} /var/lib/docker"
 _WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
@@ -188,7 +201,6 @@ def _of_gpus() -> dict[str, str]:
         "nouveau": "[ ! -d /sys/module/nouveau ] || echo loaded",
         "kernel": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} | {_MESSAGES}; exit ${{PIPESTATUS[0]}}",
         "kernel-before": f"{_JOURNAL} -b -1 -o short-unix {_KERNEL} 2>/dev/null | {_MESSAGES}",
-        "kernel-beside": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} 2>/dev/null | {_BESIDE}",
         "mended": f"cat {ROOT}/xids-mended 2>/dev/null",
         "cdi": f"grep -ohE 'libcuda[.]so[.][0-9]+[.][0-9.]+' {_SPECIFICATIONS} 2>/dev/null | sort -u",
         "toolkit": "dpkg-query -W -f='${Version}' nvidia-container-toolkit 2>/dev/null",
@@ -218,6 +230,8 @@ def _of_machine() -> dict[str, str]:
         "packages": f"{{ {_PACKAGES}; }} 2>/dev/null",
         "installed": f"{{ {_INSTALLED}; }} 2>/dev/null",
         "errors": rf"{errors} 2>/dev/null | sed -n 's/.*\"_SYSTEMD_UNIT\":\"\([^\"]*\)\".*/\1/p' | sort | uniq -c",
+        "kernel-beside": f"{_JOURNAL} -b 0 -o short-unix {_KERNEL} 2>/dev/null | {_BESIDE}",
+        "causes": f"{{ {_LOGGED} {_SERVICES}; {_UPGRADES}; }} 2>/dev/null | {_PHRASED}",
         "first-boot": f"{_FIRST_BOOT} 2>/dev/null",
         "lock": _LOCK,
         "undo": f"{{ {_UNDO}; }} 2>/dev/null",
@@ -244,8 +258,8 @@ def _of_servers(mine: Slice) -> dict[str, str]:
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
         "images": f"{{ {_IMAGES}; }} 2>/dev/null",
-        "causes": f"{_LOGGED} 2>/dev/null | grep -avE {quote(WITHOUT_CUDA)} | grep -aoE {quote(PATTERN)}"
-        " | sort | uniq -c | head -n 50",
+        "causes": f"{{ {_LOGGED} {_SERVERS}; {_LOGGED} {_SERVICES}; {_UPGRADES}; }} 2>/dev/null"
+        f" | grep -avE {quote(WITHOUT_CUDA)} | {_PHRASED}",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "repair": f"grep -h ^enginehouse_repair {ROOT}/metrics/repair.prom 2>/dev/null",
         "notices": f"grep -h ^enginehouse_notice {ROOT}/metrics/notices.prom 2>/dev/null",

@@ -12,6 +12,7 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
+from deploy.doctor.readings import fields
 from deploy.io.local_paths import local_path
 from deploy.models import files
 from deploy.models.files import weights_path
@@ -155,7 +156,7 @@ class Why:
     def __call__(self, host: Host, arguments: ConnectorArguments) -> None:
         """Logs the reason under the host's name."""
         left = read(host, f"{self.engine.path}.failed/why.json", arguments)
-        for line in explained(self.engine, json.loads(left) if left else {}).splitlines():
+        for line in explained(self.engine, fields((left or b"").decode("utf-8", "replace"))).splitlines():
             host.log_styled(line, fg="red", log_func=logger.error)
 
 

@@ -17,6 +17,7 @@ from deploy.rollout import replay
 from deploy.rollout.replay import Answer, Verdict
 from deploy.slices.host import EngineSlice, ReplaySlice
 from deploy.spec import EngineTrust
+from roles._pyinfra.answers import STRANGE, unreadable
 from roles._shipping.places import command
 from roles.engines.remote import read, replace
 from roles.engines.trust import STATE, sign
@@ -36,11 +37,15 @@ class Sign(PyinfraCommand):
         """True once the host's own check accepts the signature."""
         try:
             self._sign(host, connector_arguments)
-        except Refusal as problem:
-            for line in str(problem).splitlines():
-                host.log_styled(line, fg="red", log_func=logger.error)
-            return False
-        return True
+        except STRANGE as error:
+            problem = unreadable("the record and the answers of a built engine", error, executing=True)
+        except Refusal as refusal:
+            problem = refusal
+        else:
+            return True
+        for line in str(problem).splitlines():
+            host.log_styled(line, fg="red", log_func=logger.error)
+        return False
 
     def _sign(self, host: Host, arguments: ConnectorArguments) -> None:
         record = read(host, f"{self.engine.path}/engine.json", arguments) or b"{}"

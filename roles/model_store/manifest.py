@@ -71,7 +71,7 @@ def _remembered(memory: Path) -> dict[str, str]:
     """The sums of earlier runs; none if a full disk or a power cut truncated the file."""
     try:
         known = json.loads(memory.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     sums = known.items() if isinstance(known, dict) else ()
     return {key: digest for key, digest in sums if isinstance(digest, str) and SHA256.fullmatch(digest)}

@@ -18,10 +18,12 @@ from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra import together
+from roles._pyinfra.answers import STRANGE, unreadable
+from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Refuse, ask, has_failed, load
 from roles._shipping import bundle
 from roles.preflight.balancers import BalancerMachine, findings
-from roles.preflight.defaults import settings
+from roles.preflight.defaults import Defaults, settings
 from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
 
@@ -40,15 +42,25 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
     facts = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)
     if has_failed(host):
         return
-    if isinstance(mine, (BalancerSlice, MonitorSlice)):
-        problems = findings(facts, mine, chosen, time.time())
-    else:
-        problems = judge(facts, mine, chosen, time.time())
-        if not facts.value("loaded") and (problem := bundle.kernel_refusal(mine, facts.value("kernel"))):
-            problems = [*problems, problem]
-        for note in notes(facts, mine):
-            host.log(f"{name}: {note}")
+    try:
+        problems = _problems(facts, mine, chosen, name)
+    except STRANGE as error:
+        problems = [unreadable(MachineHost.__name__, error, bool(state.is_executing))]
     _report(problems, name=name)
+
+
+def _problems(
+    facts: HostFacts, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, name: str
+) -> list[Refusal]:
+    """Every finding about the host; its notes are logged."""
+    if isinstance(mine, (BalancerSlice, MonitorSlice)):
+        return findings(facts, mine, chosen, time.time())
+    problems = judge(facts, mine, chosen, time.time())
+    if not facts.value("loaded") and (problem := bundle.kernel_refusal(mine, facts.value("kernel"))):
+        problems = [*problems, problem]
+    for note in notes(facts, mine):
+        host.log(f"{name}: {note}")
+    return problems
 
 
 def _entered(about: About | None) -> dict[str, str]:

@@ -46,12 +46,25 @@ class RolloutFacts(FactBase[dict[str, ServerFacts]]):
         return f"{command('tell')} {' '.join(map(shlex.quote, words))} 2>/dev/null || true" if servers else "true"
 
     def process(self, output: list[str]) -> dict[str, ServerFacts]:
-        """The states in the lines of JSON; other lines are skipped."""
-        known = {field.name for field in fields(ServerFacts)}
-        records = [json.loads(line) for line in output if line.startswith("{")]
-        return {
-            record["server"]: ServerFacts(**{key: record[key] for key in known & set(record)}) for record in records
-        }
+        """The states in the lines of JSON; other lines are skipped. Raises: ValueError for a record of another form."""
+        all_facts = [_server_facts(json.loads(line)) for line in output if line.startswith("{")]
+        return {facts.server: facts for facts in all_facts}
+
+
+def _server_facts(record: dict[str, Any]) -> ServerFacts:
+    facts = ServerFacts(**{key.name: record[key.name] for key in fields(ServerFacts) if key.name in record})
+    texts = (facts.server, facts.release, facts.active, facts.invocation, facts.problem)
+    swap = facts.swap if isinstance(facts.swap, dict) else {"seconds": None}
+    answers = [swap.get(key, {}) for key in ("answers", "answers_before")]
+    is_known = all(isinstance(text, str) for text in texts) and all(isinstance(times, dict) for times in answers)
+    seconds = [swap.get("seconds", 0), *(value for times in answers if is_known for value in times.values())]
+    if not is_known or not all(map(_is_time, seconds)):
+        raise ValueError("a server's state with fields of other types")
+    return facts
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and 0 <= value < 1e12
 
 
 def readiness_command(balancers: Iterable[SeenBySlice]) -> str:

@@ -41,9 +41,12 @@ class Change:
         try:
             record = json.loads(line)
             known = {key.name: record[key.name] for key in fields(cls) if key.name in record}
-            if record["from"] != record["release"] and record["result"] == "serves":
-                yield cls(**{**known, "before": record["from"]})
-        except (ValueError, TypeError, KeyError):
+            change = cls(**{**known, "before": record["from"]})
+            texts = [word for name, word in vars(change).items() if name != "wave"]
+            is_known = all(isinstance(text, str) for text in texts) and type(change.wave) is int
+            if is_known and change.before != change.release and record["result"] == "serves":
+                yield change
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             return
 
 

@@ -16,6 +16,7 @@ import tritonclient.http as over_http
 
 from tests.engine.engines import a_draft, a_model, a_server, an_engine, write_engine, write_tokenizer
 from tests.engine.server import Running, running
+from tests.roles.triton.llm_client import WAIT_SECONDS
 
 pytestmark = pytest.mark.rehearsal
 
@@ -66,7 +67,7 @@ class Stream:
 
     def __init__(self, client: over_grpc.InferenceServerClient, model: str, identity: str = "", **inputs: Any) -> None:
         self.client, self.came = client, queue.Queue()
-        client.start_stream(partial(self.put))
+        client.start_stream(partial(self.put), stream_timeout=WAIT_SECONDS)
         client.async_stream_infer(model, tensors(**inputs), request_id=identity, enable_empty_final_response=True)
 
     def put(self, result: Any, error: Any) -> None:
@@ -156,7 +157,7 @@ def test_a_request_is_stopped_by_its_id(triton: Running, grpc: over_grpc.Inferen
     stream.came.get(timeout=300)
     with over_grpc.InferenceServerClient(triton.grpc) as other_client:
         done = threading.Event()
-        other_client.start_stream(lambda result, error: done.set())
+        other_client.start_stream(lambda result, error: done.set(), stream_timeout=WAIT_SECONDS)
         other_client.async_stream_infer(
             "llama_tensorrt_llm", tensors(**ids, request_output_len=[[1]], stop=[[True]]), request_id="one",
             enable_empty_final_response=True,

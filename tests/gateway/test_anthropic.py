@@ -207,6 +207,21 @@ async def test_a_required_tool_call_keeps_its_schema(tmp_path: Path) -> None:
     assert (answer["content"][0]["input"], answer["stop_reason"]) == ({"a": 1}, "tool_use")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("number", ["1e999", "NaN", r'"\ud800"', "[" * 400 + "]" * 400])
+@in_loop
+async def test_arguments_that_no_client_reads_are_none(number: str, stream: bool, tmp_path: Path) -> None:
+    """A tenant's schema can ask a model for 1e999, which became a 500 of the gateway and its alert."""
+    choice = {"type": "tool", "name": "add"}
+    async with running_gateway(tmp_path) as front:
+        front.triton.script = spoken(f'{{"a": {number}}}')
+        answer = await front.ask(PATH, body(tools=[ADD], tool_choice=choice, stream=stream))
+        again = await front.ask(PATH, body())
+    assert (answer.status, again.status) == (200, 200)
+    if not stream:
+        assert answer.json()["content"][0]["input"] == {}
+
+
 @pytest.mark.parametrize(
     ("sent", "words"),
     [

@@ -13,6 +13,7 @@ import tritonclient.http
 
 Client = tritonclient.http.InferenceServerClient | tritonclient.grpc.InferenceServerClient
 STREAM_SECONDS = 120
+"""Seconds of a whole answer, and of the wait for its end (tests/roles/triton/llm_client.py says why)."""
 
 
 def flavour(client: Client) -> ModuleType:
@@ -49,11 +50,11 @@ def generate(
     """
     inputs = _engine_inputs(prompt, tokens) if path == "engine" else _llm_inputs(prompt, tokens)
     answers: Queue[tuple[Any, Exception | None]] = Queue()
-    client.start_stream(callback=lambda result, error: answers.put((result, error)))
+    client.start_stream(callback=lambda result, error: answers.put((result, error)), stream_timeout=STREAM_SECONDS)
     try:
         client.async_stream_infer(model, inputs, enable_empty_final_response=True)
         while True:
-            result, error = answers.get(timeout=STREAM_SECONDS)
+            result, error = answers.get(timeout=2 * STREAM_SECONDS)
             if error:
                 raise error
             text = result.as_numpy("text_output")

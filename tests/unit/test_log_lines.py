@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.doctor.archive import FORMS, let_in
-from deploy.doctor.causes import PATTERN
+from deploy.doctor.causes import HOST_PATTERN
+from deploy.doctor.examine import findings_of
 from deploy.doctor.finding import Finding
-from deploy.doctor.kernel import KERNEL_PATTERN, RULES, STARTS, shortened
+from deploy.doctor.kernel import STARTS, shortened
 from deploy.doctor.phrases import PHRASES, WITHOUT_CUDA
-from tests.unit.doctored import examined, ids, read
+from deploy.doctor.phrases_kernel import KERNEL_PATTERN, RULES
+from tests.unit.doctored import BARE, WANTED, examined, ids, read
 from tests.unit.logged_lines import KERNEL, NOISE, SERVER, Logged
 from tests.unit.test_doctor import XID, units
 
@@ -26,12 +30,27 @@ START = "NVRM: GPU 0000:a1:00.0: RmInitAdapter failed! (0x62:0x40:2168)"
 
 def grepped(pattern: str, text: str, *options: str) -> str:
     """The answer of the host's own grep."""
-    return subprocess.run(["grep", "-aE", *options, pattern], input=text, capture_output=True, text=True).stdout
+    command = ["grep", "-aE", *options, pattern]
+    return subprocess.run(command, input=text, capture_output=True, text=True, env={"LC_ALL": "C"}, timeout=60).stdout
+
+
+@cache
+def phrases_of_lines() -> dict[str, list[str]]:
+    """The phrases of each line of the table, by one call of grep, because the expression is costly to compile."""
+    lines = [logged.line for logged in (*SERVER, *NOISE)]
+    text = "\n".join("" if re.search(WITHOUT_CUDA, line) else line for line in lines)
+    phrases: dict[str, list[str]] = {line: [] for line in lines}
+    for row in grepped(HOST_PATTERN, text, "-no").splitlines():
+        number, _, phrase = row.partition(":")
+        phrases[lines[int(number) - 1]].append(phrase)
+    return phrases
 
 
 def caused(text: str) -> tuple[Finding, ...]:
     """The findings of a failed server with this log."""
-    phrases = grepped(PATTERN, grepped(WITHOUT_CUDA, text, "-v"), "-o").splitlines()
+    phrases = phrases_of_lines().get(text)
+    if phrases is None:
+        phrases = grepped(HOST_PATTERN, grepped(WITHOUT_CUDA, text, "-v"), "-o").splitlines()
     return examined({**FAILED, "causes": "".join(f"      1 {phrase}\n" for phrase in phrases)})
 
 
@@ -125,6 +144,27 @@ def test_a_gpu_that_nvidia_smi_does_not_list_is_named_as_nvidia_smi_takes_it() -
     """domain:bus:device.function."""
     (finding,) = examined({"kernel": "NVRM: Xid (PCI:0000:1b:00): 95, uncontained"})
     assert "-i 0000:1b:00.0" in finding.attempt
+
+
+def test_a_fault_of_apt_is_a_warning_while_every_server_works_and_one_of_docker_is_past() -> None:
+    """The next deploy needs apt; a Docker that runs again needs nothing."""
+    causes = {"causes": "      1 dpkg was interrupted\n      2 failed to start daemon"}
+    findings = examined(causes)
+    assert [(finding.id, finding.severity) for finding in findings] == [
+        ("service-apt", "warning"),
+        ("cause-past", "note"),
+    ]
+
+
+def test_a_balancer_tells_what_its_own_kernel_and_services_logged() -> None:
+    balancer = replace(WANTED, gpus=0, servers=(), is_balancer=True)
+    texts = {
+        **BARE,
+        "pci": "",
+        "kernel-beside": in_kernel(["nf_conntrack: nf_conntrack: table full, dropping packet"]),
+        "causes": "      3 backend 'llm' has no server available",
+    }
+    assert ids(findings_of(read(texts, smi="127"), balancer)) == ["connections-full", "service-pool"]
 
 
 def test_phrases_of_a_cause_share_a_finding() -> None:

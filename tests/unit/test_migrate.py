@@ -110,7 +110,7 @@ def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
         ("--tool-call-parser pythonic", "hermes"),
         ("--dtype float32", "16 bits"),
         ("--max-model-len $LENGTH", "shell"),
-        ("--max-model-len auto", "no number"),
+        ("--max-model-len auto", "not a number"),
         ("--quantization bitsandbytes", "precision"),
         ('--speculative-config \'{"method": "ngram"}\'', "trained"),
         ("--compilation-config.level 3", "kernels"),

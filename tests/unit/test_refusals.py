@@ -68,13 +68,12 @@ def test_no_message_is_kept_for_a_case_that_is_gone() -> None:
     assert len(list((DIRECTORY / "refusals").iterdir())) == len(ALL)
 
 
-def test_there_are_many_more_than_thirty() -> None:
+def test_at_least_a_hundred_refusals_are_tested() -> None:
     """The issue asks for thirty."""
     assert len(ALL) >= 100
 
 
-@pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET])
-def test_no_message_says(word: str) -> None:
-    """Neither blaming or empty words, nor the secret itself."""
+def test_no_message_has_an_empty_word_or_a_secret() -> None:
     texts = [str(problem) for wrong in ALL.values() for problem in wrong.refused()]
-    assert not [text for text in texts if word in text]
+    words = ("invalid", "failed to", "Traceback", "hf_abcdef", wrong_believed.SECRET)
+    assert not [text for text in texts if any(word in text for word in words)]

@@ -115,7 +115,7 @@ class Build:
         try:
             record = json.loads((self.path / engine.RECORD).read_text())
             wrong = engine.differing(self.path, record["files"], quick=True)
-        except (OSError, ValueError, KeyError) as problem:
+        except (OSError, ValueError, KeyError, RecursionError) as problem:
             wrong = [f"{engine.RECORD} cannot be read: {problem}"]
         if wrong:
             print(engine.refuse(self.path, wrong[0]), file=sys.stderr)

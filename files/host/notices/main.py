@@ -74,7 +74,7 @@ class Watch:
         try:
             read = json.loads(self.file.read_text())
             self.kept = {name: read[name] for name in empty}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             self.kept = empty
         self.notices = self.remembered()
 

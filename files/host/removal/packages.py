@@ -110,7 +110,7 @@ def roots_of_docker() -> list[str]:
     """The directories in which Docker keeps images."""
     try:
         root = json.loads(Path(f"{PREFIX}/etc/docker/daemon.json").read_text()).get("data-root", "")
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         root = ""
     return [f"{PREFIX}{root or '/var/lib/docker'}", f"{PREFIX}/var/lib/containerd"]
 

@@ -79,7 +79,7 @@ class Repairs:
         try:
             read = json.loads(self.file.read_text())
             self.kept = {name: read[name] for name in EMPTY}
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             self.kept = json.loads(json.dumps(EMPTY))
 
     @property
@@ -148,7 +148,7 @@ class Repairs:
         try:
             record = json.loads(hold_file(server).read_text())
             return bool(float(record["until"]) > now and record.get(MARK) != 1)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
 
     def claimed(self, remedy: Remedy, now: float, was_out: bool) -> str:

@@ -46,7 +46,7 @@ def release(servers: list[str], mark: str) -> None:
     for server in servers:
         try:
             is_ours = json.loads(hold_file(server).read_text()).get(mark) == 1
-        except (OSError, ValueError, AttributeError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             continue
         if is_ours:
             hold_file(server).unlink(missing_ok=True)

@@ -92,5 +92,5 @@ def hold_of(server: str) -> Hold | None:
     try:
         record = json.loads(hold_file(server).read_text())
         return Hold(float(record["since"]), float(record["until"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

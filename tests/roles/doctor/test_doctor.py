@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -132,6 +133,12 @@ def test_a_balancer_is_asked_of_its_machine_only() -> None:
     checks = questions(BALANCER)
     assert {"smi", "pci", "ready", "servers"} & set(checks) == set()
     assert {"units", "certificates", "listening", "lock"} <= set(checks)
+    assert "-u enginehouse-balancer" in checks["causes"] and "triton@" not in checks["causes"]
+
+
+def test_the_command_fits_into_one_argument_of_a_shell() -> None:
+    """Linux takes 128 KiB for one; sudo and a login shell quote it once more."""
+    assert len(shlex.quote(script(About(a_slice())))) < 100_000
 
 
 def test_every_question_has_an_answer_in_the_recorded_host() -> None:

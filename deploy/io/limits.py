@@ -1,0 +1,23 @@
+"""Words of `--limit` that match no host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deploy.catalog.names import nearest
+from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
+
+
+def no_host_in_limit(word: str, hosts: Iterable[str], groups: Iterable[str]) -> Refusal:
+    """The refusal of a `--limit` that matches no host of the inventory."""
+    names, group_names = sorted(hosts), sorted(groups)
+    close = nearest(word, [*names, *group_names])
+    return refuse(
+        "no-host-in-limit",
+        f"--limit {word} matches no host of this inventory",
+        where=f"--limit {word}",
+        seen=f"hosts {', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}",
+        wanted=f"a host's name, a pattern such as 'h100-*', or a group: {', '.join(group_names)}",
+        attempt=f"--limit {close or (names or ['HOST'])[0]}",
+    )
