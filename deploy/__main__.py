@@ -17,6 +17,7 @@ from deploy.cli.init import init
 from deploy.cli.key import key
 from deploy.cli.migrate import migrate
 from deploy.cli.monitoring import monitoring
+from deploy.cli.other_verbs import Verbs
 from deploy.cli.pin import pin
 from deploy.cli.plan import plan
 from deploy.cli.promote import promote
@@ -26,6 +27,7 @@ from deploy.cli.usage import usage
 
 
 @click.group(
+    cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: enginehouse plan inventories/h100.py",
 )

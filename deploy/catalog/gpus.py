@@ -7,6 +7,7 @@ cuDeviceTotalMem. Cards that were not measured are planned with 640 reserved, to
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MEASURED = "measured 2026-11-21, driver 580.159.04; PCI id: NVIDIA/open-gpu-kernel-modules README"
@@ -106,3 +107,12 @@ def card_called(word: str) -> GPU | None:
 
 def _plain(name: str) -> str:
     return "".join(letter for letter in name.lower().removeprefix("nvidia") if letter.isalnum())
+
+
+def counted(text: str) -> tuple[str, str]:
+    """Count and card of `8xh100`, `8 h100`, `h100:8` and `h100 x 8`; no count and the text for anything else."""
+    before = re.fullmatch(r"([0-9]{1,2})\s*[x*]?\s*(?=[A-Za-z])(.+)", text)
+    behind = re.fullmatch(r"(.*[A-Za-z].*?)\s*(?::|[x*]\s*)([0-9]{1,2})", text)
+    if before:
+        return before[1], before[2]
+    return (behind[2], behind[1]) if behind else ("", text)

@@ -87,11 +87,13 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
     """
     from deploy.cli.rendered import served
     from deploy.exports.kubernetes.manifests import files
+    from deploy.exports.kubernetes.refused import name_problems
     from deploy.exports.kubernetes.weights import Storage
     from deploy.io.export_folder import confirm_folder, programs, written
     from deploy.io.inventory import host_data
 
     with refusals_shown(inventory, False):
+        refuse_all(name_problems(namespace, storage_class))
         confirm_folder(folder)
         plan = load_plan(inventory, (), (), knobs())
         refuse_all(not_exported(plan.slices))

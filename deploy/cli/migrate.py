@@ -32,7 +32,7 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     from deploy.migrate.migration import migrate as migrated
 
     with refusals_shown("", as_json):
-        migration = migrated(text_of(pasted))
+        migration = migrated(text_of(pasted, "migrate"))
         if to and to.exists():
             say(f"{to} is there already", err=True)
             sys.exit(REFUSED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import click
 
@@ -10,6 +11,7 @@ from deploy.cli.knobs import knobs
 from deploy.inventory.promotion import RUNTIMES, Promotion
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say, show
+from deploy.refusals.errors import Refusal, Refusals
 
 
 @click.command(
@@ -21,7 +23,7 @@ from deploy.io.printing import refusals_shown, say, show
 @click.option("--to", "runtime", type=click.Choice(RUNTIMES), required=True, help="The program that is to serve it.")
 @click.option("--image", default="", help="That program's image, NAME:TAG or with its digest; else the catalog's.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
     """Print the changes if another program serves MODEL, the comparison of both programs, and the command to type.
 
@@ -32,9 +34,28 @@ def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool,
     promotion = Promotion.to(model, runtime, image)
     with refusals_shown(inventory, as_json):
         now = load_plan(inventory, data, (), knobs())
-        then = load_plan(inventory, (*data, f"promote={promotion.word}"), (), knobs())
+        try:
+            then = load_plan(inventory, (*data, f"promote={promotion.word}"), (), knobs())
+        except Refusal as refusal:
+            problems = refusal.problems if isinstance(refusal, Refusals) else (refusal,)
+            raise Refusals(_of_verb(problem, inventory) for problem in problems) from None
         if as_json:
             typed = dict(steps(then, promotion, inventory))
             say(json.dumps({"now": now.digest, "steps": typed, "plan": then.to_json()}, indent=2, ensure_ascii=False))
         else:
             show(promotion_report(now, then, promotion, inventory))
+
+
+def _of_verb(problem: Refusal, inventory: str) -> Refusal:
+    """The refusal with the words of this verb in the place of `--data promote=…`."""
+    match = re.fullmatch(r"--data promote=([^:]+):([^:]+)(?::(.+))?", problem.attempt)
+    if not match:
+        return problem
+    image = f" --image {match[3]}" if match[3] else ""
+    return Refusal(
+        problem.problem,
+        facts=problem.facts,
+        attempt=f"enginehouse promote {inventory} {match[1]} --to {match[2]}{image}",
+        state=problem.state,
+        kind=problem.kind,
+    )

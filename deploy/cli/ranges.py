@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 
-from deploy.inventory.slips import meant_by
+from deploy.inventory.slips import DAYS, meant_by
 
 
 class Whole(click.IntRange):
@@ -30,6 +31,8 @@ TOKENS = Whole(1, 10_485_760)
 """The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
 GPUS = Whole(1, 16)
 """No host of the catalog has more than 16."""
+MIB = Whole(2048, 1_048_576)
+"""Memory of one card, as in an inventory's `GPU`."""
 ITEMS = Whole(1, 100_000)
 """Texts or passages of one request."""
 
@@ -43,3 +46,20 @@ class Number(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value} is not a number in the range {self._describe_range()}.", param, ctx)
         return number
+
+
+class Day(click.DateTime):
+    """A day that has begun. "yesterday" and "7d" are refused; the refusal names the day that they mean."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The beginning of the day."""
+        today = datetime.now(UTC).replace(tzinfo=None)
+        if isinstance(value, str) and not re.fullmatch(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", value):
+            words = {"today": 0, "yesterday": 1}
+            number = re.match(r"([0-9]{1,3}) *(d|w|m|y)", value.lower())
+            since = words.get(value.lower(), int(number[1]) * DAYS[number[2]] if number else 30)
+            self.fail(f"{value!r} is no day. Write {today - timedelta(days=since):%Y-%m-%d}.", param, ctx)
+        day = super().convert(value, param, ctx)
+        if day > today:
+            self.fail(f"{value!r} has not begun; today is {today:%Y-%m-%d}, UTC.", param, ctx)
+        return day

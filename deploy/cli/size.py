@@ -27,7 +27,7 @@ def seconds(word: str) -> float:
     except ValueError:
         length = 0.0
     if not 0 < length <= LONGEST_SECONDS:
-        raise click.BadParameter(f"{word} is no length of time up to a day: 1s, 800ms")
+        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms")
     return length
 
 
@@ -62,11 +62,11 @@ def size(
     from deploy.io.cost import name_of, read_json
     from deploy.io.fit_models import models_of
     from deploy.io.local_weights import look_around
-    from deploy.planning.fit import near_card
+    from deploy.planning.card_words import cards_of
 
     with refusals_shown("", as_json):
         if (options["passages"] or options["texts"]) and not options["every"]:
-            raise click.UsageError("--passages and --texts want --every: how often does a user ask?")
+            raise click.UsageError("--passages and --texts need --every: seconds between two questions of a user")
         demand = Demand(
             users=options["users"],
             prompt=options["prompt"],
@@ -79,7 +79,7 @@ def size(
             piece_tokens=options["piece"],
         )
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
-        cards = [near_card(word)[0] for word in gpus] or list(GPUS)
+        cards = cards_of(gpus) or list(GPUS)
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         results = sizes(cards, wanted, options["release"], around, demand, loads)
         if as_json:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from deploy.cli.knobs import knobs
+from deploy.cli.ranges import Day
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.printing import refusals_shown, say, show
 
@@ -21,11 +22,11 @@ INCOMPLETE = 3
 )
 @click.argument("inventory")
 @click.option("--by", default="tenant,model", show_default=True, help="Any of key, person, tenant, model, day: a,b.")
-@click.option("--since", type=click.DateTime(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
+@click.option("--since", type=Day(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
 @click.option("--csv", "wants_csv", is_flag=True, help="For spreadsheets.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def usage(
     inventory: str,
     by: str,

@@ -25,9 +25,11 @@ from deploy.inventory.key_limits import (
     check_tenant,
     checked_limits,
     limits_text,
+    time_meant,
 )
 from deploy.inventory.key_limits import rights_refusal as _refusal
 from deploy.refusals.errors import Refusal
+from deploy.refusals.json_faults import json_fault
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 """32 letters and digits that cannot be confused: no l, o, 0 or 1."""
@@ -117,7 +119,9 @@ def gateway_key(
     check_tenant(tenant)
     wanted = tuple(dict.fromkeys(models)) or ("*",)
     if wrong := [name for name in wanted if not _is_name(name)]:
-        raise _refusal("this is no model's name", wrong[0], "--models NAME,NAME, or no --models for all")
+        named = ",".join(name for name in wanted if _is_name(name) and "*" not in name)
+        typed = f"--models {named}" if named else ""
+        raise _refusal("this is not a model's name", wrong[0], "--models NAME,NAME, or no --models for all", typed)
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
     return GatewayKey(
@@ -143,7 +147,9 @@ def concurrency(word: str) -> int | None:
     if word == UNLIMITED:
         return None
     if not re.fullmatch(r"-?[0-9]{1,10}", word):
-        raise _refusal("--concurrent is no number", word, f"1 to {MOST}, or {UNLIMITED}")
+        number = re.match(r"[0-9]{1,6}", word)
+        typed = f"--concurrent {number[0] if number and int(number[0]) else UNLIMITED}"
+        raise _refusal("--concurrent is not a number", word, f"1 to {MOST}, or {UNLIMITED}", typed)
     return int(word)
 
 
@@ -159,9 +165,11 @@ def expiry(word: str, now: datetime) -> int:
     try:
         day = datetime.combine(date.fromisoformat(word), datetime.min.time(), UTC)
     except ValueError:
-        raise _refusal("--expires is no time", word, "90d, 12h, 2w, a day as 2027-03-01, or never") from None
+        raise _refusal(
+            "--expires is not a time", word, "90d, 12h, 2w, a day as 2027-03-01, or never", time_meant(word)
+        ) from None
     if (ends := day + timedelta(days=1)) <= now:
-        raise _refusal("--expires is over", word, f"a day from {now.date()} on")
+        raise _refusal("--expires is over", word, f"a day from {now.date()} on", "--expires 90d")
     return int(ends.timestamp())
 
 
@@ -173,7 +181,7 @@ def file_in(text: str, file: str) -> KeyFile:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _no_keys(file, f"no JSON: {error}") from None
+        raise _no_keys(file, json_fault(text, error)) from None
     if not isinstance(content, dict) or not {"keys"} <= set(content) <= {"keys", "tenants"}:
         raise _no_keys(file, 'not {"keys": […]}')
     lists = [content["keys"], content.get("tenants", [])]
@@ -213,7 +221,9 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
     if len(prefix) > len(START) + SHOWN:
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}
         problem = "this is longer than a prefix; a key typed here stays in the shell's history"
-        raise Refusal(problem, facts=facts, attempt="enginehouse key list", state=UNTOUCHED, kind="no-such-key")
+        raise Refusal(
+            problem, facts=facts, attempt=f"enginehouse key list --file {file}", state=UNTOUCHED, kind="no-such-key"
+        )
     matching = [key for key in keys if key.prefix == prefix] or [key for key in keys if key.prefix.startswith(prefix)]
     if len(matching) != 1 or not prefix:
         facts = {
@@ -221,7 +231,9 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
             "seen": ", ".join(key.prefix for key in matching) or f"{len(keys)} keys, none of them this",
         }
         problem = f"{'several keys begin' if matching else 'no key begins'} with {prefix or 'nothing'}"
-        raise Refusal(problem, facts=facts, attempt="enginehouse key list", state=UNTOUCHED, kind="no-such-key")
+        raise Refusal(
+            problem, facts=facts, attempt=f"enginehouse key list --file {file}", state=UNTOUCHED, kind="no-such-key"
+        )
     return tuple(key for key in keys if key is not matching[0]), matching[0]
 
 
@@ -245,9 +257,9 @@ def _line(value: object, where: str, file: str) -> GatewayKey:
     line = _known(value, known, ("sha256", "prefix", "tenant", "models"), where, file)
     models = line["models"]
     if not re.fullmatch(r"[0-9a-f]{64}", line["sha256"]):
-        raise _no_keys(file, f"{where}.sha256 is no hash")
+        raise _no_keys(file, f"{where}.sha256 is not a hash")
     if not models or not all(isinstance(name, str) for name in models):
-        raise _no_keys(file, f"{where}.models is no list of names")
+        raise _no_keys(file, f"{where}.models is not a list of names")
     return GatewayKey(**{"created": 0} | line | {"models": tuple(models)})
 
 
@@ -259,7 +271,7 @@ def _tenant(value: object, where: str, file: str) -> TenantLimits:
 def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:
     """The fields of a line, each of the right type, with limits that do not contradict each other."""
     if not isinstance(line, dict):
-        raise _no_keys(file, f"{where} is no object")
+        raise _no_keys(file, f"{where} is not an object")
     for name, value in line.items():
         if name not in known or type(value) is not known[name] or (isinstance(value, int) and value < 0):
             raise _no_keys(file, f"{where}.{name} is not understood")
@@ -276,7 +288,7 @@ def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], whe
 
 def _no_keys(file: str, seen: str) -> Refusal:
     return Refusal(
-        f"{file} is no file of keys",
+        f"{file} is not a file of keys",
         facts={"seen": seen},
         attempt="put the last good one back (git log), or name another with --file",
         state=UNTOUCHED,

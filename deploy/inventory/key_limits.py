@@ -19,6 +19,12 @@ PERIODS = ("tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month
 LIMITS = ("requests_per_minute", "tokens_per_minute", "concurrent", *PERIODS)
 PAIRS = (("tokens_per_day", "tokens_per_month"), ("cost_per_day", "cost_per_month"))
 CURRENCY = re.compile(r"[A-Z]{3}")
+CURRENCIES = {
+    **dict.fromkeys(("euro", "euros", "€"), "EUR"),
+    **dict.fromkeys(("dollar", "dollars", "$", "us$"), "USD"),
+    **dict.fromkeys(("pound", "pounds", "£"), "GBP"),
+}
+"""Words and signs of currencies, and their codes."""
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 UNTOUCHED = "the file of keys is as it was"
 WORDS = {
@@ -69,7 +75,9 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 def check_tenant(tenant: str) -> None:
     if not TENANT.fullmatch(tenant):
         problem = "a tenant's name stands in each line of the audit"
-        raise rights_refusal(problem, tenant, "letters, digits, . _ @ -; up to 64")
+        plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", tenant).strip("-._@")[:64]
+        typed = f"enginehouse key new {plain}" if plain else ""
+        raise rights_refusal(problem, tenant, "letters, digits, . _ @ -; up to 64", typed)
 
 
 def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str, Any]:
@@ -85,6 +93,9 @@ def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str,
                 f"--{name.replace('_', '-')} {problem}",
                 amount(name, limit),
                 f"{amount(name, 1)} to {amount(name, most)}",
+                "--concurrent 64, or unlimited"
+                if name == "concurrent"
+                else f"leave --{name.replace('_', '-')} out: no limit",
             )
     for day_name, month_name in PAIRS:
         day, month = limits.get(day_name) or 0, limits.get(month_name) or 0
@@ -93,12 +104,14 @@ def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str,
             option = day_name.replace("_", "-")
             smaller = f"--{option} of up to {amount(month_name, month)}, or a larger --{month_name.replace('_', '-')}"
             what = "tokens" if day_name.startswith("tokens") else "money"
-            raise rights_refusal(f"a day has more {what} than its month", seen, smaller)
+            raise rights_refusal(f"the budget of a day has more {what} than that of its month", seen, smaller)
     kept: dict[str, Any] = {name: limit for name, limit in limits.items() if limit}
     if any(name.startswith("cost") for name in kept):
         if not CURRENCY.fullmatch(currency):
             wanted = "that of the gateway's prices: --currency USD"
-            raise rights_refusal("a budget of money has no currency of three capital letters", currency, wanted)
+            code = CURRENCIES.get(currency.strip().lower(), currency.strip().upper())
+            typed = f"--currency {code if CURRENCY.fullmatch(code) else 'USD'}"
+            raise rights_refusal("a budget of money has no currency of three capital letters", currency, wanted, typed)
         kept["currency"] = currency
     return kept
 
@@ -112,9 +125,34 @@ def money(option: str, word: str | None) -> int | None:
         return None
     amount_typed = re.fullmatch(r"(-?)([0-9]{1,15})(?:\.([0-9]{1,6}))?", word)
     if not amount_typed:
-        raise rights_refusal(f"{option} is no amount of money", word, "a number with up to six decimals: 12.50")
+        raise rights_refusal(
+            f"{option} is not an amount of money",
+            word,
+            "a number with up to six decimals: 12.50",
+            _money_meant(option, word),
+        )
     sign, whole, decimals = amount_typed.groups("")
     return int(f"{sign}1") * (int(whole) * MICRO + int(decimals.ljust(6, "0")))
+
+
+def _money_meant(option: str, word: str) -> str:
+    """The option for an amount typed with a sign, a code or a decimal comma; empty for any other word."""
+    number = word.strip(" $€£¥ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    if re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]{1,6})?", number):
+        return f"{option} {number.replace(',', '')}"
+    return f"{option} {number.replace(',', '.')}" if re.fullmatch(r"[0-9]{1,15}(?:[.,][0-9]{1,6})?", number) else ""
+
+
+def time_meant(word: str) -> str:
+    """The option for a time that was typed in other words: 90, 90 days, 3 months, 01.03.2027."""
+    number = re.match(r"([0-9]{1,4}) *(h|d|w|m|y|)", word.lower())
+    european = re.fullmatch(r"([0-9]{1,2})[./]([0-9]{1,2})[./](20[0-9]{2})", word)
+    if european and int(european[2]) <= 12:
+        return f"--expires {european[3]}-{int(european[2]):02}-{int(european[1]):02}"
+    if not number or not int(number[1]) or len(word) > 12:
+        return "--expires 90d"
+    days = {"m": 30, "y": 365}.get(number[2], 0)
+    return f"--expires {int(number[1]) * days}d" if days else f"--expires {number[1]}{number[2] or 'd'}"
 
 
 def most_of(name: str) -> int:
@@ -143,11 +181,12 @@ def limits_text(line: Limited) -> str:
     return ", ".join(parts) or "none"
 
 
-def rights_refusal(problem: str, seen: str, wanted: str) -> Refusal:
+def rights_refusal(problem: str, seen: str, wanted: str, typed: str = "") -> Refusal:
+    """The refusal of a key's or a tenant's rights; `typed` is the option that was probably meant."""
     return Refusal(
         problem,
         facts={"seen": seen or "nothing", "wanted": wanted},
-        attempt="enginehouse key new --help",
+        attempt=f"{typed}; all options: enginehouse key new --help" if typed else "enginehouse key new --help",
         state=UNTOUCHED,
         kind="no-such-key-rights",
     )

@@ -15,6 +15,7 @@ from deploy.cost.share import RULES, shares, spent_by
 from deploy.cost.spot import Interruptions, builds, recorded_of, spot
 from deploy.io.prometheus import asker, window_of
 from deploy.planning.plan import Plan
+from deploy.refusals.json_faults import json_fault
 from deploy.refusals.refuse import refuse
 
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,7 @@ def cost_asked(plan: Plan, options: dict[str, Any]) -> Cost:
             "a spot price and a rate of interruptions go together",
             where="--spot-per-hour, --interruptions-per-day",
             seen="one without the other",
-            wanted="both: what is saved depends on how often a host is taken away",
+            wanted="both: the saving depends on how often a host is taken away",
             attempt="--spot-per-hour DOLLARS --interruptions-per-day RATE",
         )
     interruptions = None
@@ -99,7 +100,7 @@ def cost_of(
         options["floors"] = floors(plan, loads, prices, output_weight)
         sources = sorted({row.load.source for row in options["floors"] if row.load})
         notes += [f"measured: {source}" for source in sources]
-        notes += [] if utilisation else ["a floor is no bill: a card that is idle half the day doubles every figure"]
+        notes += [] if utilisation else ["a floor is not a bill: a card that is idle half the day doubles every figure"]
     if prometheus:
         counted = window_of(asker(prometheus), window)
         shared = shares(plan, counted, output_weight)
@@ -138,14 +139,21 @@ def cost_of(
 
 
 def read_json(file: Path) -> Any:
+    """The content of a JSON file, with or without a byte order mark. Raises: a Refusal that names its fault."""
+    text = ""
     try:
-        return json.loads(file.read_text("utf-8"))
+        text = file.read_text("utf-8-sig")
+        return json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise refuse(
             "no-json",
             f"{name_of(file)} cannot be read",
             where=str(file),
-            seen=f"{type(error).__name__}: {error}",
+            seen="a directory"
+            if isinstance(error, IsADirectoryError)
+            else f"{type(error).__name__}: {error}"
+            if isinstance(error, (OSError, UnicodeDecodeError, RecursionError))
+            else json_fault(text, error),
             wanted="a JSON file",
             attempt=f"ls -ld {file}" if isinstance(error, OSError) else f"python3 -m json.tool {file}",
         ) from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from deploy.catalog import DEFAULT_RELEASE
 from deploy.inventory.fleet import Fleet, is_read
 from deploy.inventory.knobs import Table
 from deploy.io.certificates import key_problems, with_certificates
@@ -30,6 +31,7 @@ from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals.refuse import refuse
 from deploy.validation.rollout import no_hosts, out_of_step
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
@@ -178,5 +180,21 @@ def override_data(pairs: Iterable[str]) -> dict[str, Any]:
     """`--data key=value`, read as pyinfra reads it."""
     from pyinfra_cli.util import parse_cli_arg
 
-    split = (pair.partition("=") for pair in pairs)
+    split = [pair.partition("=") for pair in pairs]
+    for key, equals, value in split:
+        if not key.strip() or not equals:
+            raise _no_pair(key, value)
     return {key: parse_cli_arg(value) for key, _, value in split}
+
+
+def _no_pair(key: str, value: str) -> Refusal:
+    """The refusal of `--data` without a key or without a value."""
+    typed = f"--data release={DEFAULT_RELEASE}" if key in ("", "release") else f"--data {key.strip()}=VALUE"
+    return refuse(
+        "no-data-pair",
+        f"--data {key} has no value" if key.strip() else "--data has a value and no key",
+        where="--data",
+        seen=key.strip() or f"={value}",
+        wanted="KEY=VALUE in one word, without blanks around the sign",
+        attempt=typed,
+    )

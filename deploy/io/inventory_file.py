@@ -21,11 +21,18 @@ OTHER_FORMATS = {
 FIRST_LINE_OF_INI = re.compile(r"\[[\w.:-]+\]$")
 FIRST_LINE_OF_YAML = re.compile(r"---|[\w.-]+:$")
 EXAMPLE = "inventories/h100.py"
+PROGRAMS_AT = Path(__file__).resolve().parents[2]
+PROGRAMS = ("build.py", "cells.py", "config.py", "deploy.py", "doctor.py", "remove.py", "rollback.py")
+"""Programs of pyinfra beside `inventories/`."""
 
 
 def confirm_is_python(file: str) -> None:
     """Raises: a Refusal if `file` is missing, a directory, not a text or not Python."""
     path = Path(file)
+    if file == "-":
+        raise _stream()
+    if path.is_file() and path.resolve().parent == PROGRAMS_AT and path.name in PROGRAMS:
+        raise _program(path)
     if path.is_dir():
         raise _directory(path)
     if not path.is_file() or file.endswith("/"):
@@ -46,6 +53,28 @@ def confirm_is_python(file: str) -> None:
         if FIRST_LINE_OF_YAML.match(first) and getattr(error, "lineno", 1) == text.splitlines().index(first) + 1:
             raise _other_format(file, "YAML", first) from None
         raise syntax_refusal(error, file) from None
+
+
+def _stream() -> Refusal:
+    return refuse(
+        "no-inventory",
+        "an inventory is a file, because the files that it names are looked for beside it",
+        where="-",
+        seen="standard input",
+        wanted="a Python file with hosts, such as inventories/h100.py",
+        attempt="cat > inventories/mine.py, then enginehouse plan inventories/mine.py",
+    )
+
+
+def _program(path: Path) -> Refusal:
+    return refuse(
+        "program-as-inventory",
+        f"{path.name} is a program of pyinfra, and an inventory lists hosts",
+        where=str(path),
+        seen=path.name,
+        wanted="a Python file with hosts, such as inventories/h100.py",
+        attempt=f"enginehouse plan {EXAMPLE}; then pyinfra {EXAMPLE} {path.name} --dry",
+    )
 
 
 def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:

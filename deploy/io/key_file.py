@@ -74,7 +74,7 @@ def models_of_keys(root: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, .
         return {key.prefix: key.models for key in content_of(root / FILE).keys}, ()
     except Refusal as problem:
         reason = problem.facts.get("seen") or problem.facts["said"]
-        return {}, (f"{FILE} is no file of keys ({reason}): a deploy of a gateway with keys refuses it",)
+        return {}, (f"{FILE} is not a file of keys ({reason}): a deploy of a gateway with keys refuses it",)
 
 
 @contextlib.contextmanager
@@ -116,7 +116,11 @@ def _not_usable(file: Path, error: Exception) -> Refusal:
     return Refusal(
         f"{file} cannot be read or written",
         facts={"said": getattr(error, "strerror", "") or "no text in UTF-8"},
-        attempt="look at its owner and mode, or name another with --file",
+        attempt="put the last good one back (git log), or name another with --file"
+        if isinstance(error, UnicodeDecodeError)
+        else f"--file {file}/gateway-keys.json: the file, not its directory"
+        if isinstance(error, IsADirectoryError)
+        else "look at its owner and mode, or name another with --file",
         state="the file of keys is as it was",
         kind="no-key-file",
     )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 from deploy.io.hub import COMMIT, Resolved
 from deploy.io.local_weights import is_file_name
 from deploy.refusals.errors import Refusal
+from deploy.refusals.json_faults import json_fault
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 from deploy.spec.sources import HUB_NAME
@@ -45,7 +49,9 @@ def read_entries(file: Path) -> dict[str, Any]:
         if lock["form"] != FORM:
             raise _broken(file, f"form {lock['form']!r}, and this enginehouse reads {FORM}")
         return dict(lock["models"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except ValueError as error:
+        raise _broken(file, json_fault(text, error)) from None
+    except (KeyError, TypeError, RecursionError) as error:
         raise _broken(file, f"{type(error).__name__}: {error}") from None
 
 
@@ -66,9 +72,22 @@ def entry_of(resolved: Resolved) -> dict[str, Any]:
 def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
     """Writes the lock as a whole, or leaves the old one unchanged."""
     text = json.dumps({"form": FORM, "models": dict(sorted(entries.items()))}, indent=2, ensure_ascii=False) + "\n"
-    unfinished = file.with_name(f".{file.name}.new")
-    unfinished.write_text(text, "utf-8")
-    unfinished.replace(file)
+    unfinished = file.with_name(f".{file.name}.{secrets.token_hex(4)}.new")
+    try:
+        unfinished.write_text(text, "utf-8")
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def add_entry(file: Path, name: str, entry: Mapping[str, Any]) -> None:
+    """Writes one entry into the lock. Entries that another command wrote in the meantime are kept."""
+    folder = os.open(file.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        write_lock(file, read_entries(file) | {name: entry})
+    finally:
+        os.close(folder)
 
 
 def _files(name: str, entry: Any, file: Path) -> LocalWeights:
@@ -100,9 +119,11 @@ def _files(name: str, entry: Any, file: Path) -> LocalWeights:
 def _broken(file: Path, seen: str) -> Refusal:
     return refuse(
         "broken-lock",
-        f"{file} is no lock of models",
+        f"{file} is not a lock of models",
         where=str(file),
         seen=seen,
         wanted="the file as `enginehouse pin` wrote it",
-        attempt=f"git checkout -- {file}; or remove it and type enginehouse pin INVENTORY",
+        attempt=f"git checkout --theirs -- {file} (or --ours), then enginehouse pin INVENTORY"
+        if seen.startswith("two versions")
+        else f"git checkout -- {file}; or remove it and type enginehouse pin INVENTORY",
     )

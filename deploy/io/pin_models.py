@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.inventory.fleet import Fleet
 from deploy.io.hub import Access, resolve
 from deploy.io.local_paths import local_path
-from deploy.io.model_lock import entry_of, lock_of, read_entries, write_lock
+from deploy.io.model_lock import add_entry, entry_of, lock_of, read_entries
 from deploy.io.secrets import read
 from deploy.models.names import catalogued, is_named
 from deploy.models.resolve import sources_of
@@ -45,7 +45,7 @@ def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[
         entry = entry_of(resolved)
         word = "locked" if source not in entries else "unchanged" if entries[source] == entry else "moved"
         entries[source] = entry
-        write_lock(file, entries)
+        add_entry(file, source, entry)
         size = f"{sum(resolved.sizes.values()) / 1e9:.1f} GB"
         sentences.append(f"{source} {word} at {entry['commit'][:12]}, {len(resolved.sizes)} files, {size} ({file})")
     refuse_all(refusals)

@@ -92,7 +92,9 @@ def _release(release: str | Release) -> Iterator[Refusal]:
             where=where,
             seen=repr(name),
             wanted=f"one of {', '.join(OFFERED)}; {DEFAULT_RELEASE} unless there is a reason",
-            attempt=f'release="{known}"'
+            attempt=f'release="{DEFAULT_RELEASE}", or --data release={DEFAULT_RELEASE}; without either it is that one'
+            if not name
+            else f'release="{known}"'
             if (known := _release_of_tag(name))
             else f"{offer(name, OFFERED)}; an image of your own: Release(name=…, derived_from=…)",
         )

@@ -43,6 +43,15 @@ def test_a_hub_s_address_is_read_as_the_name_in_it(word: str, name: str) -> None
     assert _bare(word) == name
 
 
-def test_a_card_with_its_count_is_refused_with_both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("card", ["2xh100", "2 h100", "h100:2", "H100 x 2", "h100*2"])
+def test_a_card_with_its_count_is_refused_with_the_split(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, card: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    assert 'gpu="h100-80", gpus=2' in typed("fit", "2xh100", "qwen3-8b")
+    assert "enginehouse fit h100-80 qwen3-8b --tp 2" in typed("fit", card, "qwen3-8b")
+    assert "enginehouse fit h100-80 qwen3-8b --tp 2" in typed("fit", "qwen3-8b", card)
+
+
+def test_a_card_behind_a_model_is_refused_with_the_right_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert "enginehouse fit h200-141 qwen3-8b" in typed("fit", "qwen3-8b", "h200")

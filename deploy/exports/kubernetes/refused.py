@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.exports.refused import weights_problems
 from deploy.exports.served import Served, ServedHost, ServedServer
 from deploy.refusals.errors import Refusal
+from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
 
 INSIDE = (8000, 8001, 8002, 8003)
 """Ports that Triton and its page take in every Pod."""
+
+
+LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+"""A label of DNS (RFC 1123), which Kubernetes wants of a namespace; of a StorageClass several with dots."""
+
+
+def name_problems(namespace: str, storage_class: str) -> Iterator[Refusal]:
+    """A refusal for each name that no object of Kubernetes may have."""
+    for option, name, is_known in (
+        ("--namespace", namespace, LABEL.fullmatch(namespace) is not None),
+        ("--storage-class", storage_class, all(LABEL.fullmatch(part) for part in storage_class.split("."))),
+    ):
+        if not is_known and (name or option == "--namespace"):
+            plain = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:63].strip("-")
+            yield refuse(
+                "name-of-kubernetes",
+                f"Kubernetes takes no {option.removeprefix('--').replace('-', ' ')} of this name",
+                where=option,
+                seen=shortened(name),
+                wanted="small letters, digits and dashes, up to 63",
+                attempt=f"{option} {plain or 'enginehouse'}",
+            )
 
 
 def problems(served: Served) -> Iterator[Refusal]:

@@ -1,0 +1,41 @@
+"""Verbs that belong to pyinfra, or that other programs have: refused with the command that does the same here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+CHANGES = {
+    **dict.fromkeys(("deploy", "apply", "up", "run", "install", "rollout", "update", "upgrade", "start"), "deploy.py"),
+    **dict.fromkeys(("rollback", "undo", "revert"), "rollback.py"),
+    **dict.fromkeys(("remove", "destroy", "down", "uninstall", "delete", "purge"), "remove.py"),
+    "build": "build.py",
+}
+"""Programs of pyinfra, which alone change hosts."""
+READS = {
+    **dict.fromkeys(("status", "ps", "list", "show"), "top INVENTORY --once"),
+    **dict.fromkeys(("logs", "diagnose", "health"), "doctor INVENTORY"),
+    **dict.fromkeys(("validate", "lint", "dry-run", "preview"), "plan INVENTORY"),
+    "diff": "drift INVENTORY",
+    **dict.fromkeys(("keys", "token", "tokens"), "key list"),
+    **dict.fromkeys(("lock", "pull"), "pin INVENTORY"),
+}
+
+
+class Verbs(click.Group):
+    """The verbs of `enginehouse`; the refusal of an unknown one names the command of its purpose."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The verb and its words. Raises: a usage error for an unknown verb."""
+        word = args[0] if args else ""
+        if self.get_command(ctx, word) is None:
+            if word in CHANGES:
+                ctx.fail(
+                    f"enginehouse changes no host. Write: pyinfra INVENTORY {CHANGES[word]} --dry, then without --dry"
+                )
+            if word in READS:
+                ctx.fail(f"No such command '{word}'. Write: enginehouse {READS[word]}")
+            if word.endswith(".py"):
+                ctx.fail(f"{word} stands in the place of a verb. Write: enginehouse plan {word}")
+        return super().resolve_command(ctx, args)

@@ -1,0 +1,64 @@
+"""Cards as words of a command line: with a count, several in one word, or in the place of a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from deploy.catalog import GPUS
+from deploy.catalog.gpus import counted
+from deploy.catalog.names import offer
+from deploy.planning.fit import near_card
+from deploy.refusals.refuse import refuse
+
+X86 = [row.name for row in GPUS.values() if row.platform == "x86_64"]
+
+
+def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
+    """Raises: a Refusal for a card with a count, and for a card that stands behind a model."""
+    count, card = counted(gpu)
+    if count and is_card(card) and not is_card(gpu):
+        raise refuse(
+            "unknown-gpu",
+            "a count stands in the name of the card, and --tp says over how many GPUs a model is split",
+            where="GPU",
+            seen=gpu,
+            wanted="one card of the catalog",
+            attempt=f"enginehouse fit {near_card(card)[0]} {' '.join(models)} --tp {count}",
+        )
+    behind = [word for word in models if is_card(word) or is_card(counted(word)[1])]
+    if behind and not is_card(gpu):
+        number, card = counted(behind[0])
+        rest = " ".join(word for word in (gpu, *models) if word != behind[0])
+        raise refuse(
+            "unknown-gpu",
+            "the card stands behind a model, and it comes first",
+            where="GPU",
+            seen=f"{gpu} {' '.join(models)}",
+            wanted="enginehouse fit GPU MODELS",
+            attempt=f"enginehouse fit {near_card(card)[0]} {rest}" + (f" --tp {number}" if number else ""),
+        )
+
+
+def is_card(word: str) -> bool:
+    """True if the word names a card of the catalog."""
+    return near_card(word)[0] in GPUS
+
+
+def cards_of(words: Iterable[str]) -> list[str]:
+    """The rows of the catalog that --gpu names. Raises: a Refusal for a word that is no card."""
+    cards = []
+    for word in words:
+        parts = [counted(part.strip())[1] for part in re.split(r"[,;]", word) if part.strip()]
+        if not is_card(word):
+            known = [near_card(part)[0] for part in parts if is_card(part)]
+            raise refuse(
+                "unknown-gpu",
+                f"GPU {word} is not in the catalog",
+                where="--gpu",
+                seen=word,
+                wanted="one card of the catalog; several as --gpu CARD --gpu CARD",
+                attempt=" ".join(f"--gpu {card}" for card in known) or offer(word, X86),
+            )
+        cards.append(near_card(word)[0])
+    return cards
