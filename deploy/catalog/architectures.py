@@ -95,6 +95,8 @@ class Architecture:
     """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
     mixes: bool = False
     """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
+    relative: bool = False
+    """True for an encoder whose attention scores distances beside contents, which no library's attention does."""
     halves: bool = True
     """True if float16 holds an encoder's states."""
     latent_cache: bool = False
@@ -184,6 +186,9 @@ _ENCODERS = (
         files=ENCODER_FILES,
         gated=True,
         mixes=True,
+    ),
+    Architecture(
+        name="DebertaV2ForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES, relative=True
     ),
     Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
     *(
