@@ -221,7 +221,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.engines and not options.model:
-        parser.error("--engines wants --model: the name that the servers serve")
+        parser.error("--engines needs --model: the name of the served model")
     print(json.dumps(asyncio.run(measured(options))))
 
 

@@ -132,7 +132,7 @@ class Machine:
 
     def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 300
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """Runs a shell command inside as root, without SSH; output as text, raises on a non-zero exit unless told."""
+        """Runs a shell command inside as root, without SSH. Raises on a non-zero exit if `check` is true."""
         leader = nspawn.leader_pid(self.directory)
         if leader is None:
             state = f"{self.name} is {self.state}: nothing can run in it"

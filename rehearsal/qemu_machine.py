@@ -63,7 +63,7 @@ class QemuMachine(Machine):
 
     def run(self, command: str, *, check: bool = True, input: str | bytes | None = None, timeout: float | None = 600
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """Runs a shell command inside as root, over SSH; output as text, raises on a non-zero exit unless told."""
+        """Runs a shell command inside as root, over SSH. Raises on a non-zero exit if `check` is true."""
         inside = (
             f"sudo env PATH={PATH} HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -c {shlex.quote(command)}"
         )

@@ -106,7 +106,7 @@ def make_tree(
 ) -> None:
     """`root` holds a bare system; with further packages, files laid over it, and another last script if given.
 
-    `log`: what was said meanwhile. Two trees of one release may be made side by side, as for machines of both kinds.
+    `log`: the file for output. Two trees of one release may be made concurrently, as for machines of both kinds.
     """
     # Not a name that `_make` clears away as left over: another tree may be under way.
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{release}-") as scratch:

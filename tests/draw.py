@@ -67,6 +67,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_traffic.py": Whole("number-7", 0, 2),
     "tests/faults/test_virtual.py": Whole("number-7", 2, 5),
     "tests/faults/test_weights_on_host.py": Whole("number-7", 1, 3),
+    "tests/kills/test_kills_bundled.py": Whole("number-10", 0, 9),
     "tests/kills/test_kills_control_fetches.py": Dealt("number-4", "fraction", 15, 4, 4),
     "tests/kills/test_kills_host_fetches.py": Dealt("number-1", "fraction", 15, 4, 4),
     "tests/power/test_cuts.py": Dealt("number-8", "cut", 10, 8, 4),

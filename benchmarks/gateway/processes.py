@@ -23,7 +23,7 @@ LOG = Path(tempfile.gettempdir()) / "gateway-servers.log"
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 120
 DRAIN_SECONDS = 5
-"""Seconds for a gateway that is told to stop: fewer than its streams last, so that they are cut."""
+"""Seconds that a stopping gateway gives its streams: fewer than they last, so that they are cut."""
 Process = subprocess.Popen[str]
 Cores = Sequence[int]
 

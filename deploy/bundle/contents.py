@@ -94,7 +94,7 @@ class Contents:
                 raise ValueError("a word that is no text")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise Refusal(
-                f"{LIST} is no list of a bundle that this version reads",
+                f"{LIST} is not the list of a bundle, or has a form that this version does not read",
                 facts={"seen": str(problem)[:200], "wanted": f"format {FORMAT}"},
                 attempt="enginehouse bundle INVENTORY DIRECTORY on a connected machine, with this version",
                 state=UNTOUCHED,

@@ -2,7 +2,8 @@
 
 A test walks the classes of `deploy.spec`: a numeric field without a row fails it, and so does a default outside its
 row. The ranges are wide. They catch slips: a percentage typed as a fraction, GiB or bytes in a field of MiB,
-milliseconds in a field of seconds. Limits of a program are judged beside its settings. Written 2026-11-27.
+milliseconds in a field of seconds. Limits that depend on another setting are judged in `deploy.validation`. Written
+2026-11-27.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _SEQUENCE = Believable("tokens", 32, TEN_MILLION, "prompt and answer together: a
 _TEXT = Believable("tokens", 8, 131_072, "two of them mark a text's ends; no encoder here was trained on longer texts")
 _BATCH = Believable("requests", 1, 8192, "trtllm-build's own default is 2,048")
 _QUEUE = Believable("requests", 1, 100_000, "a longer queue outlives every client that waits in it")
-_DRAFTED = Believable("tokens", 1, 1024, "trees of Medusa and EAGLE have 63")
+_DRAFTED = Believable("tokens", 1, 256, "trees of Medusa and EAGLE have 63")
 _ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone opens six", (0,), "for no limit")
 _ADDRESS_REQUESTS = Believable(
     "requests", 10, 1_000_000_000, "of one address in a minute; a client's retries take as many", (0,), "for no limit"
@@ -62,7 +63,7 @@ _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
 _ENCODER = {
     "max_tokens": _TEXT,
     "max_batch_tokens": Believable("tokens", 1, 4_194_304, "a pass of more takes no card's memory well"),
-    "streams": Believable("passes", 1, 8, "each has a workspace of its own"),
+    "streams": Believable("passes", 1, 4, "each holds a workspace, and two make a busy reranker 4 % faster"),
     "max_items": Believable("texts", 1, 100_000, "a request of more is a file"),
     "max_batch_size": _BATCH,
     "max_queue_delay_microseconds": Believable("microseconds", 0, 1_000_000, "no batch waits a second for company"),
@@ -77,7 +78,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "address_requests": _ADDRESS_REQUESTS,
         "metrics_port": _PORT,
     },
-    "Calibration": {"samples": Believable("texts", 1, 100_000, "quantize.py measures 512")},
+    "Calibration": {"samples": Believable("texts", 16, 8192, "quantize.py measures 512, and AWQ looks at 32 at most")},
     "Checkpoint": {
         "parameters": Believable("parameters", 100_000, 20e12, "all of them, not billions: 8_030_261_248 for an 8B"),
         "layers": Believable("layers", 1, 512, "Llama-3.1-405B has 126"),
@@ -145,7 +146,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "port": _LISTEN,
     },
     "LoRA": {
-        "max_rank": Believable("", 1, 1024, "published adapters have 8 to 256"),
+        "max_rank": Believable("", 1, 256, "published adapters have 8 to 256"),
         "host_mib": Believable("MiB", 64, 1_048_576, "a cache of adapters"),
         "gpu_mib": Believable("MiB", 64, 65_536, "a cache of adapters on each GPU"),
     },

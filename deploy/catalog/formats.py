@@ -66,7 +66,9 @@ _ROWS = (
         quantisation="fp8",
         why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
     ),
-    Format(name="modelopt-other", vllm=False, title="another format of ModelOpt", why="nobody here has counted it"),
+    Format(
+        name="modelopt-other", vllm=False, title="another format of ModelOpt", why="this project has not counted it"
+    ),
     Format(
         name="compressed-channels",
         title="compressed-tensors, FP8 per channel",
@@ -95,7 +97,7 @@ _ROWS = (
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
     Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
-    Format(name="unknown", title="a format that nobody here has read about", vllm=False, why=_NO_BRANCH),
+    Format(name="unknown", title="a format that this project does not know", vllm=False, why=_NO_BRANCH),
 )
 
 NAMED = (

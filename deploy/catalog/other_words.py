@@ -10,7 +10,7 @@ from collections.abc import Mapping
 _SPLIT = "parallel=Parallel(tensor=2), and as many GPUs in gpus of the Server"
 _CONTEXT = "max_seq_len=8192, prompt and answer together"
 _CACHE = "leave it out: the cache takes what is left of the card; a bound is kv_cache=KVCache(tokens=…)"
-_PRECISION = 'precision="bfloat16", or leave it out: auto is what the checkpoint holds'
+_PRECISION = 'precision="bfloat16", or leave it out: auto is the precision of the checkpoint'
 _KEYS = "leave it out: the gateway asks for keys of enginehouse key new NAME"
 _LLM = {
     **dict.fromkeys(("tp", "tp_size", "tensor_parallel", "tensor_parallel_size", "num_shard"), _SPLIT),

@@ -26,7 +26,6 @@ class RuntimeMetrics:
     generated_tokens: str
     answers: str
     first_token_seconds: str
-    preemptions: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,6 @@ _VLLM_METRICS = RuntimeMetrics(
     generated_tokens="vllm:generation_tokens_total",
     answers="vllm:request_success_total",
     first_token_seconds="vllm:time_to_first_token_seconds",
-    preemptions="vllm:num_preemptions_total",
 )
 _SERVE_METRICS = RuntimeMetrics(
     path="/prometheus/metrics",  # mounted only with `return_perf_metrics: true`; /metrics is JSON

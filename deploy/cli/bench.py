@@ -75,7 +75,7 @@ def bench() -> None:
 @click.option("--tokenizer", default="", help="A hub id or directory; else the model's own repository.")
 @click.option("--from-prometheus", default="", metavar="URL", help="Knows the watts.")
 @click.option("--to", type=FILE, default="bench.json", show_default=True, help="The result; a picture lies beside it.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def run(inventory: str, to: Path, data: tuple[str, ...], **options: Any) -> None:
     """Put load on the gateway of INVENTORY with aiperf, and write the results.
 
@@ -122,7 +122,7 @@ def _percent(word: str) -> float:
     except ValueError:
         percent = -1.0
     if percent != 0 and not 1 <= percent <= 100:
-        raise click.BadParameter(f"{word} is no share: 5%", param_hint="--cancel")
+        raise click.BadParameter(f"{word} is not a percentage: 5%", param_hint="--cancel")
     return percent
 
 
@@ -135,7 +135,7 @@ def _tokenizer(word: str) -> str:
 
 @bench.command(
     "compare",
-    short_help="Say what got slower from one result to another.",
+    short_help="Compare two results, and name what got slower.",
     epilog="Example: enginehouse bench compare before.json after.json && echo no slower",
 )
 @click.argument("before", type=FILE)

@@ -21,7 +21,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.argument("inventory")
 @click.argument("directory", type=FOLDER)
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to bundle for.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--kernel", "kernels", multiple=True, metavar="OS=KERNEL", help="A kernel that hosts run (uname -r).")
 @click.option("--base", type=FOLDER, help="Another bundle: only what it lacks is written.")
 @click.option("--split", type=Whole(0, 1_048_576), default=0, metavar="MIB", help="Most MiB a file.")
@@ -55,7 +55,9 @@ def bundle(
         else:
             from roles.bundled import needs, wheels
 
-            wanted = needs(plan.slices, host_data(inventory, data), _by_system(kernels))
+            wanted = needs(
+                (*plan.slices, *plan.balancers, *plan.monitors), host_data(inventory, data), _by_system(kernels)
+            )
             made(plan, wanted, wheels(plan.slices), directory, base, split, say)
 
 

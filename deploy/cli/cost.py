@@ -52,7 +52,7 @@ FILE = click.Path(path_type=Path)
     "--build-minutes", type=Number(0, 10_080), default=0.0, help="Of one engine: built once against by every host."
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def cost(inventory: str, as_json: bool, data: tuple[str, ...], **options: Any) -> None:
     """Print the monthly cost of INVENTORY, and its cost of a million tokens or a thousand documents.
 

@@ -18,7 +18,7 @@ from deploy.io.printing import refusals_shown, say
 @click.argument("inventory")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to examine.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--drift/--no-drift", default=True, show_default=True, help="Ask what the next deploy would do, too.")
 def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...], drift: bool) -> None:
     """Examine the hosts of INVENTORY, and change nothing.

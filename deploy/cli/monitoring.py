@@ -17,7 +17,7 @@ from deploy.io.printing import refusals_shown, say
 )
 @click.argument("inventory")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def monitoring(inventory: str, folder: Path, data: tuple[str, ...]) -> None:
     """Write to FOLDER: alert rules for Prometheus 2.42 and later, and dashboards for Grafana.
 

@@ -16,7 +16,7 @@ from deploy.io.printing import refusals_shown, say
     epilog="Example: enginehouse pin inventories/h100.py",
 )
 @click.argument("inventory")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--models", "models_only", is_flag=True, help="Lock the models alone; ask no registry.")
 @click.option("--update", is_flag=True, help="Move locked models to what the hub has now.")
 def pin(inventory: str, data: tuple[str, ...], models_only: bool, update: bool) -> None:

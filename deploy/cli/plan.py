@@ -18,7 +18,7 @@ from deploy.io.printing import refusals_shown, say, show
 @click.argument("inventory")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show; the digest stays that of the whole.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""
     with refusals_shown(inventory, as_json):

@@ -23,7 +23,7 @@ from deploy.refusals.errors import Refusal, Refusals
 @click.option("--to", "runtime", type=click.Choice(RUNTIMES), required=True, help="The program that is to serve it.")
 @click.option("--image", default="", help="That program's image, NAME:TAG or with its digest; else the catalog's.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
     """Print the changes if another program serves MODEL, the comparison of both programs, and the command to type.
 

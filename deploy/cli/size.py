@@ -30,7 +30,7 @@ def seconds(word: str) -> float:
     if not 0 < length <= LONGEST_SECONDS:
         typed = meant_by(word, "int", "x_seconds").partition("=")[2]
         meant = f" Write {typed}s." if typed else ""
-        raise click.BadParameter(f"{word} is no length of time up to a day: 1s, 800ms.{meant}")
+        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms.{meant}")
     return length
 
 
@@ -69,7 +69,7 @@ def size(
 
     with refusals_shown("", as_json):
         if (options["passages"] or options["texts"]) and not options["every"]:
-            raise click.UsageError("--passages and --texts want --every: how often does a user ask?")
+            raise click.UsageError("--passages and --texts need --every: seconds between two questions of a user")
         demand = Demand(
             users=options["users"],
             prompt=options["prompt"],

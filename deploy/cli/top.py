@@ -22,7 +22,7 @@ from deploy.io.printing import Visible, console, refusals_shown, say, show
 @click.option("--json", "as_json", is_flag=True, help="For programs; looks once.")
 @click.option("--every", type=Number(1, 3600), default=5.0, show_default=True, help="Seconds between two looks.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Show the activity of the hosts of INVENTORY until Ctrl-C. Changes nothing.
 

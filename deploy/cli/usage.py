@@ -26,7 +26,7 @@ INCOMPLETE = 3
 @click.option("--csv", "wants_csv", is_flag=True, help="For spreadsheets.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
-@click.option("--data", multiple=True, help="KEY=VALUE above what the inventory says.")
+@click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def usage(
     inventory: str,
     by: str,

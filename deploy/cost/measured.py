@@ -127,7 +127,7 @@ def _of_bench(record: Mapping[str, Any], source: str) -> Iterable[Load]:
 def _unknown(source: str, seen: str) -> Exception:
     return refuse(
         "unknown-bench",
-        f"{source} is no result of a bench that is known here",
+        f"{source} is not a result of `enginehouse bench`",
         where=source,
         seen=seen,
         wanted='JSON with "benchmark" of "enginehouse bench" or of benchmarks/encoders.py ("encoders")',

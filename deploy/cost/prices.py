@@ -28,7 +28,7 @@ class Prices:
         if price is None:
             raise refuse(
                 "no-price",
-                f"nobody said what a {card} costs an hour",
+                f"no price per hour is known for {card}",
                 where="--per-hour",
                 seen=f"prices of {', '.join(sorted(self.by_card)) or 'no card'}",
                 wanted="dollars for one GPU and hour, its share of the host included",
@@ -67,7 +67,7 @@ def prices_of_file(document: Any, name: str) -> tuple[Prices, Prices]:
     for key in ("per_hour", "spot_per_hour"):
         table = document.get(key, {})
         if not isinstance(table, Mapping):
-            raise _not_a_price("--prices", name, f"{key} is no table of cards", "see enginehouse cost --help")
+            raise _not_a_price("--prices", name, f"{key} is not a table of cards", "see enginehouse cost --help")
         typed = typed_prices((f"{card}={price}" for card, price in table.items()), "--prices")
         price_lists.append(Prices(typed.by_card, source=source))
     return price_lists[0], price_lists[1]
@@ -86,7 +86,7 @@ def _dollars(number: str, word: str, option: str) -> float:
 def _not_a_price(option: str, word: str, seen: str, attempt: str) -> Refusal:
     return refuse(
         "not-a-price",
-        f"{word} is no price",
+        f"{word} is not a price",
         where=option,
         seen=seen,
         wanted="dollars for one GPU and hour, for every card or as CARD=DOLLARS",

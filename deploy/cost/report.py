@@ -93,7 +93,7 @@ def _unit(unit: Unit) -> list[str]:
 
 def _floors(cost: Cost) -> Iterable[RenderableType]:
     is_by_engine = "engine" in cost.by and "model" not in cost.by
-    yield Text("floor: what a unit costs while the load keeps the card full, all day long", style="bold")
+    yield Text("floor: the cost of a unit if the load keeps the card full all day", style="bold")
     yield _floor_table(cost.floors, 1.0, is_by_engine)
     if cost.utilisation:
         yield Text(f"at {cost.utilisation:.0%} utilisation, as typed", style="bold")

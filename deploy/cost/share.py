@@ -63,7 +63,7 @@ class Share:
 
 
 def shares(plan: Plan, window: Window, output_weight: float) -> tuple[Share, ...]:
-    """Every second of every GPU of the plan, assigned to a model or to nobody."""
+    """The seconds of every GPU of the plan, divided among its models; those of unused GPUs have no model."""
     return tuple(share for slice_ in plan.slices for share in _of_host(slice_, window, output_weight))
 
 

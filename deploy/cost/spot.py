@@ -42,7 +42,7 @@ def recorded_of(record: Any, source: str) -> Recorded:
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise refuse(
             "no-recorded-deploy",
-            f"{source} holds no recorded deploy",
+            f"{source} is not a recorded deploy",
             where="--deploy-record",
             seen=f"{type(error).__name__}: {error}",
             wanted="the report of a deploy with its stages",

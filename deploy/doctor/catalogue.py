@@ -91,7 +91,7 @@ _ROWS = (
     Kind(
         "xid-beside",
         "note",
-        "this message tells more about another Xid of the same GPU, whose remedy counts",
+        "this message has details of another Xid of the same GPU, whose remedy applies",
         "nothing of its own: follow the finding of Xid {what}",
     ),
     *KERNEL_ROWS,
@@ -456,7 +456,7 @@ _ROWS = (
     Kind(
         "notice-seen",
         "note",
-        "the cloud has announced an interruption that drains nobody: a warning without a time, or a short pause",
+        "the cloud has announced an interruption without a drain: a warning without a time, or a short pause",
         "nothing has to be done; after `rebalance` a notice of two minutes may follow, so have another host ready",
     ),
     Kind(
@@ -480,7 +480,7 @@ _ROWS = (
     Kind(
         "repair-waits",
         "warning",
-        "a GPU needs a repair, which waits: its pool has as many hosts out as may be, or somebody works on the host",
+        "a GPU waits for its repair: the pool may not have another host out, or an operator works on the host",
         "systemctl status enginehouse-repair on the host says what it waits for",
     ),
     Kind(
@@ -582,7 +582,7 @@ _ROWS = (
         f"{DEPLOY} --dry shows the changes; without --dry it makes them",
         True,
     ),
-    Kind("deploy-refused", "broken", "the next deploy would refuse this host", "mend what the sentence names", False),
+    Kind("deploy-refused", "broken", "the next deploy would refuse this host", "correct what `seen` names", False),
 )
 KINDS = {row.id: row for row in _ROWS}
 

@@ -74,7 +74,7 @@ def drift_findings(drift: Drift) -> dict[str, tuple[Finding, ...]]:
     for host in drift.hosts:
         steps = [step for step, names in drift.steps.items() if host in names]
         if host in drift.unasked or drift.stopped:
-            reason = next(iter(drift.messages.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was told")
+            reason = next(iter(drift.messages.get(host, ())), drift.stopped.partition("\n")[0] or "no reason was given")
             findings.setdefault(host, []).append(finding_of("deploy-refused", reason))
         elif host in drift.refused:
             findings.setdefault(host, []).extend(finding_of("deploy-refused", line) for line in drift.refused[host])

@@ -75,7 +75,11 @@ def without_consequences(findings: list[Finding]) -> list[Finding]:
     ids = {finding.id for finding in findings}
     dropped = EXPLAINED if ids & _REASON else frozenset[str]()
     dropped |= {"api-mismatch"} if "driver-mismatch" in ids else frozenset()
-    dropped |= {"gsp-crashed"} if ids & {"xid-reset", "xid-boot", "xid-vendor", "off-the-bus"} else frozenset()
+    dropped |= (
+        {"gsp-crashed", "gpu-reset-wanted"}
+        if ids & {"recovery-reset", "xid-reset", "xid-boot", "xid-vendor", "off-the-bus"}
+        else frozenset()
+    )
     return [finding for finding in findings if finding.id not in dropped]
 
 

@@ -184,6 +184,10 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "knvlink[A-Za-z0-9_]{3,60}: [A-Za-z0-9 ,:_()]{0,60}([Ff]ailed|error|fatal)",
         "NVRM: [A-Za-z0-9 ,:_()-]{0,60}NVL(ink|INK)[A-Za-z0-9 ,:_()-]{0,60}([Ff]ailed|[Ff]atal|[Ee]rror)",
     ),
+    "gpu-reset-wanted": (
+        "NV_ERR_RESET_REQUIRED",
+        "NVRM: .{0,40}GPU ([Rr]ecovery|[Rr]eset) (is )?([Rr]equired|needed)",
+    ),
     "gsp-crashed": (
         "GSP-CrashCat",
         "A GPU crash dump has been created",
@@ -193,10 +197,11 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "NVRM: [A-Za-z_0-9]{0,60}: GPU RC watchdog",
         "NVRM: rpc[A-Za-z_0-9]{3,60}(failed|timed out)",
         "NVRM: _kgspRpc[A-Za-z_0-9]{3,40}: [A-Za-z ]{0,20}([Tt]imeout|timed out)",
-        "NVRM: .{0,40}GPU (recovery|reset) (is )?(required|needed)",
     ),
     "kernel-fault": (
         "kernel BUG at ",
+        "irq [0-9]{1,5}: nobody cared",
+        "Disabling IRQ #",
         "BUG: (unable to handle|kernel NULL pointer|Bad page|scheduling while atomic|Bad rss|sleeping function)",
         "[Uu]nable to handle kernel",
         "Oops: [0-9]{4}",

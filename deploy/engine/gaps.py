@@ -157,7 +157,7 @@ def _flag(recipe: Recipe, table: FlagTable, name: str, value: str) -> Iterator[G
     yield Gap(
         "flag-not-certain",
         _FIELDS.get(name, "engine"),
-        f"nobody knows for certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{option}`",
+        f"it is not certain that {table.program} of TensorRT-LLM {recipe.trtllm} takes `{option}`",
         f"precision={recipe.precision!r}, {recipe.architecture}",
         f"{choices}; its row is {table.row} ({table.confidence})",
         f'release="{LAST_WITH_ENGINES}", '

@@ -197,7 +197,7 @@ def _checked(parameters: Parameters, trtllm: str) -> Parameters:
     """`parameters` sorted by key; asserts that the backend knows each key and takes each value."""
     for name, value in parameters.items():
         key = RUNTIME_KEYS.get(name)
-        assert key, f"{name} is no run-time key of the tensorrtllm backend"
+        assert key, f"{name} is not a run-time key of the tensorrtllm backend"
         assert takes(key, value, trtllm), f"{name} does not take {value!r}"
     missing = [key.name for key in mandatory_keys(trtllm) if key.name not in parameters]
     assert not missing, f"missing: {missing}"

@@ -103,7 +103,7 @@ def _strange(target: Target, name: str, answer: str) -> Refusal:
     return Refusal(
         f"{target} gave no answer to the question for `{name}` that can be used",
         facts={"where": str(target), "seen": f"{name}={shortened(answer)}", "wanted": ANSWERS[name][1]},
-        attempt="look at the machine first: somebody else may control it; or declare it yourself, in a copy of "
+        attempt="check the machine first: it may belong to somebody else; or declare it yourself, in a copy of "
         "inventories/h100.py",
         state=ASKING,
         kind="strange-answer",

@@ -121,7 +121,7 @@ def gateway_key(
     if wrong := [name for name in wanted if not _is_name(name)]:
         named = ",".join(name for name in wanted if _is_name(name) and "*" not in name)
         typed = f"--models {named}" if named else ""
-        raise _refusal("this is no model's name", wrong[0], "--models NAME,NAME, or no --models for all", typed)
+        raise _refusal("this is not a model's name", wrong[0], "--models NAME,NAME, or no --models for all", typed)
     if "*" in wanted and len(wanted) > 1:
         raise _refusal("* is every model", ",".join(wanted), "--models NAME,NAME, or no --models for all")
     return GatewayKey(
@@ -149,7 +149,7 @@ def concurrency(word: str) -> int | None:
     if not re.fullmatch(r"-?[0-9]{1,10}", word):
         number = re.match(r"[0-9]{1,6}", word)
         typed = f"--concurrent {number[0] if number and int(number[0]) else UNLIMITED}"
-        raise _refusal("--concurrent is no number", word, f"1 to {MOST}, or {UNLIMITED}", typed)
+        raise _refusal("--concurrent is not a number", word, f"1 to {MOST}, or {UNLIMITED}", typed)
     return int(word)
 
 
@@ -166,7 +166,7 @@ def expiry(word: str, now: datetime) -> int:
         day = datetime.combine(date.fromisoformat(word), datetime.min.time(), UTC)
     except ValueError:
         raise _refusal(
-            "--expires is no time", word, "90d, 12h, 2w, a day as 2027-03-01, or never", time_meant(word)
+            "--expires is not a time", word, "90d, 12h, 2w, a day as 2027-03-01, or never", time_meant(word)
         ) from None
     if (ends := day + timedelta(days=1)) <= now:
         raise _refusal("--expires is over", word, f"a day from {now.date()} on", "--expires 90d")
@@ -257,9 +257,9 @@ def _line(value: object, where: str, file: str) -> GatewayKey:
     line = _known(value, known, ("sha256", "prefix", "tenant", "models"), where, file)
     models = line["models"]
     if not re.fullmatch(r"[0-9a-f]{64}", line["sha256"]):
-        raise _no_keys(file, f"{where}.sha256 is no hash")
+        raise _no_keys(file, f"{where}.sha256 is not a hash")
     if not models or not all(isinstance(name, str) for name in models):
-        raise _no_keys(file, f"{where}.models is no list of names")
+        raise _no_keys(file, f"{where}.models is not a list of names")
     return GatewayKey(**{"created": 0} | line | {"models": tuple(models)})
 
 
@@ -271,7 +271,7 @@ def _tenant(value: object, where: str, file: str) -> TenantLimits:
 def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], where: str, file: str) -> dict[str, Any]:
     """The fields of a line, each of the right type, with limits that do not contradict each other."""
     if not isinstance(line, dict):
-        raise _no_keys(file, f"{where} is no object")
+        raise _no_keys(file, f"{where} is not an object")
     for name, value in line.items():
         if name not in known or type(value) is not known[name] or (isinstance(value, int) and value < 0):
             raise _no_keys(file, f"{where}.{name} is not understood")
@@ -288,7 +288,7 @@ def _known(line: object, known: Mapping[str, type], needed: tuple[str, ...], whe
 
 def _no_keys(file: str, seen: str) -> Refusal:
     return Refusal(
-        f"{file} is no file of keys",
+        f"{file} is not a file of keys",
         facts={"seen": seen},
         attempt="put the last good one back (git log), or name another with --file",
         state=UNTOUCHED,

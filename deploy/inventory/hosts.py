@@ -88,7 +88,7 @@ def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
 def not_terraform(file: str, seen: str) -> Refusal:
     return refuse(
         "not-terraform-output",
-        f"{file} is not what `terraform output -json` prints",
+        f"{file} is not output of `terraform output -json`",
         where=file,
         seen=seen,
         wanted='all outputs, as {"h100": {"sensitive": false, "type": …, "value": …}}',

@@ -34,7 +34,7 @@ def check_days(name: str, line: Budgeted, days: int) -> None:
     wanted = 31 if has_month else 1 if has_day else 0
     if days < wanted:
         raise Refusal(
-            f"the gateway would forget what {name} used of its budget",
+            f"the gateway would forget how much of its budget {name} has used",
             facts={"seen": f"usage_days={days}", "wanted": f"{wanted} or more"},
             attempt=f"Gateway(usage_days={wanted}), or no budget of a day or a month",
             state=STATE,

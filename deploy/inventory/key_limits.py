@@ -104,7 +104,7 @@ def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str,
             option = day_name.replace("_", "-")
             smaller = f"--{option} of up to {amount(month_name, month)}, or a larger --{month_name.replace('_', '-')}"
             what = "tokens" if day_name.startswith("tokens") else "money"
-            raise rights_refusal(f"a day has more {what} than its month", seen, smaller)
+            raise rights_refusal(f"the budget of a day has more {what} than that of its month", seen, smaller)
     kept: dict[str, Any] = {name: limit for name, limit in limits.items() if limit}
     if any(name.startswith("cost") for name in kept):
         if not CURRENCY.fullmatch(currency):
@@ -126,7 +126,7 @@ def money(option: str, word: str | None) -> int | None:
     amount_typed = re.fullmatch(r"(-?)([0-9]{1,15})(?:\.([0-9]{1,6}))?", word)
     if not amount_typed:
         raise rights_refusal(
-            f"{option} is no amount of money",
+            f"{option} is not an amount of money",
             word,
             "a number with up to six decimals: 12.50",
             _money_meant(option, word),

@@ -103,7 +103,7 @@ def _shown(value: Any) -> str:
 def _unknown(key: str, name: str, known: list[str]) -> Iterator[Refusal]:
     yield refuse(
         "unknown-setting",
-        f"{key} knows no key `{name}`",
+        f"{key} has no key `{name}`",
         where=key,
         seen=f"`{name}`",
         wanted=f"a knob of the role {key.removesuffix(SUFFIX)}",

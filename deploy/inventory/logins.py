@@ -58,7 +58,7 @@ def _secret_name(name: str) -> Iterator[Refusal]:
             where="name",
             seen=f"{kind}, not shown",
             wanted="the host's name or address",
-            attempt="write the name; what stands there is in a file now, so make a new one",
+            attempt="write the name of the variable; the value is in a file now, so make a new one",
         )
 
 
@@ -96,7 +96,7 @@ def _port(value: object) -> Iterator[Refusal]:
     number = int(digits[0]) if digits and 1 <= int(digits[0]) <= 65_535 else 22
     yield refuse(
         "unsafe-login",
-        "`ssh_port` of a host is no port",
+        "`ssh_port` of a host is not a port",
         where="ssh_port",
         seen=shortened(value)
         if isinstance(value, str)
@@ -116,7 +116,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is no valid value for ssh",
+                f"`{key}` of a host is not a valid value for ssh",
                 where=key,
                 seen=shortened(value) if isinstance(value, str) else described(value),
                 wanted=words,

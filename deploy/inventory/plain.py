@@ -104,7 +104,7 @@ def _no_text(key: object) -> Refusal:
 def _endless(key: str) -> Refusal:
     return refuse(
         "wrong-type",
-        f"`{key}` holds itself, or is nested deeper than anything an inventory describes",
+        f"`{key}` contains itself, or is nested deeper than an inventory can be",
         where=key,
         seen=f"more than {DEEPEST} levels",
         wanted="an object of deploy.spec, or a dictionary of plain values",

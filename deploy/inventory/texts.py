@@ -48,7 +48,7 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
                 wanted="one line of printable characters, without a dash in front",
                 attempt="the path of the file that holds it"
                 if value.startswith("-----BEGIN ")
-                else "write it anew; what was pasted may hold characters that are not seen",
+                else "type it again; the pasted text may have invisible characters",
             )
     elif isinstance(value, Secret):
         texts = [text for text in value.source if isinstance(text, str)] if isinstance(value.source, tuple) else []
@@ -81,6 +81,6 @@ def _unfilled(text: str, where: str) -> str:
     if UNSET.search(text):
         return "holds the word None, as the text of an unset variable does"
     if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):
-        return "is a template that nobody filled in"
+        return "is a template with a placeholder that was not filled in"
     has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
     return "begins or ends with a blank" if has_blanks else ""

@@ -84,7 +84,7 @@ def write_inventory(directory: Path, targets: Sequence[Target], text: str) -> Pa
     if file.exists():
         raise refuse(
             "inventory-exists",
-            f"{file} exists, and nothing of yours is overwritten",
+            f"{file} exists, and an existing file is never overwritten",
             where=str(file),
             seen="a file",
             wanted="no file of that name",

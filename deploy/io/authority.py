@@ -112,16 +112,16 @@ def signed(authority: Authority, request: str, use: Use, name: str, address: str
 
 
 def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str, address: str, now: datetime) -> str:
-    """The reason why a host needs another certificate than the one in `pem`; empty if it does not.
+    """The reason why a host needs a new certificate instead of `pem`; empty if it does not.
 
-    Raises: LookupError if nobody in `trusted` signed it.
+    Raises: LookupError if no authority in `trusted` signed it.
     """
     try:
         certificate = x509.load_pem_x509_certificate(pem.encode())
         addresses = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         uses = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except (ValueError, x509.ExtensionNotFound):
-        return "there is none" if not pem.strip() else "what is there is none"
+        return "there is no certificate" if not pem.strip() else "the file is not a certificate"
     issuers = list(trusted)
     by = next((number for number, issuer in enumerate(issuers) if _is_signed(certificate, issuer)), None)
     if by is None:

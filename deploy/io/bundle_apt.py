@@ -235,7 +235,7 @@ def _mirror_here(os: str, distribution: str) -> str:
         if folder == distribution:
             return base
     raise Refusal(
-        f"nobody says where the archive of {os} is",
+        f"no archive of {os} is known",
         facts={"seen": f"no source of {distribution} in apt's configuration of this machine", "wanted": "a mirror"},
         attempt='Mirrors(system=AptMirror(url="http://MIRROR", key_file="FILE")) on the hosts',
         state="no bundle was begun",
@@ -278,7 +278,7 @@ def _failed(os: str, seen: str, wanted: str) -> Refusal:
     return Refusal(
         f"apt cannot fetch the packages for {os}",
         facts={"seen": seen, "wanted": wanted},
-        attempt="mend what apt names (a mirror, a proxy, the plan), then type the same command again",
+        attempt="correct what apt reports (a mirror, a proxy, the plan), then type the same command again",
         state=STATE,
         kind="bundle-apt",
     )

@@ -67,7 +67,8 @@ class Download:
             raise Refusal(
                 f"{self.source} cannot be bundled",
                 facts={"seen": answer["problem"], "wanted": "every file, whole"},
-                attempt="mend what it says (registry.key, hub.token, the network), then type the same command again",
+                attempt="correct what it reports (registry.key, hub.token, the network), then type the same "
+                "command again",
                 state=STATE,
                 kind="bundle-not-fetched",
             )

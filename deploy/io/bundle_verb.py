@@ -56,7 +56,7 @@ def made(
     tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
     for line in totals(contents):
         tell(line)
-    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, where it has been carried to")
+    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
 
 
 def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
@@ -97,7 +97,7 @@ def repository(work: Path, tell: Tell) -> dict[str, Path]:
     try:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        tell("  this is no git checkout: carry this directory beside the bundle")
+        tell("  this is not a git checkout: carry this directory beside the bundle")
         return {}
     return {"enginehouse.tar.gz": target}
 

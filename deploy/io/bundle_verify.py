@@ -25,15 +25,15 @@ def opened(directory: Path, trust: EngineTrust | None) -> Contents:
     if not text.is_file() or not signature.is_file():
         unfinished = (directory / ".work").is_dir()
         raise _refusal(
-            f"{directory} holds no finished bundle",
+            f"{directory} is not a finished bundle",
             "an unfinished one" if unfinished else f"no {LIST if not text.is_file() else SIGNATURE}",
             f"{LIST} and {SIGNATURE}",
-            f"enginehouse bundle INVENTORY {directory} on a connected machine; it goes on where it was",
+            f"enginehouse bundle INVENTORY {directory} on a connected machine; it continues the unfinished bundle",
             "bundle-unfinished",
         )
     if trust is None:
         raise _refusal(
-            f"nobody can tell who signed the bundle {directory}",
+            f"the inventory names no key that verifies the bundle {directory}",
             "no engine_trust in the inventory",
             "the key that signed it, or its public half among the signers",
             'engine_trust=EngineTrust(key="~/.ssh/engines")',

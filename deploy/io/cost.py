@@ -46,7 +46,7 @@ def cost_asked(plan: Plan, options: dict[str, Any]) -> Cost:
             "a spot price and a rate of interruptions go together",
             where="--spot-per-hour, --interruptions-per-day",
             seen="one without the other",
-            wanted="both: what is saved depends on how often a host is taken away",
+            wanted="both: the saving depends on how often a host is taken away",
             attempt="--spot-per-hour DOLLARS --interruptions-per-day RATE",
         )
     interruptions = None
@@ -100,7 +100,7 @@ def cost_of(
         options["floors"] = floors(plan, loads, prices, output_weight)
         sources = sorted({row.load.source for row in options["floors"] if row.load})
         notes += [f"measured: {source}" for source in sources]
-        notes += [] if utilisation else ["a floor is no bill: a card that is idle half the day doubles every figure"]
+        notes += [] if utilisation else ["a floor is not a bill: a card that is idle half the day doubles every figure"]
     if prometheus:
         counted = window_of(asker(prometheus), window)
         shared = shares(plan, counted, output_weight)

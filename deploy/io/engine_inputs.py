@@ -60,7 +60,7 @@ def _store_problems(store: EngineStore, root: Path) -> Iterator[Refusal]:
     if store.kind == "directory" and not is_directory(local_path(store.place, root)):
         yield refuse(
             "no-engine-store",
-            f"the engine store is no directory here: {store.place}",
+            f"the engine store {store.place} is not a directory of this machine",
             where="engine_store",
             seen="no such directory",
             wanted="a directory of this machine, such as a mounted share",
@@ -74,7 +74,7 @@ def _calibration_problems(engine: EngineSlice, root: Path) -> Iterator[Refusal]:
     if engine.calibration and not is_directory(local_path(engine.calibration, root)):
         yield refuse(
             "no-calibration",
-            f"{engine.model}: the calibration texts are no directory here",
+            f"{engine.model}: the calibration texts are not a directory of this machine",
             where=f"{engine.model}.calibration.directory",
             seen=f"no directory {engine.calibration}",
             wanted="a dataset saved with the `datasets` library",

@@ -47,7 +47,7 @@ def read_ledger(directory: Path) -> Iterator[EngineRecord]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise refuse(
                 "ledger-record",
-                f"{file} is no record of an engine",
+                f"{file} is not a record of an engine",
                 where=str(file),
                 seen=f"{type(problem).__name__}: {problem}",
                 wanted="an engine.json as a build wrote it",

@@ -49,7 +49,7 @@ def confirm_folder(folder: Path, mark: str = MARK) -> None:
     if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(
             "folder-of-others",
-            f"{folder} holds files of somebody else, and an export replaces all of a folder",
+            f"{folder} holds files of another origin, and an export replaces the whole folder",
             where="-o",
             seen=", ".join(sorted(path.name for path in folder.iterdir())[:5]),
             wanted="a new folder, an empty one, or one of an earlier export",

@@ -99,7 +99,7 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
         ) from None
     headers = read_local(directory)
     if not isinstance(config, dict):
-        raise _no_checkpoint(word, "config.json is no JSON object")
+        raise _no_checkpoint(word, "config.json is not a JSON object")
     if problem := kind_problem(word, headers.files, config):
         raise problem
     shape = checkpoint_of(config, headers.parameters, f"{word}/config.json", headers.files)
@@ -127,7 +127,7 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
 def _no_directory(word: str, root: Path) -> Refusal:
     return refuse(
         "no-checkpoint",
-        f"{word} is no directory here",
+        f"{word} is not a directory of this machine",
         where=word,
         seen="a file" if is_file(local_path(word, root)) else f"no {word} in {root}",
         wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",

@@ -87,7 +87,7 @@ def _no_group(name: str, value: tuple[Any, ...], file: str) -> Refusal:
         where=f"{file}: {name}",
         seen=f"a tuple of {kinds}" if value else "an empty tuple",
         wanted=f"{name} = {EXAMPLE}",
-        attempt=attempt or f"call it _{name} where it is no group of hosts",
+        attempt=attempt or f"call it _{name} if it is not a group of hosts",
     )
 
 

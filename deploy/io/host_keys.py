@@ -77,7 +77,7 @@ def _unreadable(file: str, reason: str) -> Refusal:
 def _no_key(file: str, number: int) -> Refusal:
     return refuse(
         "no-host-key-line",
-        f"line {number} of {file} is no host key that every program here reads",
+        f"line {number} of {file} is not a host key in a form that every program here reads",
         where="ssh_known_hosts_file",
         seen=f"line {number}",
         wanted="ADDRESS TYPE KEY, one space between: 203.0.113.7 ssh-ed25519 AAAA…",

@@ -113,7 +113,7 @@ def _missing(file: str, wanted: str, attempt: str) -> Refusal:
 def _unreadable(file: str, reason: str) -> Refusal:
     return refuse(
         "not-ansible",
-        f"{file} is no Ansible inventory that can be read here",
+        f"{file} is not an Ansible inventory that can be read here",
         where=file,
         seen=reason,
         wanted="an inventory in YAML or INI; programs and plugins are not run",

@@ -276,7 +276,7 @@ def _silent(access: Access, source: str, reason: str) -> Refusal:
 def _strange(source: str, path: str, seen: str) -> Refusal:
     return refuse(
         "hub-answer",
-        f"the hub's answer about {source} is none to the question",
+        f"the hub's answer about {source} does not have the expected form",
         where=path,
         seen=seen,
         wanted="the listing, config.json and headers of safetensors files",

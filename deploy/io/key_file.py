@@ -74,7 +74,7 @@ def models_of_keys(root: Path) -> tuple[dict[str, tuple[str, ...]], tuple[str, .
         return {key.prefix: key.models for key in content_of(root / FILE).keys}, ()
     except Refusal as problem:
         reason = problem.facts.get("seen") or problem.facts["said"]
-        return {}, (f"{FILE} is no file of keys ({reason}): a deploy of a gateway with keys refuses it",)
+        return {}, (f"{FILE} is not a file of keys ({reason}): a deploy of a gateway with keys refuses it",)
 
 
 @contextlib.contextmanager

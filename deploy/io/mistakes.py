@@ -87,7 +87,7 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
     if isinstance(error, ImportError) and (match := NO_MODULE.search(text)):
         return refuse(
             "unknown-module",
-            f"the objects of an inventory are in deploy.spec, and {match[1]} is no module",
+            f"{match[1]} is not a module: the objects of an inventory are in deploy.spec",
             where=place,
             seen=f"import of {match[1]}",
             wanted="the module deploy.spec",
@@ -233,7 +233,7 @@ def ended_itself(error: SystemExit, file: str) -> Refusal:
         f"{file} ends the command before anything of it is read",
         where=f"{file}:{lines[-1]}" if lines else file,
         seen=f"sys.exit({error.code!r})" if isinstance(error.code, int | None) else f"sys.exit: {error.code}",
-        wanted="a file that only says what the hosts are",
+        wanted="a file that only declares hosts",
         attempt="take the sys.exit() out; raise an exception to refuse: its words are shown",
     )
 

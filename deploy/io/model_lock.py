@@ -119,7 +119,7 @@ def _files(name: str, entry: Any, file: Path) -> LocalWeights:
 def _broken(file: Path, seen: str) -> Refusal:
     return refuse(
         "broken-lock",
-        f"{file} is no lock of models",
+        f"{file} is not a lock of models",
         where=str(file),
         seen=seen,
         wanted="the file as `enginehouse pin` wrote it",

@@ -18,7 +18,7 @@ UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 def text_of(argument: str, verb: str = "check") -> str:
     """The text to judge: the content of a file, or the argument itself.
 
-    Raises: a Refusal for a directory, a file too large to be pasted, and bytes that are no text.
+    Raises: a Refusal for a directory, a file too large to be pasted, and bytes that are not text.
     """
     if argument == "-":
         return decoded(sys.stdin.buffer.read(MOST_BYTES + 1), "standard input", verb)
@@ -35,20 +35,20 @@ def text_of(argument: str, verb: str = "check") -> str:
 
 
 def decoded(content: bytes, place: str, verb: str = "check") -> str:
-    """The text of a file's bytes. Raises: a Refusal for more than a paste, and for what is no text."""
+    """The text of a file's bytes. Raises: a Refusal for too many bytes, or bytes that are not text."""
     if len(content) > MOST_BYTES:
         raise _unfit(place, f"more than {MOST_BYTES >> 20} MiB", verb)
     if content.startswith(UTF_16):
         return content.decode("utf-16", errors="replace").removeprefix("\ufeff")
     if b"\0" in content:
-        raise _unfit(place, "bytes that are no text", verb)
+        raise _unfit(place, "bytes that are not text", verb)
     return content.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
 def _unfit(place: str, seen: str, verb: str) -> Refusal:
     return refuse(
         "no-text",
-        f"{place} is no pasted text",
+        f"{place} is not a pasted text",
         where=place,
         seen=seen,
         wanted="a command, a script, a compose file, a manifest, a Dockerfile or a config.pbtxt, of up to 1 MiB",

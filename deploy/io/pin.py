@@ -44,7 +44,7 @@ def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
     """The change as a diff, after writing it: each image's text in quotes gets its digest."""
     before = after = inventory.read_text("utf-8")
     for reference, digest in digests.items():
-        assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
+        assert DIGEST.fullmatch(digest), "only a digest goes into a file that Python runs"
         place = re.compile(rf"""(["']){re.escape(reference)}(?:@sha256:[0-9a-f]{{64}})?\1""")
         if not place.search(after):
             raise _no_text(inventory, reference, digest)
@@ -57,7 +57,7 @@ def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
 
 def write_digest(inventory: Path, digest: str) -> str:
     """The change as a diff, after writing it; one sentence if the file already has this digest."""
-    assert DIGEST.fullmatch(digest), "what goes into a file that Python runs is a digest and nothing else"
+    assert DIGEST.fullmatch(digest), "only a digest goes into a file that Python runs"
     before = inventory.read_text("utf-8")
     if len(LINE.findall(before)) != 1:
         raise _no_single_place(inventory, digest, len(LINE.findall(before)))

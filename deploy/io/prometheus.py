@@ -34,7 +34,7 @@ def seconds_of(window: str) -> int:
     if not match:
         raise refuse(
             "no-window",
-            f"{window} is no length of time",
+            f"{window} is not a duration",
             where="--window",
             seen=window,
             wanted="a whole number and m, h, d or w",
@@ -124,5 +124,5 @@ def rows_of(answer: bytes | str) -> list[Row]:
     except (LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
     if not all(isinstance(word, str) for labels, _ in rows for pair in labels.items() for word in pair):
-        raise ValueError("a label that is no text")
+        raise ValueError("a label that is not a text")
     return [(labels, value) for labels, value in rows if math.isfinite(value)]

@@ -46,8 +46,8 @@ TOKEN_HOSTS = {
     "registry-1.docker.io": {"auth.docker.io"},
     "registry.gitlab.com": {"gitlab.com"},
 }
-"""Hosts of the same operator that make tokens for a registry. ghcr.io, quay.io and Harbor make their own, and nvcr.io
-does so at /proxy_auth (from general knowledge, 2026-11-25; nobody was asked)."""
+"""Hosts that make tokens for a registry of the same operator. ghcr.io, quay.io and Harbor make their own, and nvcr.io
+does so at /proxy_auth (from general knowledge, 2026-11-25; not verified)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +148,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
         except ValueError:
             is_web = False
         if not is_web:
-            raise urllib.error.URLError("a redirect that is no web address")
+            raise urllib.error.URLError("a redirect that is not a web address")
         following = super().redirect_request(request, file, code, message, headers, url)
         if following and _origin(url) != _origin(request.full_url):
             following.remove_header("Authorization")
@@ -174,7 +174,7 @@ def _get(url: str, headers: dict[str, str], login: Login) -> bytes:
 def _foreign_realm(host: str, realm: str) -> Refusal:
     return refuse(
         "foreign-realm",
-        f"the registry {host} wants its login sent to somebody else, and it was not sent",
+        f"the registry {host} asks to send its login to another host, and it was not sent",
         where="registry.key",
         seen=f"a token is made at {shortened(realm, 200)}",
         wanted=f"https at {host} itself, or at a host known to make its tokens",
@@ -184,7 +184,7 @@ def _foreign_realm(host: str, realm: str) -> Refusal:
 
 def _answered(reference: str, login: Login, error: urllib.error.HTTPError) -> Refusal:
     means = {
-        401: "wrong or expired key" if login.key else "this registry wants a login",
+        401: "wrong or expired key" if login.key else "this registry requires a login",
         403: "the key is right and has no access to this repository",
         404: "no such image or tag",
     }

@@ -62,7 +62,7 @@ def _output(secret: Secret, argv: list[str]) -> str:
 def _empty(secret: Secret) -> Refusal:
     return Refusal(
         f"a secret is empty: {described(secret)}",
-        attempt="export it" if secret.kind == "env" else "look at what it holds",
+        attempt="export it" if secret.kind == "env" else "check its content",
         state="nothing was sent to any host",
         kind="empty-secret",
     )

@@ -61,7 +61,7 @@ def _endpoint(judged: Judged, options: list[Option], url: str, start: str, port:
     elif path == "/v2" and port:
         judged.know(
             "server-metadata",
-            "/v2 tells about the server, not which models are loaded",
+            "/v2 describes the server, not the loaded models",
             seen=url,
             wanted="the index, with every model's state and reason",
             attempt=f"curl -X POST {start}/v2/repository/index",
@@ -103,7 +103,7 @@ def _no_list(judged: Judged, url: str, start: str) -> None:
 def _no_openai(judged: Judged, url: str) -> None:
     judged.add(
         "no-such-endpoint",
-        "tritonserver speaks no OpenAI: /v1 belongs to trtllm-serve or to a frontend of its own",
+        "tritonserver has no OpenAI API: /v1 belongs to trtllm-serve or to a separate frontend",
         seen=url,
         wanted="/v2/models/NAME/generate, or trtllm-serve",
         attempt='curl -X POST …/v2/models/NAME/generate -d \'{"text_input": "…"}\'',
@@ -184,7 +184,7 @@ def _hf_option(judged: Judged, option: Option) -> list[str]:
     if near:
         judged.add(
             "unknown-option",
-            f"hf download knows no option `{option.name}`",
+            f"hf download has no option `{option.name}`",
             seen=" ".join(option.raw),
             wanted="an option by its exact name",
             attempt=f"did you mean `{near}`?",
@@ -239,7 +239,7 @@ def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
     if verb:
         judged.add(
             "unknown-option",
-            f"nvidia-ctk knows no command `{words[0]}`",
+            f"nvidia-ctk has no command `{words[0]}`",
             seen=call.args[0].raw,
             wanted="runtime, cdi, config, system, hook or info",
             attempt=f"did you mean `{verb}`?",

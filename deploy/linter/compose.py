@@ -45,7 +45,7 @@ def _keys(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
         near = slip_of(key, SERVICE_KEYS)
         judged.add(
             "unknown-setting",
-            f"compose knows no setting `{key}` of a service, and takes none of the file",
+            f"a service of compose has no setting `{key}`, so compose rejects the file",
             seen=f"line {container.line_of(key)}: {key}",
             wanted="a setting of the compose specification",
             attempt=f"did you mean `{near}`?" if near else f"remove {key}, or write {PLACE}",
@@ -135,7 +135,7 @@ def _misplaced(judged: Judged, container: Container) -> bool:
     for place in (place for place, is_there in places.items() if is_there):
         judged.add(
             "gpu-misplaced",
-            f"compose takes no {place}: a GPU is a reservation",
+            f"compose does not read {place}: a GPU is a reservation",
             seen=place,
             wanted=PLACE,
             attempt=f"the same lines under {PLACE}",

@@ -80,7 +80,7 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
     if varies(image.raw):
         judged.know(
             "unseen-variable",
-            "which image a variable names was not seen",
+            "the image is in a variable, whose value is unknown",
             seen=image.raw,
             wanted="the image by its name",
             attempt=f"--release says for which one to judge; here {target.in_words}",
@@ -138,7 +138,7 @@ def _with_volumes(judged: Judged, options: list[Option], left: list[Word]) -> tu
     while len(left) > 1 and MOUNT.fullmatch(left[0].text):
         judged.add(
             "volume-without-option",
-            f"`{left[0].text}` stands where the image belongs, and is none: a volume has its option before it",
+            f"`{left[0].text}` is in the place of the image: a volume needs its option before it",
             seen=left[0].raw,
             wanted="-v before each volume",
             attempt=f"-v {left[0].raw}",
@@ -202,7 +202,7 @@ def _run_option(judged: Judged, option: Option, options: list[Option], need: tup
     if near:
         judged.add(
             "unknown-option",
-            f"docker run knows no option `{option.name}`",
+            f"docker run has no option `{option.name}`",
             seen=" ".join(option.raw),
             wanted="an option by its exact name",
             attempt=f"did you mean `{near}`?",

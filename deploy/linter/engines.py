@@ -206,7 +206,7 @@ def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
     elif "--eagle_model_dir" not in names:
         judged.add(
             "missing-flag",
-            "the eagle convert script wants the EAGLE head beside the base model",
+            "the eagle convert script needs the EAGLE head beside the base model",
             seen=several([name for name in names if name]) or "no flags",
             wanted="--model_dir BASE --eagle_model_dir HEAD",
             attempt="--eagle_model_dir HEAD; the checkpoint it writes is the one to build",

@@ -176,7 +176,7 @@ def _fault_of(value: str) -> tuple[str, str]:
     try:
         (fields,) = list(csv.reader([value])) or [[]]
     except (csv.Error, ValueError):
-        return "`--gpus` is read as CSV, and this value is none", "all, a number, or '\"device=0,1\"'"
+        return "`--gpus` is read as CSV, and this value is not CSV", "all, a number, or '\"device=0,1\"'"
     keys = [field.partition("=")[0] if "=" in field else "count" for field in fields]
     bare = [field for field in fields if "=" not in field]
     if value == "0":
@@ -192,5 +192,5 @@ def _fault_of(value: str) -> tuple[str, str]:
         return f"`--gpus` does not take `{value}`", "all, a number, or device=NUMBER"
     unknown = [key for key in keys if key not in ("count", "device", "driver", "capabilities", "options")]
     if unknown:
-        return f"`--gpus` knows no key `{unknown[0]}`", "count, device, driver, capabilities or options"
+        return f"`--gpus` has no key `{unknown[0]}`", "count, device, driver, capabilities or options"
     return "", ""

@@ -102,7 +102,7 @@ def _server_without_trtllm(judged: Judged, call: Call, target: Target, flavour: 
     if "-sdk" in flavour:
         _absent(judged, call, target, f"an image ending in {flavour} holds clients and no tritonserver")
     elif any(OF_LLM.search(word.text) for word in (*call.args, *target.beside)):
-        _absent(judged, call, target, f"an image ending in {flavour} holds no TensorRT-LLM, and a model here wants it")
+        _absent(judged, call, target, f"an image ending in {flavour} has no TensorRT-LLM, which a model here needs")
     else:
         judged.know(
             "image-without-tensorrt-llm",

@@ -15,7 +15,7 @@ def judge_json(text: str, known: tuple[str, ...]) -> Judged:
     except (ValueError, RecursionError):
         judged.add(
             "unreadable",
-            "the text begins like JSON and is none",
+            "the text begins like JSON and is not valid JSON",
             seen=text.strip().split("\n")[0][:60],
             wanted=f"JSON, or one of: {several(known)}",
             attempt="mend it and check again",

@@ -66,7 +66,7 @@ def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
     )
     judged.add(
         "shared-memory-size",
-        f"{value} without a unit counts bytes" if match else f"`{value}` is no size: the container does not start",
+        f"{value} without a unit counts bytes" if match else f"`{value}` is not a size: the container does not start",
         seen=seen,
         wanted="a number with its unit: 512m, 2g",
         attempt=written.format(right),

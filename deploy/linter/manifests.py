@@ -216,9 +216,9 @@ def _documents(text: str) -> tuple[object, ...] | Unreadable:
         return tuple(reader.value(node) for node in yaml.compose_all(plain, Loader=yaml.SafeLoader) if node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        return Unreadable(line=mark.line + 1 if mark else 1, reason=error.problem or "it is no YAML")
+        return Unreadable(line=mark.line + 1 if mark else 1, reason=error.problem or "it is not YAML")
     except (yaml.YAMLError, RecursionError):
-        return Unreadable(line=1, reason="it is no YAML")
+        return Unreadable(line=1, reason="it is not YAML")
 
 
 class _Reader:

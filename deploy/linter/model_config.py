@@ -106,7 +106,7 @@ def _holes(judged: Judged, config: Message) -> None:
         if isinstance(field.value, str) and HOLE.match(field.value):
             judged.add(
                 "unfilled-hole",
-                f"`{field.value}` is a hole nobody has filled: Triton cannot read the file as it is",
+                f"`{field.value}` is a placeholder that was not filled in: Triton cannot read the file",
                 seen=f"line {field.line}: {field.name}: {field.value}",
                 wanted="a value, written when the repository is rendered",
                 attempt=f"{field.name}: 32" if field.name == "max_batch_size" else f"{field.name}: …",
@@ -148,7 +148,7 @@ def _tensorrtllm(judged: Judged, config: Message, target: Target) -> None:
             "decoupled",
             "HTTP /infer answers 501 for a decoupled model",
             seen="decoupled: true",
-            wanted="/generate, /generate_stream or a gRPC stream; or decoupled: false where nobody streams",
+            wanted="/generate, /generate_stream or a gRPC stream; or decoupled: false if no client streams",
             attempt="curl -X POST HOST:8000/v2/models/NAME/generate_stream",
         )
 

@@ -119,7 +119,8 @@ def judge_cp(call: Call, _target: Target) -> Judged:
     if len(words) > 1 and words[-1].rstrip("/").endswith("/1") and any("engine" in word for word in words[:-1]):
         judged.add(
             "engine-is-no-model",
-            "engine files in a version directory are no model: Triton wants a config.pbtxt, the ensemble four more",
+            "engine files in a version directory are not a model: Triton needs a config.pbtxt, and the ensemble "
+            "four more",
             seen=" ".join(["cp", *raws(call.args)]),
             wanted="/app/all_models/inflight_batcher_llm with its templates filled, gpt_model_path naming the engine",
             attempt="leave the engine where it is and write its directory into gpt_model_path",

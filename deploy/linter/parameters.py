@@ -51,7 +51,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
             "build-argument",
             f"`{name}` is an argument of {program}: the backend reads no such parameter",
             seen=f"line {parameter.line}: {name}",
-            wanted="what was built in: the engine and its checkpoint say it",
+            wanted="the value of the build, which the engine and its checkpoint hold",
             attempt=f"remove it here, and give --{name} to {program}",
         )
         return False
@@ -111,7 +111,7 @@ def _text(judged: Judged, parameter: Message, target: Target) -> None:
     if text.startswith("__"):
         judged.add(
             "unfilled-hole",
-            f"`{text}` is a hole nobody has filled",
+            f"`{text}` is a placeholder that was not filled in",
             seen=f"line {parameter.line}: {key.name} {text}",
             wanted=f"a {key.kind}",
             attempt='key: "max_tokens_in_paged_kv_cache" bounds the cache in tokens, whoever loads first'

@@ -153,7 +153,7 @@ def _gpus(
         del right["requests"][GPU]
     number = shown(right["limits"].get(GPU))
     if number and not varies(number) and "{{" not in number and not number.isdecimal():
-        _resource(judged, f"a GPU is given whole: `{number}` is no number of GPUs", f"{GPU}: {number}", f"{GPU}: 1")
+        _resource(judged, f"a GPU is given whole: `{number}` is not a number of GPUs", f"{GPU}: {number}", f"{GPU}: 1")
         right["limits"][GPU] = 1
         right["requests"].pop(GPU, None)
     if (
@@ -207,7 +207,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any]) -> None
                 "no-port",
                 f"containerPort is a number, and Kubernetes refuses the text `{text}`"
                 if is_port(text)
-                else f"`{text}` is no port of a container",
+                else f"`{text}` is not a port of a container",
                 seen=f"line {container.line_of('ports')}: {text}",
                 wanted="containerPort: a number without quotes, from 1 to 65535",
                 attempt=f"containerPort: {text if is_port(text) else 8000}",

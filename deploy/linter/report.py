@@ -111,7 +111,7 @@ def _shown(checked: Checked, finding: Finding) -> str:
 def _right(checked: Checked) -> str:
     head = f"right, for {checked.where}:"
     if not checked.right:
-        return f"{head} nothing of this kind does what was meant; see above"
+        return f"{head} there is no command with this effect; see above"
     return head + "\n" + "\n".join(f"  {line}".rstrip() for line in checked.right_text.split("\n"))
 
 

@@ -176,7 +176,7 @@ def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> Non
 def _near(judged: Judged, program: str, option: Option, near: str) -> None:
     judged.add(
         "unknown-option",
-        f"{program} knows no option `{option.name}`",
+        f"{program} has no option `{option.name}`",
         seen=" ".join(option.raw),
         wanted="an option by its exact name",
         attempt=f"did you mean `{near}`?",

@@ -129,7 +129,7 @@ def _eagle_checkpoint(judged: Judged, options: dict[str, Option]) -> None:
     if mode and checkpoint and mode.value == "eagle" and "eagle" not in checkpoint.value and not checkpoint.varies:
         judged.know(
             "eagle-checkpoint",
-            f"mode eagle of {BUILD} wants the checkpoint the eagle convert script wrote, not a plain one",
+            f"mode eagle of {BUILD} needs the checkpoint that the eagle convert script wrote, not a plain one",
             seen=" ".join(checkpoint.raw),
             wanted="the --output_dir of examples/eagle/convert_checkpoint.py",
             attempt="--checkpoint_dir with that directory",

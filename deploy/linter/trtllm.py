@@ -144,12 +144,12 @@ def _wrong_name(
 ) -> list[str]:
     problems = {
         REMOVED: f"`{option.name}` is gone from {table.program}: {verdict.why}",
-        RUN_TIME: f"`{option.name}` is no flag of {table.program}: {verdict.why}",
-        ELSEWHERE: f"`{option.name}` is no flag of {table.program}: {verdict.why}",
-        NEVER: f"`{option.name}` is no flag of {table.program}: {verdict.why}",
+        RUN_TIME: f"`{option.name}` is not a flag of {table.program}: {verdict.why}",
+        ELSEWHERE: f"`{option.name}` is not a flag of {table.program}: {verdict.why}",
+        NEVER: f"`{option.name}` is not a flag of {table.program}: {verdict.why}",
         PREFIX: f"`{option.name}` is the beginning of a flag of {table.program}; {verdict.why}",
     }
-    usual = f"{table.program} of TensorRT-LLM {table.trtllm} knows no flag `{option.name}`"
+    usual = f"{table.program} of TensorRT-LLM {table.trtllm} has no flag `{option.name}`"
     instead = _instead(table, option, verdict, options)
     judged.add(
         f"{verdict.kind}-flag",

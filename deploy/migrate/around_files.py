@@ -150,7 +150,8 @@ def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
                 yield _replicas(call, shown(place[key]))
         if "maxReplicas" in place:
             yield Finding(
-                f"maxReplicas: {shown(place['maxReplicas'])}", why="hosts are named, and none comes by itself"
+                f"maxReplicas: {shown(place['maxReplicas'])}",
+                why="hosts are listed by name; none is added automatically",
             )
     group = fields_of(spec, "leaderWorkerTemplate")
     if group:

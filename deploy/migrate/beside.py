@@ -96,7 +96,7 @@ def _of_vllm(finding: Finding, call: Given) -> Finding:
     if option in OF_ADAPTERS:
         return Finding(finding.words, place="as many as LoRA(adapters=…) names")
     if finding.place.startswith("precision=") and "precision" not in call.model:
-        return Finding(finding.words, place="precision left out: what the checkpoint holds")
+        return Finding(finding.words, place="precision left out: the checkpoint's own")
     if finding.place.startswith("precision=") and call.model["precision"] not in finding.place:
         return Finding(finding.words, place=f"precision={call.model['precision']}; the rest is in config.json's type")
     if finding.place.startswith("parallel=Parallel(expert"):
@@ -104,7 +104,7 @@ def _of_vllm(finding: Finding, call: Given) -> Finding:
             finding.words, why="Parallel(expert=…) is TensorRT-LLM's; vLLM splits every expert among the GPUs"
         )
     if finding.place.startswith("kv_cache=KVCache(dtype") and "dtype" not in call.kv_cache:
-        return Finding(finding.words, place="dtype left out of KVCache: the cache is held as the model computes")
+        return Finding(finding.words, place="dtype left out of KVCache: the cache has the model's data type")
     if finding.place.startswith("one_per_gpu("):
         return replace(finding, place=f"{call.replicas} servers, each with a vLLM on a port of its own")
     if option.startswith("--speculative"):

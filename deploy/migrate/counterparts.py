@@ -26,7 +26,7 @@ def _chunks(call: Given, option: Option) -> Said:
 
 def _ranks_of_experts(call: Given, option: Option) -> Said:
     if not COUNT.fullmatch(option.value):
-        return "", f"{option.value or 'no value'} is no number of GPUs"
+        return "", f"{option.value or 'no value'} is not a number of GPUs"
     if option.value != "1":
         call.parallel["expert"] = option.value
     return f"parallel=Parallel(expert={option.value})", ""
@@ -48,7 +48,7 @@ def _embeds(call: Given, _option: Option) -> Said:
 
 def _first_gpu(call: Given, option: Option) -> Said:
     if not option.value.isdecimal() or int(option.value) >= MOST_GPUS:
-        return "", f"{option.value or 'no value'} is no GPU"
+        return "", f"{option.value or 'no value'} is not a GPU"
     call.devices = (int(option.value),)
     return "Server(gpus=…)", ""
 

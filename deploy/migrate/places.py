@@ -69,8 +69,10 @@ Place = Callable[[Given, Option], Said]
 def number(arguments: dict[str, str], name: str, option: Option) -> Said:
     """Stores the number of an option as the argument `name`; returns its place, or why it is not a number."""
     match = LENGTH.fullmatch(option.value)
+    if option.value in ("auto", "-1") and name == "max_seq_len":
+        return "", "the longest that fits: enginehouse fit GPU CHECKPOINT says it; then max_seq_len=… of the LLM"
     if not match:
-        return "", f"{option.value or 'no value'} is no number"
+        return "", f"{option.value or 'no value'} is not a number"
     arguments[name] = str(round(float(match[1]) * SIZES[match[2]]))
     return f"{name}={int(arguments[name]):,}", ""
 
@@ -101,7 +103,7 @@ def _count(name: str) -> Place:
     def place(call: Given, option: Option) -> Said:
         """The option's GPUs per server, or number of servers."""
         if not COUNT.fullmatch(option.value):
-            return "", f"{option.value or 'no value'} is no number of GPUs"
+            return "", f"{option.value or 'no value'} is not a number of GPUs"
         count = int(option.value)
         ranks = {key: int(call.parallel.get(key, 1)) for key in ("tensor", "pipeline")}
         ranks |= {name: count} if name != "data" else {}
@@ -134,7 +136,7 @@ def _dtype(call: Given, option: Option) -> Said:
 def _quantised(call: Given, option: Option) -> Said:
     call.quantised = option.value
     if option.value in IN_THE_CHECKPOINT:
-        return 'precision="auto": what the checkpoint holds', ""
+        return 'precision="auto", the precision of the checkpoint', ""
     if option.value not in QUANTISED:
         return "", "no such precision here; enginehouse fit says which a model has"
     call.model["precision"] = f'"{QUANTISED[option.value]}"'
@@ -158,7 +160,7 @@ def _repository(call: Given, option: Option) -> Said:
 
 def _revision(call: Given, option: Option) -> Said:
     if not HASH.fullmatch(option.value):
-        return "", f"{option.value or 'no value'} is no commit: weights are pinned by 40 hexadecimal digits"
+        return "", f"{option.value or 'no value'} is not a commit: weights are pinned by 40 hexadecimal digits"
     call.revision = option.value
     return "weights=Weights.hub(…, revision)", ""
 
@@ -197,7 +199,7 @@ def _host(_call: Given, option: Option) -> Said:
 
 def _port(call: Given, option: Option) -> Said:
     if not PORT.fullmatch(option.value):
-        return "", f"{option.value or 'no value'} is no port"
+        return "", f"{option.value or 'no value'} is not a port"
     call.port = int(option.value)
     return port_place(call.port), ""
 
@@ -250,7 +252,7 @@ def _lora(_call: Given, _option: Option) -> Said:
 
 def _rank(call: Given, option: Option) -> Said:
     if not COUNT.fullmatch(option.value):
-        return "", f"{option.value or 'no value'} is no rank"
+        return "", f"{option.value or 'no value'} is not a rank"
     call.max_rank = option.value
     return f"lora=LoRA(max_rank={option.value})", ""
 

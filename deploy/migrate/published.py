@@ -81,11 +81,11 @@ def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None
         is_stored = known.shape.quantisation in STORED[word] if known else any(part in name for part in STORED[word])
         call.model.pop("precision")
         if is_stored:
-            return Finding(finding.words, place="precision left out: what the checkpoint holds")
+            return Finding(finding.words, place="precision left out: the checkpoint's own")
         why = f'weights are served as they are stored; path="engine" with precision="{word}" builds an engine of them'
         return Finding(finding.words, why=why)
     if finding.place.startswith("precision=") and "auto" not in finding.place and "precision" not in call.model:
-        return Finding(finding.words, place="precision left out: what the checkpoint holds")
+        return Finding(finding.words, place="precision left out: the checkpoint's own")
     takes_parts = known is None or ARCHITECTURES[known.shape.architecture].chunked_prefill
     if "chunked_prefill=True" in finding.place and not takes_parts:
         call.model.pop("chunked_prefill", None)

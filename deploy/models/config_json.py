@@ -103,7 +103,7 @@ def _unread_format(where: str) -> Refusal:
         where=where,
         seen="no quantization_config",
         wanted=f"the format that {MODELOPT_FILE} names",
-        attempt=f"enginehouse pin --update INVENTORY, which reads it; in a directory, mend {MODELOPT_FILE}",
+        attempt=f"enginehouse pin --update INVENTORY, which reads it; in a directory, correct {MODELOPT_FILE}",
     )
 
 

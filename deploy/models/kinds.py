@@ -25,7 +25,7 @@ FOREIGN = (
     (".pt", *_PICKLES),
     (".safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),
 )
-"""Endings of files that are not weights for this project: what they are, and what to name instead."""
+"""Endings of files that this project does not load as weights: their format, and the files to name instead."""
 
 
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The models that keys of the gateway name, beside those that an inventory serves."""
+"""Checks the models that keys of the gateway name: notes and refusals for models that no gateway serves."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def archive_problems(archive: Archive) -> Iterator[Refusal]:
     if not DIGEST.fullmatch(archive.sha256):
         yield refuse(
             "archive-without-digest",
-            "an archive whose SHA-256 nobody verifies would be run as root",
+            "an archive would run as root without a check of its SHA-256",
             where="--sha256",
             seen=archive.sha256 or "nothing",
             wanted="64 hex digits in small letters",

@@ -78,7 +78,7 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         yield _served(server)
         for gpu in server.gpus:
             yield memory_bar(server, gpu, slice_)
-        yield memory_table(server, slice_)
+        yield memory_table(server)
         yield from group_report(server, planned_card(slice_.machine).usable_mib, memory.RESERVE_MIB)
         llms = llm_table(server)
         if llms:
@@ -217,7 +217,7 @@ def memory_bar(server: ServerSlice, gpu: int, slice_: Slice) -> Text:
     return text
 
 
-def memory_table(server: ServerSlice, slice_: Slice) -> Table:
+def memory_table(server: ServerSlice) -> Table:
     """MiB of every model on each of its GPUs, and the tokens of its cache."""
     table = Table(box=None, pad_edge=False)
     table.add_column("MiB on each GPU")
@@ -280,7 +280,7 @@ def fit_report(fitted: Fit) -> Group:
     return Group(
         *split,
         memory_bar(server, 0, slice_),
-        memory_table(server, slice_),
+        memory_table(server),
         *groups,
         left,
         *([table] if fitted.llm else []),

@@ -74,7 +74,7 @@ def _host(now: Slice, then: Slice, name: str) -> Iterator[RenderableType]:
 def judged(model: ModelSlice) -> str:
     """The comparison that decides whether the next program stays."""
     if model.replay is None:
-        how = "as an engine, when it is built" if model.engines else "by nobody: the inventory says Replay.none"
+        how = "as an engine, when it is built" if model.engines else "not judged: the inventory says Replay.none"
         return f"{how}; the swap proves that it answers"
     limits = model.replay
     shares = [f"{limits.equal_percent:g} % of the words or tokens for {limits.prompts}"]

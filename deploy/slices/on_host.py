@@ -15,6 +15,6 @@ class OnHostSlice:
     architecture: str = ""
     """The first class of config.json; empty: any."""
     size_mib: int = 0
-    """MiB of the published safetensors files; 0 if nobody knows."""
+    """MiB of the published safetensors files; 0 if unknown."""
     revision: str = ""
     """The commit, if it was declared or locked."""

@@ -5,9 +5,16 @@ So the digests of older inventories do not change.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
-from deploy.spec import Gateway
+from deploy.spec import Gateway, Machine
+
+OF_EVERY_MACHINE = frozenset(
+    {"os", "gpu", "gpus", "memory_mib", "disk_mib", "kernel_flavour", "secure_boot", "nvswitch", "confidential", "mig"}
+    | {"data_disk"}
+)
+"""Fields of the first digests. Any later field of `Machine` counts only if an inventory declares it."""
 
 
 def trimmed(plain: dict[str, Any]) -> dict[str, object]:
@@ -26,11 +33,10 @@ def trimmed(plain: dict[str, Any]) -> dict[str, object]:
             for name in ("weights", "sticky", "fallback"):
                 if not alias[name]:
                     del alias[name]
-    for name in ("notices", "fabric", "card"):
-        if not plain["machine"][name]:
+    machine = asdict(Machine(os="", gpu=""))
+    for name in machine.keys() - OF_EVERY_MACHINE:
+        if plain["machine"][name] == machine[name]:
             del plain["machine"][name]
-    if plain["machine"]["repair"] == "none":
-        del plain["machine"]["repair"]
     if not plain["on_host"]:
         del plain["on_host"]
     if not plain["bundle"]:

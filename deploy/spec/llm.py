@@ -27,7 +27,7 @@ Precision = Literal[
     "nvfp4",
     "mxfp4",
 ]
-"""`auto` is what the checkpoint holds. `fp8_rowwise` is quantize.py's `fp8_pc_pt`."""
+"""`auto` is the precision of the checkpoint. `fp8_rowwise` is quantize.py's `fp8_pc_pt`."""
 
 
 @dataclass(frozen=True, kw_only=True)

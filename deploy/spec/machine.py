@@ -40,8 +40,7 @@ class GPU:
     mib: int
     """Memory as nvidia-smi prints it (MiB)."""
     reserved_mib: int = 640
-    """MiB of them that the driver keeps for itself; nobody measured a card of yours, so that this is on the safe side.
-    """
+    """MiB of them that the driver keeps for itself; a declared card was never measured: the default is high."""
     smi: str = ""
     """Its name in nvidia-smi without the vendor's; empty: the name in `Machine.gpu`."""
     nvlink: bool = False

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.spec.engines import EngineTrust
 from deploy.spec.firewall import Firewall
+from deploy.spec.machine import Mirrors
 from deploy.spec.proxy import Proxy
 from deploy.spec.sources import Secret
 
@@ -29,7 +31,7 @@ class Monitor:
     scrape_seconds: int = 15
     receivers: Secret | None = None
     """YAML with Alertmanager's `receivers`, those called `page` and `ticket` among them:
-    `Secret.command("cat", "secrets/receivers.yml")`. None: alerts are shown, and nobody is told."""
+    `Secret.command("cat", "secrets/receivers.yml")`. None: alerts are shown, and no message is sent."""
     dcgm_image: str = ""
     """`NAME@sha256:…` of dcgm-exporter, which then runs on every host with a GPU. Empty: it runs nowhere."""
 
@@ -42,4 +44,11 @@ class MonitorHost:
     monitor: Monitor
     firewall: Firewall | None = None
     proxy: Proxy | None = None
+    connected: bool = True
+    """False: its packages come from `bundle`, as a GPU host's do."""
+    bundle: str = "bundle"
+    engine_trust: EngineTrust | None = None
+    """The key that signed the bundle."""
+    mirrors: Mirrors = Mirrors()
+    """Read for the bundle alone: `system` is the mirror that `enginehouse bundle` takes the packages from."""
     groups: tuple[str, ...] = ()

@@ -107,7 +107,7 @@ class Host:
     hub: Hub = Hub()
     mirrors: Mirrors = Mirrors()
     proxy: Proxy | None = None
-    """None: the host reaches the outside itself, or by a proxy that somebody else told its programs of."""
+    """None: the host reaches the outside directly, or through a proxy that its programs already use."""
     engine_store: EngineStore | None = None
     engine_trust: EngineTrust | None = None
     firewall: Firewall | None = None

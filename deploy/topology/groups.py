@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deploy.spec import LLM, Host, Rollout, Server
-from deploy.topology.balancing import address_of
 from deploy.topology.waves import Pool, Unit, pools_of
 
 
@@ -27,9 +26,3 @@ def pools_of_hosts(hosts: Iterable[Host], rollout: Rollout) -> tuple[Pool, ...]:
     """The pools of all hosts that serve."""
     serving = [host for host in hosts if not host.farm]
     return pools_of(((host.name, host.pool) for host in serving), rollout, units_of(serving))
-
-
-def addresses_of_others(host: Host, hosts: Iterable[Host]) -> tuple[str, ...]:
-    """Addresses of the other hosts of its group; only they may reach the ranks of this host."""
-    group = group_of(host)
-    return tuple(sorted(address_of(member) for member in hosts if member.name in group and member.name != host.name))

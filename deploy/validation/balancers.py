@@ -25,9 +25,6 @@ from deploy.validation.ports import free_port
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
-LONGEST_HOLD_SECONDS = 3600
-OF_AN_ADDRESS = {"address_connections": (0, 1_000_000), "address_requests": (0, 1_000_000_000)}
-
 
 def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each mistake in a balancer, and in a pool that has a route."""
@@ -51,7 +48,6 @@ def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surrounding
     pools = {pool.name: pool for pool in pools_of_hosts(fleet.hosts, fleet.rollout)}
     for route in declared.routes:
         yield from _route(route, declared, pools.get(route.pool), fleet)
-    yield from _of_an_address(declared)
     yield from certificate_problems(declared, surroundings)
     yield from balancer_path_problems(declared)
     if declared.certificate_key is not None:
@@ -96,20 +92,6 @@ def _address(declared: Balancer) -> Iterator[Refusal]:
         )
 
 
-def _of_an_address(declared: Balancer) -> Iterator[Refusal]:
-    for field, (low, high) in OF_AN_ADDRESS.items():
-        value = getattr(declared, field)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{field} of {value} cannot work",
-                where=f"balancer.{field}",
-                seen=str(value),
-                wanted=f"{low} to {high}; 0 is no limit",
-                attempt=f"{field}={getattr(Balancer(os='', address='', routes=()), field)}, the default",
-            )
-
-
 def _places(declared: Balancer) -> list[tuple[str, int]]:
     """(place in the balancer's data, port) of all its listeners."""
     routes = [
@@ -132,16 +114,7 @@ def _ports(declared: Balancer) -> Iterator[Refusal]:
         )
     first: dict[int, str] = {}
     for place, port in _places(declared):
-        if not 1 <= port <= 65535:
-            yield refuse(
-                "port-range",
-                f"{port} is not a port number",
-                where=place,
-                seen=str(port),
-                wanted="1 to 65535",
-                attempt=f"{place.rpartition('.')[2]}=8080",
-            )
-        elif port == 22:
+        if port == 22:
             yield refuse(
                 "port-twice",
                 "port 22 belongs to SSH, which deploys this balancer",
@@ -200,15 +173,6 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
             seen=f"hold_seconds=0, {len(pool.units)} of {len(pool.units)} hosts out in one wave",
             wanted="requests that wait at the balancer, or permission to interrupt clients",
             attempt=f"hold_seconds=300, longer than the models take to load{fewer}; or Rollout(interrupt=True)",
-        )
-    if not 0 <= route.hold_seconds <= LONGEST_HOLD_SECONDS:
-        yield refuse(
-            "out-of-range",
-            f"a balancer cannot hold a request for {route.hold_seconds} seconds",
-            where=f"{place}.hold_seconds",
-            seen=str(route.hold_seconds),
-            wanted=f"0 to {LONGEST_HOLD_SECONDS}; 0 answers 503 at once",
-            attempt="hold_seconds=300",
         )
 
 

@@ -31,7 +31,7 @@ def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> I
             if served and gpu and server.gpus and trtllm and isinstance(model, LLM) and is_compiled(served, trtllm):
                 for recipe in recipes_of(served, server, trtllm):
                     yield from _on_gpu(recipe, served, server, gpu, host)
-                    yield from _on_host(recipe, served, server, host, fleet)
+                    yield from _on_host(recipe, served, host, fleet)
 
 
 def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, host: Host) -> Iterator[Refusal]:
@@ -55,7 +55,7 @@ def _more_gpus(count: int, host: Host) -> str:
     return f"gpus={tuple(range(count))}" if count <= host.machine.gpus else f"a machine with {count} of these GPUs"
 
 
-def _on_host(recipe: Recipe, served: Served, server: Server, host: Host, fleet: Fleet) -> Iterator[Refusal]:
+def _on_host(recipe: Recipe, served: Served, host: Host, fleet: Fleet) -> Iterator[Refusal]:
     wanted, declared = build_host_mib(recipe, served), host.machine.memory_mib
     if not declared or wanted <= declared or any(_builds_for(builder, host, wanted) for builder in fleet.hosts):
         return

@@ -16,7 +16,7 @@ from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host
 
 RUNTIMES = ("runc", "io.containerd.runc.v2")
-"""Runtimes that dockerd knows without being told."""
+"""Runtimes that dockerd knows without configuration."""
 MIRROR = re.compile(r"https?://[^/?#@\s]+/?")
 NETWORK = re.compile(r"[0-9.]+/[0-9]{1,2}")
 LEVEL = re.compile(r"trace|debug|info|warn|warning|error|fatal|panic")

@@ -33,7 +33,7 @@ def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Ref
     if host.farm and host.servers:
         yield _serving_farm(host)
     if (compiled or host.farm) and host.engine_trust is None:
-        yield _untrusted(host, compiled)
+        yield _untrusted(compiled)
     if host.engine_trust:
         yield from _trust(host.engine_trust)
     if host.engine_store:
@@ -64,7 +64,7 @@ def _serving_farm(host: Host) -> Refusal:
     )
 
 
-def _untrusted(host: Host, compiled: list[tuple[Server, LLM]]) -> Refusal:
+def _untrusted(compiled: list[tuple[Server, LLM]]) -> Refusal:
     names = ", ".join(sorted({model.name for _, model in compiled})) or "a farm host"
     return refuse(
         "untrusted-engine",

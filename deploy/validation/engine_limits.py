@@ -49,7 +49,6 @@ SAID_ELSEWHERE = {
 def engine_problems(placed: Placed) -> Iterator[Refusal]:
     """A refusal for each mistake in the compile settings of one LLM."""
     yield from _guided(placed)
-    yield from _cancellation(placed)
     yield from replay_problems(placed)
     if not placed.is_engine:
         yield from _not_compiled(placed)
@@ -73,19 +72,6 @@ def _guided(placed: Placed) -> Iterator[Refusal]:
         wanted=f"TensorRT-LLM {since} or newer",
         attempt=f'release="{LAST_WITH_ENGINES}" with path="engine"',
     )
-
-
-def _cancellation(placed: Placed) -> Iterator[Refusal]:
-    period = placed.model.cancellation_check_period_ms
-    if not 1 <= period <= 10_000:
-        yield placed.no(
-            "out-of-range",
-            f"an interval of {period} ms between checks for disconnected clients cannot work",
-            "cancellation_check_period_ms",
-            seen=str(period),
-            wanted="1 to 10,000 ms",
-            attempt="cancellation_check_period_ms=100, the default",
-        )
 
 
 def _not_compiled(placed: Placed) -> Iterator[Refusal]:
@@ -129,16 +115,7 @@ def _lengths(placed: Placed) -> Iterator[Refusal]:
 
 def _beams(placed: Placed) -> Iterator[Refusal]:
     width = placed.model.engine.max_beam_width
-    if not 1 <= width <= 16:
-        yield placed.no(
-            "out-of-range",
-            f"{width} beams",
-            "engine.max_beam_width",
-            seen=str(width),
-            wanted="1 to 16",
-            attempt="max_beam_width=1, the default",
-        )
-    elif width > 1 and placed.model.decoupled:
+    if width > 1 and placed.model.decoupled:
         yield placed.no(
             "beams-while-streaming",
             "a stream cannot take back tokens that beam search rejects later",

@@ -13,7 +13,6 @@ from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 from deploy.topology.groups import group_of
 
-CONFIRM_SECONDS = (10, 600)
 MOST_ADDRESSES, MOST_ADDRESSES_OF_IPV6 = 2**25, 2**112
 """Most public addresses of one organisation: no registry assigned more than a few /8, or a /19 of IPv6."""
 SSH_PORT = 22
@@ -66,16 +65,6 @@ def declared_problems(
             seen='rest="untouched"',
             wanted='rest="closed", or no openings',
             attempt='Firewall(…, rest="closed")',
-        )
-    low, high = CONFIRM_SECONDS
-    if not low <= firewall.confirm_seconds <= high:
-        yield refuse(
-            "out-of-range",
-            f"firewall.confirm_seconds of {firewall.confirm_seconds} cannot work",
-            where="firewall.confirm_seconds",
-            seen=str(firewall.confirm_seconds),
-            wanted=f"{low} to {high}",
-            attempt="confirm_seconds=30, the default",
         )
 
 
@@ -224,7 +213,7 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
     shown = " and ".join(wide) or f"these {len(networks)} networks together"
     yield refuse(
         "firewall-allows-everybody",
-        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} asks nobody for a password",
+        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} has no authentication",
         where=where,
         seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
         wanted="the networks of the clients or the balancer",
@@ -267,16 +256,7 @@ def _ssh_alone(firewall: Firewall, opening: Opening) -> str:
 def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal]:
     for number, opening in enumerate(firewall.open):
         where = f"firewall.open[{number}].port"
-        if not 1 <= opening.port <= 65535:
-            yield refuse(
-                "port-range",
-                f"{opening.port} is not a port number",
-                where=where,
-                seen=str(opening.port),
-                wanted="1 to 65535",
-                attempt="Opening(port=9100, sources=(…,))",
-            )
-        elif opening.port == SSH_PORT and opening.protocol == "tcp":
+        if opening.port == SSH_PORT and opening.protocol == "tcp":
             yield refuse(
                 "opening-of-ssh",
                 "firewall.ssh opens SSH, and an Opening of port 22 does not restrict it",

@@ -80,15 +80,6 @@ def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
 
 def _cache(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:
     tokens, place = model.kv_cache.tokens, model_at(server.name, model.name, "kv_cache", "tokens")
-    if model.kv_cache.host_mib < 0:
-        yield refuse(
-            "out-of-range",
-            f"{model.name}: {model.kv_cache.host_mib} MiB of host memory is a negative size",
-            where=model_at(server.name, model.name, "kv_cache", "host_mib"),
-            seen=str(model.kv_cache.host_mib),
-            wanted="0 or more MiB for each rank",
-            attempt="leave host_mib out",
-        )
     if tokens is None or model.max_seq_len < 1:
         return
     if tokens < model.max_seq_len:

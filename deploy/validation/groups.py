@@ -50,7 +50,7 @@ def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
 def _of_host(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
     yield from _names(host, server, model, by_name)
     yield from _program(server, model)
-    yield from _network(host, server, model)
+    yield from _network(host, model)
 
 
 def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:
@@ -125,7 +125,7 @@ def _program(server: Server, model: LLM) -> Iterator[Refusal]:
         )
 
 
-def _network(host: Host, server: Server, model: LLM) -> Iterator[Refusal]:
+def _network(host: Host, model: LLM) -> Iterator[Refusal]:
     address, firewall = address_of(host), host.firewall
     if host.machine.fabric is None:
         yield refuse(
@@ -195,7 +195,7 @@ def _unequal(model: LLM, subject: str, place: str, values: Sequence[tuple[str, o
 def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal:
     return refuse(
         "peer-address-twice",
-        f"{model.name}: two hosts of its group have one address",
+        f"{model.name}: two hosts of its group have the same address",
         where="peer_address",
         seen=", ".join(f"{name}: {address}" for name, address in values),
         wanted="the address of each machine itself",

@@ -23,7 +23,6 @@ NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 LLMAPI_ADAPTERS_SINCE = "1.3"
 """Up to 1.2.1 an adapter under CUDA graphs answers as another one (NVIDIA/TensorRT-LLM pull request 5480)."""
 
-HIGHEST_RANK = 256
 HUB_NAMES = {
     "q_proj": "attn_q",
     "k_proj": "attn_k",
@@ -68,7 +67,6 @@ def _on_an_engine(placed: Placed) -> str:
 def adapter_problems(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
     """A refusal for each mistake in the adapters' names, numbers and sizes, for every program that serves them."""
     yield from _adapters(placed, lora)
-    yield from _sizes(placed, lora)
 
 
 def _served(placed: Placed) -> Iterator[Refusal]:
@@ -117,15 +115,6 @@ def _adapters(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
                 wanted="letters, digits, inner dots, hyphens and underscores, 64 at most",
                 attempt="rename it",
             )
-        if not 1 <= adapter.task_id < 2**63:
-            yield placed.no(
-                "out-of-range",
-                f"adapter {adapter.name} has task id {adapter.task_id}",
-                f'lora.adapters["{adapter.name}"].task_id',
-                seen=str(adapter.task_id),
-                wanted="1 or more: 0 is what requests without an adapter send",
-                attempt=f"task_id={max(numbers) + 1 if max(numbers) > 0 else 1}",
-            )
     yield from _twice(placed, "name", names, "another name")
     yield from _twice(placed, "task_id", numbers, f"task_id={max(numbers, default=0) + 1}")
 
@@ -172,18 +161,3 @@ def _known_modules(placed: Placed) -> list[str]:
     every = flag.choices if flag else tuple(HUB_NAMES.values())
     wrong = ("cross_attn", "mlp_") if placed.served.shape.experts else ("cross_attn", "moe_", "mlp_router")
     return [name for name in every if not name.startswith(wrong)]
-
-
-def _sizes(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
-    limits = {"max_rank": (1, HIGHEST_RANK), "host_mib": (64, 1_048_576), "gpu_mib": (64, 65_536)}
-    for field, (low, high) in limits.items():
-        value = getattr(lora, field)
-        if not low <= value <= high:
-            yield placed.no(
-                "out-of-range",
-                f"LoRA with {field} of {value}",
-                f"lora.{field}",
-                seen=str(value),
-                wanted=f"{low:,} to {high:,}",
-                attempt=f"{field}={getattr(LoRA(adapters=()), field)}, the default",
-            )

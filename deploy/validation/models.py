@@ -23,7 +23,6 @@ from deploy.validation.shapes import shape_problems
 MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 FP8_FIRST_SM = 89
-MOST_STREAMS = 4
 LEAST_PAIR_TOKENS = 17
 """Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
 PREFIXES_EXAMPLE = 'prefixes={"search_query": "query: ", "search_document": "passage: "}'
@@ -75,25 +74,6 @@ def _any_model(server: Server, model: Model) -> Iterator[Refusal]:
             seen="True",
             wanted="False; pinned weights do not pin the code, which comes from another repository",
             attempt="leave it out: the encoders here are this project's own code, and llmapi knows its models",
-        )
-    for field in ("max_batch_size", "max_queue_size"):
-        if getattr(model, field) < 1:
-            yield refuse(
-                "out-of-range",
-                f"{model.name}: {field} of {getattr(model, field)} cannot serve a request",
-                where=model_at(server.name, model.name, field),
-                seen=str(getattr(model, field)),
-                wanted="1 or more",
-                attempt=f"{field}=32",
-            )
-    if isinstance(model, Encoder) and model.max_queue_delay_microseconds < 0:
-        yield refuse(
-            "out-of-range",
-            f"{model.name}: a request cannot wait {model.max_queue_delay_microseconds:,} microseconds for a batch",
-            where=model_at(server.name, model.name, "max_queue_delay_microseconds"),
-            seen=str(model.max_queue_delay_microseconds),
-            wanted="0 or more",
-            attempt="max_queue_delay_microseconds=0, which never waits",
         )
 
 
@@ -204,16 +184,7 @@ def encoder_problems(host: Host, server: Server, served: Served, model: Encoder)
 
 
 def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
-    """A refusal for each mistake in an encoder's streams, task and number formats."""
-    if not 1 <= model.streams <= MOST_STREAMS:
-        yield refuse(
-            "streams-out-of-range",
-            f"{model.name}: streams cannot be {model.streams}",
-            where=model_at(server.name, model.name, "streams"),
-            seen=f"streams={model.streams}",
-            wanted=f"1 to {MOST_STREAMS}; each needs a workspace, and two make a busy reranker 4 % faster",
-            attempt="streams=2",
-        )
+    """A refusal for each mistake in an encoder's task and number formats."""
     if isinstance(model, Embedder):
         yield from _task_problems(server, served, model)
     gpu = declared_card(host.machine)

@@ -15,19 +15,10 @@ from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
 from deploy.validation.addresses import no_address
 from deploy.validation.firewall import network_problems
-from deploy.validation.numbers import limit_problems
 from deploy.validation.ports import taken_with_gateway
 from deploy.validation.proxies import declared_proxy_problems
 from deploy.validation.secrets import named_secret
 
-LIMITS = {
-    "prometheus_port": (1024, 65535),
-    "alertmanager_port": (1024, 65535),
-    "retention_days": (4, 3650),
-    "retention_mib": (512, 10_000_000),
-    "scrape_seconds": (5, 60),
-}
-"""Least and most: the slowest alert reads three days, and no host may count as lost between two scrapes."""
 PINNED = re.compile(r"[^\s@]+@sha256:[0-9a-f]{64}")
 
 
@@ -60,7 +51,6 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
             wanted="the monitor's own IP address in the network of the hosts",
             attempt='Monitor(address="10.0.0.9", …)',
         )
-    yield from limit_problems(declared, LIMITS, "monitor")
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):
         yield refuse(

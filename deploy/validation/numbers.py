@@ -37,8 +37,9 @@ def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
 
 def _judged(value: Any, row: Believable, where: str, field: str, default: object) -> Iterator[Refusal]:
     if isinstance(value, tuple):
+        first = default[0] if isinstance(default, tuple) and default else None
         for number, item in enumerate(value):
-            yield from _judged(item, row, f"{where}[{number}]", field, None)
+            yield from _judged(item, row, f"{where}[{number}]", field, first)
     elif isinstance(value, Mapping):
         for key, item in value.items():
             yield from _judged(item, row, f'{where}["{key}"]', field, None)
@@ -47,6 +48,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
         text = f"{row.number(value)} {row.unit}".strip()
         if not slip and isinstance(default, (int, float)) and row.takes(default):
             meant = default
+        meant = round(meant) if isinstance(default, int) else meant
         yield refuse(
             "unbelievable-number",
             f"`{where}` is {text}" + (f", which looks like {slip}" if slip else ", outside the accepted range"),
@@ -81,37 +83,6 @@ def slip_of(value: float, row: Believable) -> tuple[str, float]:
         if row.least <= meant <= row.most:
             return words, int(meant) if meant == int(meant) or meant > 1000 else round(meant, 2)
     return "", row.most if value > row.most else row.least
-
-
-def limit_problems(
-    declared: object, limits: Mapping[str, tuple[int, int]], place: str, subject: str = "", is_built: bool = True
-) -> Iterator[Refusal]:
-    """A refusal for each number of an object outside the limits of the program that reads it."""
-    for field, (low, high) in limits.items():
-        value = getattr(declared, field)
-        if not low <= value <= high:
-            yield refuse(
-                "out-of-range",
-                f"{subject}{field} of {value} cannot work",
-                where=f"{place}.{field}",
-                seen=str(value),
-                wanted=f"{low} to {high}",
-                attempt=_default_or_meant(type(declared), field, value, is_built),
-            )
-
-
-def _default_or_meant(owner: type, field: str, value: float, is_built: bool) -> str:
-    """`field=NUMBER` for a number outside a program's limits: in the field's own unit if it resembles another one.
-
-    If the object may not exist yet (`is_built`), it is written around the field.
-    """
-    row = RANGES[owner.__name__][field]
-    slip, meant = slip_of(value, row)
-    default = next(known.default for known in fields(owner) if known.name == field)
-    meant = round(meant) if isinstance(default, int) else meant
-    is_slip = bool(slip) and row.takes(meant)
-    typed = f"{field}={_typed(meant) if is_slip else default}"
-    return (f"{owner.__name__}({typed})" if is_built else typed) + ("" if is_slip else ", the default")
 
 
 def _typed(number: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import chain
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
@@ -28,7 +29,9 @@ def taken_with_gateway(host: Host) -> dict[int, str]:
 
 
 def free_port(taken: Collection[int], first: int) -> int:
-    return next(candidate for candidate in range(first, 65536) if candidate not in taken)
+    """The next port from `first` on, or from 8000 on if none is left or `first` is no port."""
+    candidates = chain(range(max(first, 1024), 65536), range(8000, 65536))
+    return next(candidate for candidate in candidates if candidate not in taken)
 
 
 def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
@@ -38,16 +41,5 @@ def port_twice(port: int, owner: str, where: str, attempt: str) -> Refusal:
         where=where,
         seen=f"{port}, also {owner}",
         wanted="a port of its own for each listener",
-        attempt=attempt,
-    )
-
-
-def privileged_port(subject: str, port: int, where: str, attempt: str, program: str = "container") -> Refusal:
-    return refuse(
-        "port-range",
-        f"{subject}: {port} is not a port that an ordinary user may listen on",
-        where=where,
-        seen=str(port),
-        wanted=f"1024 to 65535; the {program} runs without privileges",
         attempt=attempt,
     )

@@ -14,7 +14,6 @@ from deploy.validation.offers import engine_path, or_else
 from deploy.validation.placed import Placed
 
 PLAIN = ("float16", "bfloat16")
-FEWEST_SAMPLES, MOST_SAMPLES = 16, 8192
 
 
 def precision_problems(placed: Placed) -> Iterator[Refusal]:
@@ -119,15 +118,6 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             wanted="none",
             attempt="leave calibration out"
             + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
-        )
-    elif model.calibration and not FEWEST_SAMPLES <= model.calibration.samples <= MOST_SAMPLES:
-        yield placed.no(
-            "out-of-range",
-            f"{model.calibration.samples} calibration samples are too few or too many",
-            "calibration.samples",
-            seen=str(model.calibration.samples),
-            wanted=f"{FEWEST_SAMPLES} to {MOST_SAMPLES}; AWQ looks at 32 of them at most",
-            attempt="Calibration(…, samples=512)",
         )
 
 

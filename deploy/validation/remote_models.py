@@ -141,15 +141,6 @@ def _of_reached(host: Host, is_watched: bool) -> Iterator[Refusal]:
     port = host.traffic.gateways_port
     taken = taken_with_gateway(host)
     taken |= OURS if is_watched else {}
-    if not 1024 <= port <= 65535:
-        yield refuse(
-            "port-range",
-            f"{port} cannot be the port for gateways of other hosts",
-            where="traffic.gateways_port",
-            seen=str(port),
-            wanted="1024 to 65535",
-            attempt="Traffic(gateways_port=8009), the default",
-        )
-    elif port in taken:
+    if port in taken:
         attempt = f"Traffic(gateways_port={free_port(taken, port + 1)})"
         yield port_twice(port, taken[port], "traffic.gateways_port", attempt)

@@ -60,7 +60,7 @@ def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
 
 
 def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
-    """Refusals of answers longer than a sequence, shares that are not percentages, and tasks without a minimum."""
+    """Refusals of answers longer than a sequence, and of tasks without a minimum."""
     model = placed.model
     if not 1 <= replay.max_tokens < model.max_seq_len:
         yield placed.no(
@@ -71,17 +71,6 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
             wanted=f"1 to {model.max_seq_len - 1}, as the prompt has to fit beside it",
             attempt="max_tokens=64, the default",
         )
-    for field in ("equal_percent", "minimum_percent"):
-        value = getattr(replay, field)
-        if not 0 <= value <= 100:
-            yield placed.no(
-                "out-of-range",
-                f"{field}={value:g} is not a percentage",
-                f"replay.{field}",
-                seen=str(value),
-                wanted="0 to 100 percent",
-                attempt="equal_percent=90" if field == "equal_percent" else "minimum_percent=80",
-            )
     if replay.judged and not replay.equal_percent and not replay.tasks:
         yield placed.no(
             "replay-judges-nothing",

@@ -13,9 +13,6 @@ from deploy.spec import Host, Rollout
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool
 
-LEAST = (("canary_hosts", "hosts", 1), ("may_be_lost", "hosts", 1), ("bake_seconds", "seconds", 300),
-         ("slower_percent", "percent", 20))  # fmt: skip
-"""Fields that count from 0, their unit, and an example."""
 SHARE = re.compile(r"[0-9]{1,3}%|")
 POOL = re.compile(r"[A-Za-z0-9_-]+")
 """Pattern of a pool's name, which is part of names in HAProxy's configuration."""
@@ -23,18 +20,6 @@ POOL = re.compile(r"[A-Za-z0-9_-]+")
 
 def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
     """A refusal for each mistake in the sizes of canary and waves, and for a pool that may have no host out."""
-    if not 1 <= rollout.wave_percent <= 100:
-        yield refuse(
-            "out-of-range",
-            f"wave_percent of {rollout.wave_percent} is not between 1 and 100",
-            where="rollout.wave_percent",
-            seen=str(rollout.wave_percent),
-            wanted="1 to 100 percent of the hosts after the canary",
-            attempt="Rollout(wave_percent=25)",
-        )
-    for field, unit, example in LEAST:
-        if getattr(rollout, field) < 0:
-            yield _negative(field, getattr(rollout, field), unit, example)
     limit = rollout.max_unavailable
     serving = [host for host in hosts if not host.farm]
     members = [(host.name, host.pool) for host in serving]
@@ -58,17 +43,6 @@ def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iter
             wanted="fewer canaries than hosts: a canary's failure has to spare the other hosts",
             attempt="Rollout(canary_hosts=1)",
         )
-
-
-def _negative(field: str, seen: int, unit: str, example: int) -> Refusal:
-    return refuse(
-        "out-of-range",
-        f"`{field}` is a number of {unit}, 0 or more",
-        where=f"rollout.{field}",
-        seen=str(seen),
-        wanted="0 or more",
-        attempt=f"Rollout({field}={example})",
-    )
 
 
 def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
-from itertools import chain
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Host, Server
-from deploy.validation.numbers import limit_problems
-from deploy.validation.ports import SERVER_PORTS, port_twice, privileged_port
+from deploy.validation.ports import SERVER_PORTS, free_port, port_twice
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 """Names become systemd instances, container names and directories."""
@@ -50,10 +48,7 @@ def _alone(server: Server, gpus: int) -> Iterator[Refusal]:
             attempt="add a model, or remove the server",
         )
     yield from _gpu_indexes(server, gpus)
-    yield from _port_range(server)
-    yield from _runtime_ports(server)
     yield from _address(server)
-    yield from _times(server)
 
 
 def _bad_name(server: Server) -> Refusal:
@@ -103,20 +98,6 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
         )
 
 
-def _port_range(server: Server) -> Iterator[Refusal]:
-    for field in SERVER_PORTS:
-        port = getattr(server, field)
-        if not 1024 <= port <= 65535:
-            attempt = f"{field}={8000 + SERVER_PORTS.index(field)}"
-            yield privileged_port(f"server {server.name}", port, server_at(server.name, field), attempt)
-
-
-def _runtime_ports(server: Server) -> Iterator[Refusal]:
-    for model in server.beside:
-        if not 1024 <= model.port <= 65535:
-            yield privileged_port(model.name, model.port, model_at(server.name, model.name, "port"), "port=8010")
-
-
 def _address(server: Server) -> Iterator[Refusal]:
     place = server_at(server.name, "address")
     try:
@@ -161,11 +142,6 @@ def _address_meant(text: str) -> str:
         return "127.0.0.1"
 
 
-def _times(server: Server) -> Iterator[Refusal]:
-    limits = {"stop_seconds": (10, 3600), "start_seconds": (60, 14400), "shm_mib": (64, 65536), "log_verbose": (0, 9)}
-    yield from limit_problems(server, limits, server_at(server.name), f"server {server.name}: ", is_built=False)
-
-
 def _same_names(host: Host) -> Iterator[Refusal]:
     names = [server.name for server in host.servers]
     for name in sorted({name for name in names if names.count(name) > 1}):
@@ -191,8 +167,7 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     offered = set(owners)
     for port, places in owners.items():
         if len(places) > 1:
-            above = chain(range(port + 1, 65536), range(8000, 65536))
-            free = next(candidate for candidate in above if candidate not in offered)
+            free = free_port(offered, port + 1)
             offered.add(free)
             yield port_twice(port, places[0], places[1], f"{places[1].rsplit('.', 1)[1]}={free}")
 

@@ -124,23 +124,15 @@ def _first_with(mode: str) -> str:
 
 
 def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    limits = {"tokens": (1, 256), "heads": (1, 16), "beams": (1, 32), "window": (1, 64), "ngram": (1, 64)}
-    limits["verification"] = (1, 64)
-    chain = not placed.is_engine and isinstance(speculative, Eagle)
-    if chain:
-        limits["tokens"] = (1, LONGEST_CHAIN)
-    for name, (low, high) in limits.items():
-        value = getattr(speculative, name, low)
-        if not low <= value <= high:
-            why = "; the PyTorch path drafts one chain, a tree of 63 is of the engine path" if chain else ""
-            yield placed.no(
-                "out-of-range",
-                f"{type(speculative).__name__} with {name} of {value}",
-                f"speculative.{name}",
-                seen=str(value),
-                wanted=f"{low} to {high}{why}",
-                attempt=f"{name}={min(max(low, 3), high)}",
-            )
+    if not placed.is_engine and isinstance(speculative, Eagle) and speculative.tokens > LONGEST_CHAIN:
+        yield placed.no(
+            "draft-beyond-a-chain",
+            f"Eagle with {speculative.tokens} tokens, and the PyTorch path drafts one chain",
+            "speculative.tokens",
+            seen=str(speculative.tokens),
+            wanted=f"1 to {LONGEST_CHAIN}; a tree of 63 is of the engine path",
+            attempt="tokens=3",
+        )
     if isinstance(speculative, Lookahead) and speculative.ngram == 1 and speculative.window == 1:
         yield placed.no(
             "drafts-nothing",

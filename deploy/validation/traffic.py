@@ -11,20 +11,12 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import Host
 from deploy.topology.balancing import is_reachable
-from deploy.validation.numbers import limit_problems
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
-LIMITS = {
-    "ready_port": (1024, 65535),
-    "agent_port": (1024, 65535),
-    "drain_seconds": (1, 3600),
-    "heard_seconds": (1, 60),
-}
 
 
 def traffic_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each value of `traffic` that cannot work."""
-    yield from limit_problems(host.traffic, LIMITS, "traffic")
     if host.peer_address and not (_is_dns_name(host.peer_address) or _is_address(host.peer_address)):
         yield refuse(
             "bad-peer-address",

@@ -72,6 +72,19 @@ class Ended:
     completion_tokens: int = 0
 
 
+@contextlib.contextmanager
+def transaction(file: sqlite3.Connection) -> Iterator[None]:
+    """A transaction of a database that other processes write too."""
+    file.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(sqlite3.Error):  # an error of the disk took everything back already
+            file.execute("ROLLBACK")
+        raise
+    file.execute("COMMIT")
+
+
 class Account:
     """The file of a folder; with "" as the folder, memory of this process alone. Raises sqlite3.Error or OSError."""
 
@@ -84,7 +97,7 @@ class Account:
         )
         self._file.execute("PRAGMA journal_mode = WAL")
         self._file.execute("PRAGMA synchronous = OFF")  # the folder does not outlive the host's memory
-        with self._change():
+        with transaction(self._file):
             for table in TABLES.split(";"):
                 self._file.execute(table)
             self._leave_out_the_dead()
@@ -112,7 +125,7 @@ class Account:
         """
         if self._unsettled:
             self._settle()
-        with self._change():
+        with transaction(self._file):
             now = self._clock()
             second = int(now)
             bounds = (key, second - WINDOW_SECONDS, second + 1)  # later ones are of a clock before a reboot
@@ -143,7 +156,7 @@ class Account:
         self._settle()
 
     def _settle(self) -> None:
-        with self._change():
+        with transaction(self._file):
             for key, second, reserved, prompt, completion in self._unsettled:
                 change, mine = (prompt + completion - reserved, key, second), (key, self._process)
                 self._file.execute("UPDATE spent SET tokens = tokens + ? WHERE key = ? AND second = ?", change)
@@ -156,16 +169,6 @@ class Account:
         """The key's totals since the file was created."""
         rows = self._file.execute("SELECT requests, prompt, completion FROM ended WHERE key = ?", (key,))
         return Ended(*(rows.fetchone() or ()))
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[None]:
-        self._file.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._file.execute("ROLLBACK")
-            raise
-        self._file.execute("COMMIT")
 
     def _mark(self, process: str) -> Path:
         return Path(self._folder) / f"budgets-{process}.lock"

@@ -25,6 +25,7 @@ class AnswerSize:
     characters: int
     prompt: int
     """Tokens of the prompt; no more of them were cached."""
+    sequences: int = 1
     _events: int = 0
     _ids: int = 0
     _written: int = 0
@@ -33,15 +34,17 @@ class AnswerSize:
     def bounded(self, event: Event) -> Event:
         """The event, with counts that the request allows.
 
-        Raises: ApiError 502 for more events, ids or text than the request's tokens could have.
+        Raises: ApiError 502 for more events, ids or text than the request's tokens could have, and for a sequence that
+        was not asked for.
         """
         self._events += 1
         self._ids += len(event.ids)
         self._written += len(event.text)
         most = self.tokens + MARGIN_EVENTS
-        if self._events > most or self._ids > most or self._written > self.characters + MARGIN_CHARACTERS:
+        is_too_long = self._events > most or self._ids > most or self._written > self.characters + MARGIN_CHARACTERS
+        if is_too_long or not 0 <= event.sequence < self.sequences:
             raise ApiError(502, "the model's answer broke off", code="upstream_error", is_spent=True)
-        completion = min(event.completion_tokens, self.tokens - self._completion)
+        completion = max(min(event.completion_tokens, self.tokens - self._completion), 0)
         self._completion += completion
         cached = min(event.cached_tokens, self.prompt)
         if (completion, cached) == (event.completion_tokens, event.cached_tokens):

@@ -121,7 +121,7 @@ class Generation:
         most = self.sampling.sequences * self.max_tokens
         work = self.request.work(self.model, len(self.prompt) + most, prefix)
         longest = self.request.gateway.prompters[self.model.name].longest
-        size = AnswerSize(most, most * longest, len(self.prompt))
+        size = AnswerSize(most, most * longest, len(self.prompt), self.sampling.sequences)
         async with aclosing(self.request.gateway.fleet.stream(work, request, seconds)) as events:
             async for sent in events:
                 event, now = size.bounded(sent), time.monotonic()

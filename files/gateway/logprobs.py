@@ -6,11 +6,13 @@ Completions have the same in parallel lists (`Listed`).
 from __future__ import annotations
 
 import codecs
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gateway.tensors import Outputs
+from gateway.errors import UpstreamError
+from gateway.tensors import STRANGE, Outputs
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -36,9 +38,16 @@ def bytes_of(token: str, is_byte_level: bool) -> bytes:
 
 
 def content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:
-    """An entry for each token of an event; `spelled` gives a token's bytes."""
+    """An entry for each token of an event; `spelled` gives a token's bytes. Raises: UpstreamError for other tensors."""
     if "token_logprobs" not in outputs:
         return []
+    try:
+        return _content_of(outputs, spelled)
+    except STRANGE:
+        raise UpstreamError("INTERNAL", "the answer's log probabilities are in no known form") from None
+
+
+def _content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:
     ids, chances = outputs["token_ids"].ints(), outputs["token_logprobs"].floats()
     has_others = "top_logprob_ids" in outputs
     others = outputs["top_logprob_ids"].ints() if has_others else []
@@ -60,7 +69,7 @@ def _top(ids: Sequence[int], chances: Sequence[float], spelled: Callable[[int], 
 
 def _entry(identity: int, chance: float, spelled: Callable[[int], bytes]) -> dict[str, Any]:
     raw = spelled(identity)
-    logprob = max(chance, -9999.0)  # OpenAI's own word for never: JSON has no infinity
+    logprob = chance if -9999.0 < chance < math.inf else -9999.0  # OpenAI's own word for never: JSON has no infinity
     return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw)}
 
 

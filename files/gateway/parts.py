@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
+from array import array
 from collections.abc import Callable, Sequence
 
 from gateway.request import Request
 from gateway.settings import ModelSettings
-from gateway.tensors import Input, Outputs
+from gateway.tensors import Input, Output, Outputs
+from gateway.triton import readable
 
 AT_ONCE = 4
 """Parts of one request that Triton has at once."""
@@ -25,6 +28,21 @@ def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> 
     """Most tokens of the texts, each read with the query: at most their bytes, and the model's limit."""
     beside, most = len(query.encode()) + ADDED_TOKENS, model.max_tokens
     return sum(most if len(text) + beside >= most else min(len(text.encode()) + beside, most) for text in texts)
+
+
+def checked(outputs: Outputs, model: ModelSettings, count: int) -> Outputs:
+    """The outputs with a row of finite numbers for each text, and counts of tokens that a text of the model can have.
+
+    Raises: ValueError, KeyError or IndexError for any others. A key pays for the counts.
+    """
+    name = "embeddings" if model.kind == "embedder" else "scores"
+    numbers, width = outputs[name].floats(), outputs[name].shape[-1] if model.kind == "embedder" else 1
+    if width < 1 or len(numbers) != count * width or not math.isfinite(sum(numbers)):
+        raise ValueError("no row of numbers for each text")
+    tokens = array("i", [min(max(tokens, 0), model.max_tokens) for tokens in outputs["token_counts"].ints()])
+    if len(tokens) != count:
+        raise ValueError("no count of tokens for each text")
+    return {**outputs, "token_counts": Output("INT32", (1, count), tokens.tobytes())}
 
 
 async def in_parts(
@@ -45,7 +63,8 @@ async def in_parts(
             if request.is_large:
                 await request.gateway.pauses.pause()
             work = request.work(model, sum(len(text) for text in part) // CHARACTERS_A_TOKEN + len(part))
-            return await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
+            outputs = await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
+            return readable(lambda: checked(outputs, model, len(part)))
 
     if len(texts) <= model.max_items:
         return [await ask(texts)]

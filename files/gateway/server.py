@@ -46,7 +46,8 @@ class Joining:
             self._loop.call_soon(self._flush)  # the answer to HEAD has nothing that follows
         else:
             head, self._head = self._head, b""
-            self._transport.write(head + data)
+            if not self._transport.is_closing():  # uvloop raises an error once the client has left
+                self._transport.write(head + data)
 
     def close(self) -> None:
         self._flush()
@@ -69,6 +70,8 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self._most, self._awaited = listen.connections, awaited
         self._waiting: asyncio.TimerHandle | None = None
         self._is_in_headers, self._header_size = False, 0
+        self._apart = 0
+        """Bytes since the last ones of a body: trailers, and extensions of chunks."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Starts the time limit for the first request."""
@@ -84,7 +87,10 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         """
         if self._is_in_headers or self._waiting is not None:
             self._header_size += len(data)
+        self._apart += len(data)
         super().data_received(data)
+        if not self._is_in_headers and self._apart > self._header_bytes + len(data):
+            self.send_400_response("The trailers are too large.")
         if self._is_in_headers:
             if self._header_size > self._header_bytes:
                 self._stop_waiting()
@@ -95,14 +101,24 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
     def on_message_begin(self) -> None:
         """Records that headers follow."""
         super().on_message_begin()
-        self._is_in_headers = True
+        self._is_in_headers, self._apart = True, 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keeps a header. A trailer is dropped: uvicorn would add it to the headers, without a limit."""
+        if self._is_in_headers:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Passes on a part of the body."""
+        self._apart = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         """Passes the request to the application.
 
         Raises: ValueError, which becomes a 400, if two programs could read its host or its end differently.
         """
-        self._is_in_headers, self._header_size = False, 0
+        self._is_in_headers, self._header_size, self._apart = False, 0, 0
         self._stop_waiting()
         if sum(name == b"host" for name, _ in self.headers) != 1:
             raise ValueError("Host")

@@ -118,7 +118,7 @@ class Listen:
     header_seconds: int = 10
     """Seconds for a client to send them."""
     drain_seconds: int = 90
-    """Seconds for requests under way when the process is told to stop."""
+    """Seconds that a stopping process gives the requests under way."""
     notice_seconds: int = 2
     """Seconds before a stop in which the process still accepts requests, while `/health` announces the stop to
     balancers."""

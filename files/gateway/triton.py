@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -20,7 +21,9 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.errors import UpstreamError
 from gateway.mutual import SERVER, Identity
-from gateway.tensors import Input, Output, Outputs
+from gateway.tensors import STRANGE, Input, Output, Outputs
+
+T = TypeVar("T")
 
 MESSAGE_BYTES = 2**28
 OPTIONS = [
@@ -104,7 +107,7 @@ class Triton:
             answer = await self._stub.ModelInfer(request, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None
-        return outputs_of(answer)
+        return readable(lambda: outputs_of(answer))
 
     async def stream(
         self, model: str, inputs: Sequence[Input], seconds: float, trace: str = ""
@@ -123,7 +126,7 @@ class Triton:
                 response = event.infer_response
                 is_final = FINAL in response.parameters and response.parameters[FINAL].bool_param
                 if response.outputs:
-                    yield outputs_of(response)
+                    yield readable(partial(outputs_of, response))
                 if is_final:  # whoever reads is not made to wait for the end: it could leave meanwhile
                     break
         except grpc.aio.AioRpcError as error:
@@ -164,6 +167,14 @@ def outputs_of(response: Any) -> Outputs:
     """The tensors of the protocol's response by name."""
     pairs = zip(response.outputs, response.raw_output_contents, strict=True)
     return {tensor.name: Output(tensor.datatype, tensor.shape, raw) for tensor, raw in pairs}
+
+
+def readable(read: Callable[[], T]) -> T:
+    """The value that `read` finds in an answer. Raises: UpstreamError for tensors of another form."""
+    try:
+        return read()
+    except STRANGE:
+        raise UpstreamError("INTERNAL", "the answer's tensors are in no known form") from None
 
 
 def code_of(message: str) -> str:

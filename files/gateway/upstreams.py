@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 
 from gateway.events import Event, event_of
 from gateway.http_upstream import HttpUpstream
 from gateway.llm_request import LlmRequest
 from gateway.servers import ServerSettings
-from gateway.triton import Triton
+from gateway.triton import Triton, readable
 
 Upstream = Triton | HttpUpstream
 
@@ -38,4 +39,4 @@ async def _of_triton(
 ) -> AsyncGenerator[Event, None]:
     async with aclosing(triton.stream(model, request.tensors(), seconds, trace)) as answers:
         async for outputs in answers:
-            yield event_of(outputs)
+            yield readable(partial(event_of, outputs))

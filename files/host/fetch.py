@@ -38,7 +38,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from host import convert_weights
 from host import publish as publishing
-from host.hub import Hub, Refused
+from host.hub import Hub, Refused, shards_in
 from host.systemd import say
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ def need_space(staging: Path, wanted: list[WantedFile]) -> None:
 def need_shards(staging: Path, sums: dict[str, str]) -> None:
     for name in sums:
         if name.endswith(".safetensors.index.json"):
-            shards = set(json.loads((staging / name).read_text())["weight_map"].values())
+            shards = shards_in((staging / name).read_bytes(), name)
             missing = sorted(shard for shard in shards if str(Path(name).parent / shard) not in sums)
             if missing:
                 raise Refused(f"{name} names {missing[0]}, which is not among the files asked for")

@@ -20,6 +20,14 @@ MOST_BYTES = 2**26
 """Bytes of a listing."""
 
 
+def shards_in(index: bytes, name: str) -> set[str]:
+    """The files that an index of safetensors names. Raises: Refused for an index of another form."""
+    try:
+        return set(map(str, json.loads(index)["weight_map"].values()))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise Refused(f"{name} has no weight_map of files") from None
+
+
 class SameHostOnly(urllib.request.HTTPRedirectHandler):
     """Follows redirects, and drops the token if one leads out of TLS or to another host (a CDN signs its URLs)."""
 

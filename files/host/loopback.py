@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from host.blobs import TYPES
+from host.blobs import LARGEST, TYPES
 
 ASKED = re.compile(r"/v2/.+/(manifests|blobs)/sha256:([0-9a-f]{64})")
 
@@ -50,6 +50,8 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # Docker tries TLS first. It goes on without where what answers its hello begins with "HTTP/".
     default_request_version = "HTTP/1.1"
+    timeout = 600.0
+    """Seconds without a byte, after which a connection ends: every user of the host reaches this port."""
     blobs: Path
 
     def do_GET(self) -> None:
@@ -57,8 +59,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path).path
         match = ASKED.fullmatch(path)
         file = self.blobs / match[2] if match else None
-        if file and file.is_file():
-            self._head(200, file.stat().st_size, type_of(file) if match and match[1] == "manifests" else "", file.name)
+        is_manifest = match is not None and match[1] == "manifests"
+        if file and file.is_file() and not (is_manifest and file.stat().st_size > LARGEST):
+            self._head(200, file.stat().st_size, type_of(file) if is_manifest else "", file.name)
             if self.command == "GET":
                 with file.open("rb") as content:
                     shutil.copyfileobj(content, self.wfile, 1 << 20)
@@ -82,5 +85,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def type_of(file: Path) -> str:
     """The media type of an index or a manifest, for OCI allows both to omit it."""
-    content = json.loads(file.read_bytes())
-    return str(content.get("mediaType") or (TYPES[0] if "manifests" in content else TYPES[2]))
+    try:
+        content = dict(json.loads(file.read_bytes()))
+    except (ValueError, TypeError, RecursionError):
+        return ""
+    named = content.get("mediaType")
+    return str(named) if named in TYPES else TYPES[0] if "manifests" in content else TYPES[2]

@@ -69,10 +69,15 @@ def main(arguments: list[str]) -> int:
     except (NotServing, replies.Unanswered) as problem:
         proof["reason"] = str(problem)
         print(f"not serving: {problem}", file=sys.stderr)
+    return written(place / "proof.json", proof)
+
+
+def written(path: Path, proof: dict[str, Any]) -> int:
+    """Writes the proof; returns the exit status of its program."""
     try:
-        (place / "proof.json").write_text(json.dumps(proof) + "\n")
+        path.write_text(json.dumps(proof) + "\n")
     except OSError as problem:  # a full disk: what has answered serves all the same
-        print(f"proof.json was not written: {problem}", file=sys.stderr)
+        print(f"{path.name} was not written: {problem}", file=sys.stderr)
     return 0 if proof["ok"] else 1
 
 

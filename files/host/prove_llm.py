@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from host import places, promotion, replies
-from host.prove import ANSWERS, PROMPT, STRANGE, NoRoom, NotServing, Triton, error_in
+from host.prove import ANSWERS, PROMPT, STRANGE, NoRoom, NotServing, Triton, error_in, written
 from host.systemd import say, words
 
 TOKENS = 8
@@ -40,11 +40,7 @@ def main(arguments: list[str]) -> int:
     except (NotServing, replies.Unanswered) as problem:
         proof["reason"] = str(problem)
         print(f"not serving: {problem}", file=sys.stderr)
-    try:
-        (place / "proof-llm.json").write_text(json.dumps(proof) + "\n")
-    except OSError as problem:  # a full disk: what has answered serves all the same
-        print(f"proof-llm.json was not written: {problem}", file=sys.stderr)
-    return 0 if proof["ok"] else 1
+    return written(place / "proof-llm.json", proof)
 
 
 class Engine(Triton):

@@ -33,6 +33,8 @@ from host.disk import flush, sha256
 MANIFEST = "manifest.sha256"
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+MOST_BYTES = 2**26
+"""Bytes of a manifest, which another user may have written; a thousand files take 100 KB."""
 MOST_FOLDERS = 16
 """Deepest nesting of directories; no model has more than three."""
 ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
@@ -161,7 +163,11 @@ def differing(staging: Path) -> tuple[dict[str, str], list[str]]:
 
 def manifest(directory: Path) -> dict[str, str]:
     """The sha256 of every file in the directory's manifest. Raises ValueError for a name that leads out of it."""
-    sums = dict(line.split("  ", 1)[::-1] for line in (directory / MANIFEST).read_text().splitlines())
+    with (directory / MANIFEST).open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise ValueError(f"{MANIFEST} has more than {MOST_BYTES >> 20} MiB")
+    sums = dict(line.split("  ", 1)[::-1] for line in content.decode().splitlines())
     for name in sums:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
             raise ValueError(f"{MANIFEST} names {name!r}, which is no file of {directory}")

@@ -78,21 +78,7 @@ class Asker(prove.Triton):
 
 def look(asker: Asker, model: dict[str, Any], counts: dict[str, Any]) -> None:
     """Updates `counts`: if the model answers, is slow, or is silent, and how often in a row."""
-    if counts["answered"] is None:
-        counts["answered"] = answered(asker, model)
-    began = time.monotonic()
-    answers = is_answered(asker, model)
-    took, now = time.monotonic() - began, answered(asker, model)
-    moved = now is not None and counts["answered"] is not None and now > counts["answered"]
-    counts["slow"] = int(moved and not answers)
-    if answers:
-        counts["answer_seconds"] = round(took, 3)
-    if answers or moved:
-        counts["misses"] = 0
-    else:
-        counts["misses"] += 1
-        counts["misses_total"] += 1
-    counts["answered"] = counts["answered"] if now is None else now
+    watch_llm.count(counts, lambda: is_answered(asker, model), lambda: answered(asker, model))
 
 
 def is_answered(asker: Asker, model: dict[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from host import prove, prove_llm, systemd
@@ -58,11 +59,15 @@ def look(unit: str, served: dict[str, Any], server: str, memory: dict[str, Any],
 
 
 def judge(asker: Asker, counts: dict[str, Any]) -> None:
+    count(counts, lambda: is_answered(asker), asker.progress)
+
+
+def count(counts: dict[str, Any], answers_request: Callable[[], bool], progress: Callable[[], float | None]) -> None:
     """Counts a miss unless the request was answered, or the program answered another one meanwhile."""
-    before = counts["answered"] if counts["answered"] is not None else asker.progress()
+    before = counts["answered"] if counts["answered"] is not None else progress()
     began = time.monotonic()
-    answers = is_answered(asker)
-    took, now = time.monotonic() - began, asker.progress()
+    answers = answers_request()
+    took, now = time.monotonic() - began, progress()
     moved = now is not None and before is not None and now > before
     counts["slow"] = int(moved and not answers)
     if answers:
@@ -72,7 +77,7 @@ def judge(asker: Asker, counts: dict[str, Any]) -> None:
     else:
         counts["misses"] += 1
         counts["misses_total"] += 1
-    counts["answered"] = counts["answered"] if now is None else now
+    counts["answered"] = before if now is None else now
 
 
 def is_answered(asker: Asker) -> bool:

@@ -22,7 +22,7 @@ HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 
 
 class SshCut(Fault):
-    """A watcher outside counts what is sent to the machine; it ends with the cut."""
+    """A watcher outside counts the bytes that are sent to the machine; it ends with the cut."""
 
     name = "ssh-cut"
     summary = "every SSH session breaks after a number of sent bytes"

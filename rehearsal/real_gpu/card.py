@@ -29,7 +29,7 @@ class Here:
 
     def run(self, command: str, *, check: bool = True, timeout: float | None = 300
             ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-        """Returns the ended command; raises on a non-zero exit unless told."""
+        """Returns the ended command. Raises on a non-zero exit if `check` is true."""
         return subprocess.run(["sh", "-c", command], check=check, timeout=timeout, capture_output=True, text=True)
 
 

@@ -57,17 +57,17 @@ class Setting:
     python: tuple[str, ...] = (sys.executable,)
     """The words that start the Python of the machine with the GPU in this checkout, before `-m`."""
     weights_there: str = ""
-    """`weights` as that Python sees it; the same unless told."""
+    """The path of `weights` inside that Python's container; the same path by default."""
     device: str = "cuda:0"
     seconds: float = 1.0
     """Seconds of one run of a case."""
     runs: int = 5
     cases: tuple[str, ...] = ()
-    """Short names of benchmarks/cases.py; those of its table unless told."""
+    """Short names of benchmarks/cases.py; those of its table by default."""
     beside_seconds: float = 20.0
     """Seconds of full passes beside a filled cache."""
     empty_mib: int | None = None
-    """MiB in use while nothing runs on the card; read with the server stopped unless told."""
+    """MiB in use while nothing runs on the card; by default read with the server stopped."""
     fill_within_seconds: float = 180.0
     """The longest that filling it may take."""
     small: bool = False

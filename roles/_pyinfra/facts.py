@@ -19,7 +19,7 @@ case $2 in
 *) printf 'value\\t%s\\t%s\\n' "$1" "$2" ;;
 esac
 }"""
-"""Prints what was found under a name. No command starts a process that it can do without: a finished host's answers
+"""Prints the answer of a question after its name. No command starts an avoidable process: a finished host's answers
 cost it two seconds of CPU, most of them for 250 processes (a rehearsal machine, 2026-11-24)."""
 _UNIT_PROPERTIES = ("LoadState", "ActiveState", "UnitFileState")
 

@@ -76,7 +76,7 @@ class Script(StringCommand):
 
 @dataclass(frozen=True)
 class Batch:
-    """Facts that are asked together; short in pyinfra's log, which prints a fact's arguments."""
+    """Facts that one command asks together. Its text is short, because pyinfra's log prints the arguments of a fact."""
 
     calls: tuple[FactCall, ...]
     prefix: str = ""

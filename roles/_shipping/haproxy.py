@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pyinfra.api.command import StringCommand
 
+from deploy.catalog.versions import at_least
 from deploy.io.local_paths import local_path
 from deploy.spec import Secret
 from roles._pyinfra.facts import HostFacts
@@ -14,19 +15,14 @@ from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping import apt, secrets
 
 DISTRIBUTION = "haproxy.service"
-STREAMS = {
-    "2.6": "tune.h2.max-concurrent-streams",
-    "2.8": "tune.h2.fe.max-concurrent-streams",
-    "3.0": "tune.h2.fe.max-concurrent-streams",
-}
-"""Requests in flight on one gRPC connection of a client; from HAProxy 2.8 on, those to Triton are counted apart."""
-
 GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
 """A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
 AFFINITY = "x-enginehouse-affinity"
 """Header that chooses a gateway: a hash of the client's key and session, else a random number."""
 BOUND_PERCENT = 125
 """Most requests of a gateway's process, in percent of the mean: as within the gateway (files/gateway/routing.py)."""
+EVERY = {"connect_seconds": 2, "request_seconds": 10}
+"""Time limits of every HAProxy here: for a connection to a server, and for a request's head to be complete."""
 PATIENCE_SECONDS = 3600
 """Seconds for an answer, and for streams of the process before a reload; more if a gateway may answer longer."""
 NAMED_BY_CLIENTS = (
@@ -42,6 +38,11 @@ NAMED_BY_CLIENTS = (
 would appear in logs."""
 GATEWAY = {"dropped": NAMED_BY_CLIENTS, "affinity": AFFINITY, "bound_percent": BOUND_PERCENT}
 """Values for templates/haproxy/gateway.j2, the base of both frontends of gateways."""
+
+
+def streams(branch: str) -> str:
+    """The option for requests in flight on one gRPC connection of a client; 2.8 counts those to Triton apart."""
+    return f"tune.h2.{'fe.' if at_least(branch, '2.8') else ''}max-concurrent-streams"
 
 
 def package(facts: HostFacts) -> Iterator[Command]:

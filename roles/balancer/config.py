@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 from deploy.topology.balancing import backends, gateway_backend
-from roles._shipping.haproxy import GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, STREAMS
+from roles._shipping.haproxy import EVERY, GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, streams
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE
 from roles.balancer.defaults import PLACES, Places
@@ -41,7 +41,7 @@ def config(
         "version": mine.haproxy,
         "places": places,
         "came": CAME,
-        "streams": STREAMS[mine.haproxy],
+        "streams": streams(mine.haproxy),
         "certificate": certificate,
         # A client without a certificate is let in as far as a message that says what it lacks.
         "tls": f" ssl crt {certificate}{clients and f' ca-file {clients} verify optional'}" if certificate else "",
@@ -50,6 +50,7 @@ def config(
         "everywhere": "[::]" if is_v6 else "*",
         "metrics_port": mine.metrics_port,
         "patience_seconds": _patience_seconds(mine),
+        **EVERY,
         **GATEWAY,
         "keys": mine.keys,
         "most_connections": mine.address_connections,

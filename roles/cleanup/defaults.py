@@ -13,7 +13,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """Number of spare items of each kind, beside those of the plan and of the last two served releases."""
+    """Number of spare items of each kind, in addition to those of the plan and of the last two served releases."""
 
     keep_weights: Annotated[int, Range(0, 1000)] = 1
     """Revisions of each model; up to hundreds of GB each."""

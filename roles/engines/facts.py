@@ -37,7 +37,7 @@ class EngineState:
     def kind(self) -> Kind:
         """The kind of engine. A broken one must not be signed: it has a foreign signature, or files unlike its record.
 
-        An engine that cannot be checked counts as what it seems to be, so that none is deleted for that reason.
+        An engine that cannot be checked keeps its apparent kind, so that none is deleted for that reason.
         """
         if not self.is_there:
             return "absent"

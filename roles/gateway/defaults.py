@@ -14,7 +14,6 @@ from roles._shipping.places import PROGRAMS, SETTINGS, UNITS
 USER = "enginehouse-gateway"
 UNIT = "enginehouse-gateway@.service"
 UNIT_PATH = f"{UNITS}/{UNIT}"
-DROP_IN = f"{UNITS}/{UNIT}.d/50-enginehouse-version.conf"
 FOLDER = f"{SETTINGS}/gateway"
 WANTED = f"{FOLDER}/settings.json"
 KEYS = f"{FOLDER}/keys.json"

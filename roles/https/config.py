@@ -9,7 +9,7 @@ from deploy.catalog import SYSTEMS
 from deploy.slices.host import Slice
 from deploy.spec import Https
 from deploy.topology.balancing import answer_seconds
-from roles._shipping.haproxy import GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, STREAMS
+from roles._shipping.haproxy import EVERY, GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, streams
 from roles._shipping.templates import template
 from roles.https.operations import shown_certificate
 
@@ -34,10 +34,11 @@ def config(mine: Slice, https: Https, places: Places = PLACES) -> str:
     assert gateway, "HTTPS stands before a gateway"
     own = f"[{gateway.address}]" if ":" in gateway.address else gateway.address
     return template("https", "haproxy.cfg.j2").render(
+        **EVERY,
         **GATEWAY,
         places=places,
         certificate=places.certificate or shown_certificate(https),
-        streams=STREAMS[SYSTEMS[mine.machine.os].haproxy],
+        streams=streams(SYSTEMS[mine.machine.os].haproxy),
         listen=_listen(https),
         name=NAME,
         most_connections=https.address_connections,

@@ -9,7 +9,7 @@ from deploy.catalog import SYSTEMS
 from deploy.slices.gateway import MutualSlice
 from deploy.slices.host import Slice
 from deploy.topology.balancing import LOOPBACK
-from roles._shipping.haproxy import STREAMS
+from roles._shipping.haproxy import EVERY, streams
 from roles._shipping.templates import template
 from roles.mutual.defaults import AUTHORITY, CERTIFICATE
 
@@ -30,8 +30,9 @@ def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
     """The whole file."""
     traffic = mine.traffic
     return template("mutual", "haproxy.cfg.j2").render(
+        **EVERY,
         places=places,
-        streams=STREAMS[SYSTEMS[mine.machine.os].haproxy],
+        streams=streams(SYSTEMS[mine.machine.os].haproxy),
         address=_bracketed(mutual.address),
         port=mutual.port,
         gateways=[gateway.name for gateway in mutual.gateways],

@@ -19,7 +19,7 @@ INSTALLED = "packages of the driver role are in place; nothing serves on this ho
 def obstacles(facts: HostFacts, mine: Slice) -> Iterator[Command]:
     """Refusals for obstacles that this role does not remove: a runfile, another origin, unsigned under Secure Boot."""
     if facts.value("runfile"):
-        yield Refuse(_runfile(facts, mine))
+        yield Refuse(_runfile(facts))
     if is_kept(facts, mine):
         return
     foreign = names.origins(facts.packages) - {mine.driver.source}
@@ -40,7 +40,7 @@ def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
         yield Refuse(_missing_gpus(gpus, mine))
 
 
-def _runfile(facts: HostFacts, mine: Slice) -> Refusal:
+def _runfile(facts: HostFacts) -> Refusal:
     return Refusal(
         "the driver was installed by NVIDIA's runfile, which no package manager can hold or upgrade",
         facts={"found": facts.value("runfile").splitlines()[0], **HostDriver.of(facts).to_rows()},

@@ -1,4 +1,4 @@
-"""Weights that are on the host already: asked in preflight and judged, and otherwise left alone."""
+"""Weights that are on the host already: preflight checks them, and no other step touches them."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Line:
 
 Run = Callable[[Any], Any]
 Told = tuple[Line, Path, dict[str, Any]]
-"""The line to a Triton, the LLM's files, and what the gateway's settings say of the models besides."""
+"""The connection to a Triton, the LLM's files, and the further settings of the gateway for the models."""
 
 
 @contextlib.contextmanager

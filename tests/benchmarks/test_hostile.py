@@ -81,7 +81,7 @@ def test_a_load_is_beyond_its_aims_by_a_gap_memory_or_an_end(changes: dict[str, 
     assert hostile.is_beyond(row(**changes)) is is_beyond
 
 
-def test_a_short_run_tells_of_each_load_and_of_none(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_short_run_reports_each_load_and_a_run_without_load(capfd: pytest.CaptureFixture[str]) -> None:
     """The good tenant streams, the bad one is answered, and the last line is the result."""
     hostile.main(["--loads", "long-lists", "--seconds", "1", "--streams", "2", "--connections", "1"])
     result = json.loads(capfd.readouterr().out.splitlines()[-1])

@@ -46,7 +46,7 @@ def test_every_request_of_every_way_is_answered() -> None:
     assert set(Counter(outcome.way for outcome in outcomes)) == {"http", "http-new", "grpc", "stream"}
 
 
-def test_requests_are_sent_when_they_are_due_whatever_became_of_those_before() -> None:
+def test_requests_are_sent_on_schedule_whatever_happened_to_earlier_requests() -> None:
     """The first answer waits for the twentieth request."""
     with serving(crowd=FIRST_QUESTIONS[EMBEDDER]) as server:
 
@@ -117,7 +117,7 @@ def test_an_unanswered_request_counts_as_lost_after_the_time_limit(way: str) -> 
     [(60.0, 900, True, True), (59.2, 900, True, True), (40.0, 900, True, False), (60.0, 0, True, False),
      (60.0, 900, False, False)],
 )  # fmt: skip
-def test_a_stream_is_cut_and_not_lost_only_after_all_of_the_drains_time(
+def test_a_stream_counts_as_cut_only_after_the_whole_drain_time(
     lived: float, pieces: int, is_end: bool, cut: bool
 ) -> None:
     fault = Fault("UNAVAILABLE", pieces, 1000.0, is_end)

@@ -55,7 +55,7 @@ def test_all_three_changes_are_made_unless_some_are_named() -> None:
     assert rollout.parsed([]).change == ["release", "driver", "daemon"]
 
 
-def test_what_is_done_by_hand_changes_no_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_manual_changes_stay_out_of_the_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", dict(os.environ))
     rollout.choose(rollout.parsed([]), ["reboot", "driver", "restart-docker"])
     assert os.environ["ROLLOUT_CHANGES"] == "driver"

@@ -68,7 +68,7 @@ def test_a_text_that_the_network_fails_on_is_answered_as_such(embed: Service, mo
     assert got.error is not None and got.error.code == TritonError.INTERNAL and embed.is_ready()
 
 
-def test_what_would_end_a_thread_is_answered_and_ends_the_model(
+def test_an_exception_that_ends_threads_is_answered_and_makes_the_model_unready(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def dies(sequences: Any, beside: bool) -> Any:

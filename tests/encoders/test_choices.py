@@ -73,7 +73,7 @@ def test_a_flash_attention_is_taken_where_it_is_found(
     assert f"attention {name}" in taken(choose("cpu:0", HALF))
 
 
-def test_one_that_returns_more_than_its_result_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_returns_more_than_its_result_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     module = SimpleNamespace(flash_attn_varlen_func=lambda *inputs: (packed_flash(*inputs), "softmax sums"))
     monkeypatch.setitem(sys.modules, "flash_attn_interface", module)
     assert "attention fa3" in taken(choose("cpu:0", HALF))

@@ -29,7 +29,7 @@ def test_a_projection_in_8_bits_is_within_a_few_percent(half: Linear) -> None:
     torch.testing.assert_close(narrow.bare(x) + half.bias, narrow(x), rtol=0.02, atol=0.02)
 
 
-def test_what_is_larger_than_ever_seen_is_cut_off_and_stays_a_number() -> None:
+def test_values_beyond_the_measured_range_are_clipped_to_finite_numbers() -> None:
     seen = plain.to_float8(torch.tensor([1e6, -1e6, 0.5]), scale=0.01)
     assert seen.float().tolist() == [448.0, -448.0, 48.0]
 

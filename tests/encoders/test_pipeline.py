@@ -176,7 +176,7 @@ class Family:
         self.made[self.name] = value
 
 
-def test_what_was_computed_is_published_as_metrics(nomic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_computed_amounts_are_published_as_metrics(nomic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(triton, "MetricFamily", Family, raising=False)
     monkeypatch.setattr("encoders.metrics.EVERY_SECONDS", 0.0)
     embed = service(nomic, Embedder, max_batch_tokens="64")

@@ -110,7 +110,7 @@ def test_closing_again_and_from_several_threads_returns_when_all_is_answered() -
     pipeline.close()
 
 
-def test_what_comes_after_closing_is_answered_as_stopped() -> None:
+def test_a_request_after_closing_is_answered_as_stopped() -> None:
     pipeline, replied = rig()
     pipeline.close()
     jobs = [Job() for _ in range(3)]
@@ -180,7 +180,7 @@ def test_threads_that_wait_keep_nothing_of_what_was_answered() -> None:
     pipeline.close()
 
 
-def test_what_an_attempt_to_encode_made_is_gone_when_the_next_begins(embed: Service) -> None:
+def test_tensors_of_a_failed_attempt_are_freed_before_the_next_attempt(embed: Service) -> None:
     made: list[weakref.ref[Any]] = []
 
     def encode(jobs: Any) -> None:
@@ -196,7 +196,7 @@ def test_what_an_attempt_to_encode_made_is_gone_when_the_next_begins(embed: Serv
     assert (codes, len(made)) == ([TritonError.INTERNAL] * 3, 4)
 
 
-def test_what_a_failed_pass_made_is_gone_once_it_was_told() -> None:
+def test_tensors_of_a_failed_pass_are_freed_once_the_failure_is_reported() -> None:
     made: list[weakref.ref[Any]] = []
 
     def launch(sequences: Any, beside: bool) -> Any:
@@ -252,7 +252,7 @@ def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_a
     assert later.sender.get().error.code == TritonError.UNAVAILABLE
 
 
-def test_what_is_being_encoded_when_the_computing_thread_dies_is_answered_and_closing_ends(
+def test_texts_being_encoded_when_the_computing_thread_dies_are_answered_and_closing_ends(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode, reached, go_on = embed._pipeline._encode, threading.Event(), threading.Event()

@@ -38,7 +38,7 @@ def test_parameters_become_settings_and_tritons_own_are_passed_over() -> None:
         ({"model_path": "/w", "device": "cuda"}, "config.pbtxt: device is `cuda`; wanted `cpu` or `cuda:<index>`"),
     ],
 )
-def test_a_parameter_that_cannot_be_meant_is_refused(parameters: dict[str, str], message: str) -> None:
+def test_an_invalid_parameter_is_refused(parameters: dict[str, str], message: str) -> None:
     with pytest.raises(CheckpointError) as caught:
         Settings.of(parameters)
     assert str(caught.value) == message
@@ -64,7 +64,7 @@ def test_options_are_read_and_the_transports_own_are_passed_over() -> None:
         ('{"task": "query"}', "option `task` must be one of search_query, search_document, classification, clustering"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused(raw: str, message: str) -> None:
+def test_an_invalid_option_is_refused(raw: str, message: str) -> None:
     with pytest.raises(RequestError) as caught:
         parse(raw, EmbedOptions)
     assert str(caught.value) == message
@@ -84,7 +84,7 @@ def test_embedder_options_are_unknown_to_the_reranker() -> None:
         ('{"query": "query: "}', "a task in prefixes is `query`; wanted one of search_query"),
     ],
 )
-def test_prefixes_that_are_none_are_refused(prefixes: str, message: str) -> None:
+def test_malformed_prefixes_are_refused(prefixes: str, message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         Settings.of({"model_path": "/w", "prefixes": prefixes}).task_prefixes()
 

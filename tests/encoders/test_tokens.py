@@ -39,7 +39,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("cores", "declared", "threads"), [(3, None, 3), (208, None, 8), (208, " 5", 5), (208, "", 8)])
-def test_texts_are_shared_among_cores_in_a_container_that_says_otherwise(
+def test_texts_are_shared_among_cores_even_if_the_container_disables_it(
     directory: Path, cores: int, declared: str | None, threads: int
 ) -> None:
     paths = [str(Path(tokens.__file__).parents[1])]

@@ -123,7 +123,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("wish", REFUSED)
-def test_what_it_cannot_do_is_refused(ask: Callable[..., list[dict[str, Any]]], wish: str) -> None:
+def test_an_unsupported_request_is_refused(ask: Callable[..., list[dict[str, Any]]], wish: str) -> None:
     inputs, words = REFUSED[wish]
     with pytest.raises(InferenceServerException, match=words):
         ask(**ASKED | inputs)

@@ -22,7 +22,7 @@ from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY
 
 Question = tuple[str, tuple[str, ...], Wanted]
-"""The command, the names of what it asks, and what the host's plan wants there."""
+"""The doctor's command, the names of its checks, and the state that the host's plan wants."""
 
 
 def found_on(machine: Machine, inventory: str) -> tuple[Finding, ...]:

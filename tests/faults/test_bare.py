@@ -55,7 +55,7 @@ def test_a_driver_from_the_runfile_is_refused(runfile: Refused) -> None:
     assert findings == {"nothing-deployed", *named("foreign-driver").finds}
 
 
-def test_and_nothing_was_touched_as_the_message_says(runfile: Refused) -> None:
+def test_a_refused_deploy_changes_nothing(runfile: Refused) -> None:
     run, _, written = runfile
     assert "state   preflight; no host was changed" in run.output
     assert written == []
@@ -69,5 +69,5 @@ def test_another_docker_is_refused_before_the_first_change_and_stays(docker: tup
     assert (findings, left) == ({"nothing-deployed", *named("foreign-docker").finds}, "ii docker.io\n")
 
 
-def test_without_both_a_plain_run_deploys(bare: Scene, docker: tuple[Run, set[str], str]) -> None:
+def test_a_deploy_succeeds_once_both_obstacles_are_removed(bare: Scene, docker: tuple[Run, set[str], str]) -> None:
     assert bare.ends_well() == WELL

@@ -80,23 +80,23 @@ def test_a_plain_run_brings_it_over_with_one_swap(brought: Brought) -> None:
     assert until(lambda: answers(brought.scene.machine), 60)
 
 
-def test_it_loses_no_weights_and_fetches_none_again(brought: Brought) -> None:
+def test_weights_stay_and_are_not_fetched_again(brought: Brought) -> None:
     assert brought.old_weights and brought.scene.says(WEIGHTS) == brought.old_weights
 
 
-def test_its_loose_programs_are_gone_and_no_unit_names_one(brought: Brought) -> None:
+def test_loose_programs_of_the_old_version_are_gone_and_no_unit_names_one(brought: Brought) -> None:
     """The package of this version took their place (roles/_shipping/programs.py)."""
     loose = "find /usr/local/lib/enginehouse -maxdepth 1 -name '*.py'"
     named = "grep -rl '/enginehouse/[a-z_]*[.]py' /etc/systemd/system"
     assert brought.scene.says(f"{loose}; {named}; true") == ""
 
 
-def test_nothing_is_left_to_do_after_it(brought: Brought) -> None:
+def test_a_second_run_has_nothing_to_do(brought: Brought) -> None:
     again = brought.scene.deploy()
     assert again.is_silent, again.output[-4000:]
 
 
-def test_the_release_before_is_still_there_and_rollback_serves_it(brought: Brought) -> None:
+def test_a_rollback_serves_the_previous_release(brought: Brought) -> None:
     run = pyinfra(INVENTORY, "rollback.py", "-y", "--limit", NAME, tell=False)
     assert run.code == 0, run.output[-4000:]
     served = brought.scene.current(), until(lambda: answers(brought.scene.machine), 60)

@@ -75,7 +75,7 @@ def test_a_second_run_changes_nothing_and_contacts_no_other_host(closed: Closed)
     assert (again.is_silent, network.packets_tried(Network(NUMBER))) == (True, 0), again.output[-3000:]
 
 
-def test_nothing_of_the_way_is_left_after_a_run(closed: Closed) -> None:
+def test_no_listener_of_the_bundle_is_left_after_a_run(closed: Closed) -> None:
     assert closed.scene.says("ss -Hltn | grep 127.0.0.1:5480") == ""
 
 

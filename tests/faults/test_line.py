@@ -1,4 +1,4 @@
-"""The line between the control machine and the host breaks, or the host at its end is not the one that is known."""
+"""The connection between the control machine and the host breaks, or the host has a changed host key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY = "tests/faults/inventories/heavy.py"
 GIGABYTE_MIB = 1024
 
 
-def test_of_a_gigabyte_under_a_tenth_is_sent_again_after_a_cut(scene: Scene) -> None:
+def test_less_than_a_tenth_of_a_gigabyte_is_sent_again_after_a_cut(scene: Scene) -> None:
     size = checkpoint(GIGABYTE_MIB).joinpath("extra.safetensors").stat().st_size
     scene.machine.limit_rate("500mbit")
     scene.mark()

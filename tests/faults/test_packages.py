@@ -47,7 +47,7 @@ def test_a_package_that_was_unpacked_only_is_configured(scene: Scene) -> None:
     assert scene.ends_well() == WELL
 
 
-def test_what_a_killed_dpkg_began_is_finished(scene: Scene) -> None:
+def test_a_run_finishes_the_installation_of_a_killed_dpkg(scene: Scene) -> None:
     with (fault := named("dpkg-interrupted")).on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() >= {*fault.finds}
         refused = scene.machine.run(f"apt-get install -y {NEEDED}", check=False).stderr

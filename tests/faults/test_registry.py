@@ -27,7 +27,7 @@ def digest(first_deploy: str) -> str:
 
 @dataclass
 class Struck:
-    """A run with a fault: what it said, what the doctor says then, what a client missed meanwhile, what was written."""
+    """A run with a fault: its output, the doctor's findings, requests that failed meanwhile, and written files."""
 
     run: Run
     findings: set[str]

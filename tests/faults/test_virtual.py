@@ -23,7 +23,7 @@ LOGGED = {
     "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)": "recovery-drain",
     "999, rehearsed": "xid-unknown",
 }
-"""Messages of the driver after its GPU's place, by what they mean."""
+"""Messages of the driver after the GPU's address, by their meaning."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_a_clock_an_hour_ahead_is_refused_before_the_first_change(virtual: Scene
     assert "state   preflight; no host was changed" in run.output
 
 
-def test_once_it_is_right_preflight_says_nothing_of_it(virtual: Scene) -> None:
+def test_preflight_is_silent_once_the_clock_is_right(virtual: Scene) -> None:
     run = virtual.deploy("--dry", "--limit", NAME)
     assert named("clock-wrong").says not in run.output
 

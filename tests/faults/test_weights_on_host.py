@@ -1,4 +1,4 @@
-"""Weights that a host has already: a server reads them in place, and nobody changes them."""
+"""Weights that a host has already: a server reads them in place, and no run changes them."""
 
 from __future__ import annotations
 

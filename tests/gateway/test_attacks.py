@@ -76,6 +76,24 @@ async def test_no_request_is_smuggled_inside_another(tmp_path: Path) -> None:
         assert running.triton.requests == []
 
 
+@pytest.mark.parametrize("trailers", [b"x: a\r\n" * 100_000, b"x: " + b"a" * 600_000, b"5;" + b"a" * 600_000])
+@in_loop
+async def test_trailers_end_at_the_size_of_headers(trailers: bytes, tmp_path: Path) -> None:
+    """A connection with 200 MiB of them held 4 GiB of the process (2026-11-27)."""
+    content = json.dumps(chat()).encode()
+    end = b"" if trailers[:2] == b"5;" else b"0\r\n"
+    begun = hidden(
+        "Connection: close", "Transfer-Encoding: chunked", body=b"%x\r\n%s\r\n%s" % (len(content), content, end)
+    )
+    async with process(tmp_path) as running:
+        refused = await running.sent(begun + trailers)
+        accepted = await running.sent(begun + (b"0\r\n" if not end else b"") + b"X-Sum: 5\r\n\r\n")
+        models = [received.model for received in running.triton.requests]
+    assert refused[:12] in (b"", b"HTTP/1.1 400"), "it is not waited for"
+    assert accepted.startswith(b"HTTP/1.1 200")
+    assert len(models) == 1
+
+
 @in_loop
 async def test_pipelined_requests_are_separated_and_a_refused_request_ends_the_connection(tmp_path: Path) -> None:
     """Bytes after a refused body are never read as a request."""

@@ -127,7 +127,7 @@ async def test_a_client_that_disconnects_pays_for_the_generated_tokens(
 
 
 @in_loop
-async def test_one_tenants_thousand_requests_make_no_other_wait(
+async def test_a_thousand_requests_of_one_tenant_delay_no_other_tenant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Four of them run and the others are refused immediately; the other tenant gets its answer meanwhile."""

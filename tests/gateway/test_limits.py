@@ -8,7 +8,7 @@ import pytest
 from tests.gateway.asking import CHAT, chat, in_loop, running_gateway
 
 GOOD = b'{"model": "llama", "messages": [{"role": "user", "content": "x"}], %s}'
-"""Answered, but for what is put into it."""
+"""A body with a place for one more field; without it the request is answered."""
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
 
 
 @in_loop
-async def test_where_tenants_share_prefixes_no_client_is_told_how_many_tokens_were_cached(tmp_path: Path) -> None:
+async def test_tenants_that_share_prefixes_get_no_count_of_cached_tokens(tmp_path: Path) -> None:
     """Streamed and unstreamed; the audit has the number. Without keys, tenants are not distinguished."""
 
     async def cached_tokens(has_keys: bool) -> list[int]:

@@ -124,14 +124,30 @@ async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_e
 class Writes:
     """A transport that records its writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, has_left: bool = False) -> None:
         self.writes: list[bytes] = []
+        self.has_left = has_left
+
+    def is_closing(self) -> bool:
+        return self.has_left
 
     def write(self, data: bytes) -> None:
         self.writes.append(data)
 
     def close(self) -> None:
         self.writes.append(b"closed")
+
+
+@in_loop
+async def test_an_answer_to_a_client_that_left_is_no_error() -> None:
+    """uvloop raises on a closed transport, and whoever hangs up could raise an alert."""
+    from gateway.server import Joining  # not where uvicorn is missing
+
+    transport = Writes(has_left=True)
+    joining = Joining(transport)  # as much of a transport as it needs
+    joining.write(b"HTTP/1.1 200 OK\r\n\r\n")
+    joining.write(b"data")
+    assert transport.writes == []
 
 
 @in_loop

@@ -31,7 +31,7 @@ class Case:
     also: tuple[dict[str, str], ...] = field(default=())
     """More that do not fire it."""
     otherwise: tuple[dict[str, str], dict[str, str]] | None = None
-    """Other series that fire it, and the labels that the alert has then, beside those of `fires` that are the same."""
+    """Other series that fire the alert, and the alert's labels then, if they differ from those of `fires`."""
 
 
 def lost(job: str, at: str) -> Case:

@@ -57,6 +57,6 @@ def test_the_page_tells_of_each_fault_that_strikes() -> None:
     assert listed == rows
 
 
-def test_what_dcgm_exporter_is_told_to_count_is_in_its_own_list() -> None:
+def test_every_configured_counter_is_in_dcgm_exporters_list() -> None:
     assert [name for name, _, _ in COUNTERS if name not in metrics()] == []
     assert {name for name in read() if name.startswith("DCGM_")} <= {name for name, _, _ in COUNTERS}

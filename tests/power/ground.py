@@ -111,7 +111,7 @@ class Ground:
     lengths: dict[str, float] = field(default_factory=dict)
     """Durations of an undisturbed publish and swap beside each other, from which the moments of the cuts are drawn."""
     next: int = FIRST
-    """Number of the release and the revision that the next cut brings: one more than what is there."""
+    """Number of the release and the revision that the next cut brings: one more than the present number."""
     lost: str = ""
     """The reason why no further cut is tried."""
 

@@ -101,7 +101,7 @@ def test_a_package_is_found_by_a_name_that_it_provides(outer: Path) -> None:
     assert closed(outer, "awk") == {"mawk", "libc6", "libgcc-s1"}
 
 
-def test_what_is_not_installed_is_no_package(outer: Path) -> None:
+def test_a_package_that_is_not_installed_is_not_listed(outer: Path) -> None:
     """Only its configuration remains; an unknown name is ignored."""
     assert "libcrypt1" not in image._packages(outer)
     assert closed(outer, "libcrypt1", "never", "nothing-of-this") == set()

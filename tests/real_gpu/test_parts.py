@@ -138,7 +138,7 @@ def test_the_control_side_gets_every_pin_once_and_with_its_hashes() -> None:
     assert {"pyinfra", "paramiko", "pytest-testinfra", "tokenizers", "safetensors"} <= set(pinned_names(_locked()))
 
 
-def test_what_is_left_out_is_in_the_lock_file_and_does_not_travel() -> None:
+def test_every_excluded_package_is_in_the_lock_file_and_is_not_sent() -> None:
     """An obsolete package name would exclude nothing."""
     assert set(pinned_names((REPOSITORY / LOCKS[0]).read_text())) >= parts.LEFT_OUT
     assert set(pinned_names((REPOSITORY / LOCKS[1]).read_text())) >= parts.FOR_SMOKE_TESTS

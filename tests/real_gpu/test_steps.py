@@ -198,7 +198,7 @@ def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
     assert (left["ok"], left["found"], left["problem"]) == (False, {"begun": True}, "TimeoutError: its time is up")
 
 
-def test_what_an_empty_card_holds_is_what_the_machine_step_read(
+def test_the_memory_of_an_empty_card_is_the_reading_of_the_machine_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stand-in card has no reading."""
@@ -227,7 +227,7 @@ def test_every_sitting_ends_with_a_check_for_changed_cards() -> None:
     assert {sitting[-1] for sitting in steps.SITTINGS.values()} == {"untouched"}
 
 
-def test_what_a_step_needs_comes_before_it_in_every_sitting() -> None:
+def test_every_step_follows_the_steps_that_it_needs_in_every_sitting() -> None:
     for sitting in steps.SITTINGS.values():
         for place, name in enumerate(sitting):
             assert set(steps.STEPS[name].needs) <= set(sitting[:place])

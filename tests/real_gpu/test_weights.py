@@ -65,6 +65,6 @@ def test_the_shards_hold_what_the_index_says(tiny: Path) -> None:
     assert len(set(index["weight_map"].values())) == weights.SHARDS
 
 
-def test_made_again_it_is_the_same_commit(tiny: Path, tmp_path: Path) -> None:
+def test_weights_that_are_made_again_have_the_same_commit(tiny: Path, tmp_path: Path) -> None:
     weights.llama(tmp_path / "llama", "tiny", "cpu")
     assert hub_repository.read_repository(tmp_path / "llama").commit == hub_repository.read_repository(tiny).commit

@@ -21,7 +21,7 @@ SERVICE = "/inference.GRPCInferenceService"
 Answer = tuple[str, str]
 """The kind of request, and the HTTP status or the name of the gRPC code."""
 OURS = ("not text", "parameter")
-"""Kinds that Triton finds nothing wrong with: what they are answered with is our models' own."""
+"""Kinds of requests that Triton accepts and this project's models refuse."""
 
 
 def over_http(endpoint: str, model: str, seed: int, count: int) -> Iterator[Answer]:

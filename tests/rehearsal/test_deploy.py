@@ -53,7 +53,7 @@ def test_every_change_was_announced_by_the_dry_run(before: Before, first: Run) -
     assert {change: name for change, name in first.changed.items() if change not in before.run.announced} == {}
 
 
-def test_what_was_announced_was_done_by_the_run_or_by_what_it_set_going(before: Before, first: Run) -> None:
+def test_the_run_or_the_units_that_it_started_made_every_announced_change(before: Before, first: Run) -> None:
     left = {name for change, name in before.run.announced.items() if change not in first.changed}
     assert [name for name in sorted(left) if not name.startswith(tuple(MAY_BE_DONE_BY_THEN))] == []
 

@@ -180,7 +180,7 @@ def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_i
     assert (current(machines.e1), serves(machines.e1)) == (before, True)
 
 
-def test_one_byte_that_flipped_is_refused_at_load_and_the_next_deploy_brings_a_good_copy(machines: Fleet) -> None:
+def test_a_flipped_byte_is_refused_at_load_and_the_next_deploy_brings_a_good_copy(machines: Fleet) -> None:
     good = machines.e2.run(SUMS).stdout
     flip = f"f=$(echo {ENGINES}/*/rank0.engine); printf X | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 9)) conv=notrunc"
     machines.e2.run(flip)

@@ -48,7 +48,7 @@ def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Group) -> None:
     assert pair.findings() == []
 
 
-def test_nobody_but_the_hosts_of_the_group_reaches_its_ranks(pair: Group) -> None:
+def test_only_the_hosts_of_the_group_reach_its_ranks(pair: Group) -> None:
     """This computer is on the same bridge. From the container's user no way leads out but to the group."""
     for port in (29_500, 29_501):
         with pytest.raises(OSError), socket.create_connection((pair.leader.address, port), timeout=3):

@@ -136,7 +136,7 @@ def test_an_xid_stops_a_swap_and_says_what_to_do(refused: tuple[str, Run]) -> No
     assert "state   the swap was not begun; what served goes on" in output
 
 
-def test_the_release_before_it_serves_on(story: Story, refused: tuple[str, Run]) -> None:
+def test_the_previous_release_keeps_serving_after_a_stopped_swap(story: Story, refused: tuple[str, Run]) -> None:
     assert (story.says(RELEASE), story.says(ACTIVE)) == (refused[0], "active")
 
 
@@ -144,7 +144,7 @@ def test_the_xid_is_a_metric(story: Story, refused: object) -> None:
     assert 'enginehouse_gpu_xids{pci="0000:01:00",xid="79",remedy="boot"} 1' in story.says(GPU_METRICS)
 
 
-def test_memory_that_is_not_sound_stops_it_too_and_is_a_metric(story: Story, refused: object) -> None:
+def test_faulty_memory_stops_a_swap_and_is_a_metric(story: Story, refused: object) -> None:
     story.machine.run("python3 -B /usr/local/lib/enginehouse/host gpu-state mended")
     story.machine.put("/run/rehearsal/gpu-faults", UNFIT)
     output, metrics = story.type(SECOND="1").output, story.says(GPU_METRICS)
@@ -170,7 +170,7 @@ def test_a_cleanup_lists_its_removals_first_and_keeps_the_last_release(story: St
     assert story.type(SECOND="1").changed == {}
 
 
-def test_after_it_the_release_before_still_has_all_it_needs(story: Story, refused: tuple[str, Run]) -> None:
+def test_the_previous_release_keeps_all_its_files_in_a_cleanup(story: Story, refused: tuple[str, Run]) -> None:
     assert story.type(verb="rollback.py").code == 0
     assert (story.says(RELEASE), story.says(ACTIVE)) == (refused[0], "active")
 

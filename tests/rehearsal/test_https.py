@@ -131,11 +131,11 @@ def test_openai_s_client_is_served_over_https_from_outside(story: Story) -> None
     assert (answers["vector"], answers["models"]) == (384, ["gpt-oss-tiny", "minilm"]) and answers["chunks"] > 1
 
 
-def test_nobody_is_served_without_a_key(story: Story) -> None:
+def test_a_request_with_an_unknown_key_is_refused(story: Story) -> None:
     assert story.client("eh-unknown") == {"status": 401}
 
 
-def test_nothing_of_the_machine_answers_from_outside_but_ssh_and_https(story: Story) -> None:
+def test_only_ssh_and_https_answer_from_outside(story: Story) -> None:
     assert story.open_ports() == [22, 443]
 
 

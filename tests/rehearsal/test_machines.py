@@ -134,7 +134,7 @@ def test_an_unknown_module_is_not_found(d13: Machine) -> None:
     assert (ran.returncode, ran.stderr) == (1, wanted)
 
 
-def test_what_docker_needs_of_the_kernel_is_there(d13: Machine) -> None:
+def test_the_kernel_has_everything_that_docker_needs(d13: Machine) -> None:
     assert d13.run("modprobe -a overlay br_netfilter", check=False).returncode == 0
 
 

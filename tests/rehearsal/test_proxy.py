@@ -91,7 +91,7 @@ def test_it_is_deployed_to_through_the_proxy(story: Story) -> None:
     assert "apt.rehearsal.internal" in story.proxy.known("GET")
 
 
-def test_nobody_is_told_the_password_but_the_files_of_root(story: Story) -> None:
+def test_only_files_of_root_hold_the_password(story: Story) -> None:
     written = quote(PASSWORD, safe="")
     modes = story.machine.run(f"stat -c '%a %U' {FILES}").stdout.split("\n")[:3]
     assert modes == ["600 root"] * 3

@@ -52,7 +52,7 @@ def test_a_second_start_starts_nothing(served: Services) -> None:
     assert pids(folder) == before
 
 
-def test_what_was_told_can_be_read_again(served: Services) -> None:
+def test_the_written_services_can_be_read_back(served: Services) -> None:
     assert services.read_services() == served
 
 
@@ -182,7 +182,7 @@ def test_huggingface_hub_fetches_a_pinned_revision_byte_for_byte(served: Service
         assert (folder / file).read_bytes() == (served.checkpoints / "nomic-moe" / file).read_bytes()
 
 
-def test_what_huggingface_hub_fetched_is_held_against_the_hubs_checksums(served: Services, tmp_path: Path) -> None:
+def test_files_that_huggingface_hub_fetched_match_the_hubs_checksums(served: Services, tmp_path: Path) -> None:
     folder = Path(download(served, tmp_path, "rehearsal/nomic-moe", local_dir=str(tmp_path / "there")))
     names = ["1_Pooling/config.json", "config.json", "model.safetensors"]
     assert spoiled(folder, names, tmp_path / "sums") == []

@@ -296,7 +296,7 @@ def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> 
     assert "Docker's new settings shut this program out, and the host has taken them back" in run.output
 
 
-def test_undeclared_it_is_all_taken_away(served: Surface) -> None:
+def test_a_firewall_that_leaves_the_inventory_is_removed_completely(served: Surface) -> None:
     """Table, unit, program and rules are removed; the second run has no changes."""
     run = served.run(verb=FIREWALL, SURFACE_ALLOW="")
     left = served.says(f"{TABLE} 2>/dev/null; ls /etc/enginehouse/firewall.nft /usr/local/lib/enginehouse/firewall.sh")

@@ -80,7 +80,7 @@ def test_a_host_that_hangs_at_the_second_question_is_not_changed() -> None:
     assert "steps that ended are done; nothing was changed for want of this answer" in "\n".join(ran.log)
 
 
-def test_nothing_is_verified_that_was_not_answered() -> None:
+def test_a_missing_answer_is_never_verified() -> None:
     judged: list[object] = []
     played(hangs, lambda: check(CachedFact(Board), lambda seen: judged.append(seen) or (), name="Check"))
     assert [] not in judged
@@ -111,7 +111,7 @@ def test_a_host_that_hangs_is_asked_once_because_all_others_wait() -> None:
     assert len([heard for heard in ran.shell["one"] if "nvidia-smi" in heard.command]) == 1
 
 
-def test_what_fails_at_once_is_not_told_as_a_question_that_took_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_immediate_failure_is_not_reported_as_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "ANSWER_SECONDS", 300)
     ran = played({"success": False})
     assert (ran.failed_hosts, "did not answer a question" in "\n".join(ran.log)) == (("one",), False)
@@ -122,7 +122,7 @@ def test_no_role_asks_without_a_limit() -> None:
     assert asking == [ROLES / "_pyinfra/steps.py"]
 
 
-def test_what_a_host_does_not_answer_is_no_finding_of_preflight() -> None:
+def test_a_missing_answer_is_no_finding_of_preflight() -> None:
     """A hanging login is not one that asks for a password, which would end the run for every host."""
     mine = a_slice()
     answers = {"one": {"id -un": hangs}, "two": {"id -un": ["user=root", "uid=0"]}}

@@ -98,7 +98,7 @@ def test_only_what_is_missing_or_of_another_version_is_installed() -> None:
     assert str(command).endswith("--no-install-recommends 'c=580.178.04-*' d")
 
 
-def test_nothing_missing_is_nothing_to_do() -> None:
+def test_installed_packages_need_no_command() -> None:
     assert list(apt.install({"a": "580.*"}, {"a": Installed("580.1-1")}, repository="tool")) == []
 
 

@@ -71,7 +71,7 @@ def test_the_programs_are_published_before_any_unit_names_them() -> None:
     assert naming and ran.operations.index(PUBLISHED) < min(ran.operations.index(name) for name in naming)
 
 
-def test_what_takes_changes_back_is_there_before_the_first_change_it_may_have_to_take_back() -> None:
+def test_the_undo_service_is_installed_before_the_first_change_that_it_may_undo() -> None:
     """If a dry run announced it twice, it would promise a change that no run makes."""
     ran = brought_over()
     watched = [step.name for step in ran.steps if any(" undo save " in text for text in step.commands)]
@@ -98,7 +98,7 @@ def test_every_unit_that_named_a_loose_program_is_replaced() -> None:
     assert not [line for line in written.splitlines() if line.startswith("Exec") and ".py" in line]
 
 
-def test_nothing_of_the_version_before_is_removed_before_the_clean_up_at_the_end() -> None:
+def test_files_of_the_earlier_version_stay_until_the_final_clean_up() -> None:
     """Its units, which are restored if no login succeeds, need its programs."""
     commands = brought_over().commands
     assert not [name for name in NAMES if any(f"{places.PROGRAMS}/{name}" in command for command in commands)]

@@ -128,6 +128,6 @@ def test_a_pending_mode_waits_for_a_boot_that_is_the_owners() -> None:
     assert problem.attempt.endswith("or their owner reboots the host, which makes the pending mode effective")
 
 
-def test_nothing_is_offered_to_type_where_there_is_no_mig_mode() -> None:
+def test_a_card_without_mig_gets_no_mig_command() -> None:
     (problem,) = not_ours_to_cut(seen(("[N/A]", "[N/A]", ())), mine(*HALVES), PREFLIGHT)
     assert problem.attempt == "mig=() in its Machine, and servers that fit there; or driver = Driver(manage=True)"

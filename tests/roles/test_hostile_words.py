@@ -47,17 +47,17 @@ def heard() -> list[Heard]:
     return ran.shell["host"]
 
 
-def test_no_command_holds_such_a_line_outside_quotes(heard: list[Heard]) -> None:
+def test_no_command_has_a_hostile_line_outside_quotes(heard: list[Heard]) -> None:
     bare = [re.sub(r"'[^']*'", "", command.command) for command in heard]
     assert [command for command in bare if MARK in command] == []
 
 
-def test_docker_s_file_has_it_as_a_string(heard: list[Heard]) -> None:
+def test_a_hostile_line_is_a_string_in_docker_s_file(heard: list[Heard]) -> None:
     (content,) = [command.stdin for command in heard if "daemon.json" in command.command and MARK in command.stdin]
     assert json.loads(content)[LINE] == LINE
 
 
-def test_the_gateway_s_file_has_it_as_a_string() -> None:
+def test_a_hostile_line_is_a_string_in_the_gateway_s_file() -> None:
     mine = planned(gateway=Gateway(aliases={ALIAS: GPT_OSS.name})).slices[0]
     assert mine.gateway
     assert ALIAS in json.loads(rendered(mine, mine.gateway))["aliases"]

@@ -84,7 +84,7 @@ def test_a_run_holds_all_its_hosts_and_says_who_it_is(hosts: Hosts) -> None:
     assert seen[0] == seen[1] and seen[0].plan == "5151" and "@" in seen[0].who and seen[0].since.endswith("Z")
 
 
-def test_taking_it_is_no_change_and_costs_one_command(hosts: Hosts) -> None:
+def test_taking_the_lock_is_no_change_and_costs_one_command(hosts: Hosts) -> None:
     ran = run(story(hosts), hosts=("one",), detect_changes=False)
     assert [name for name in ran.changed if name.startswith("Lock")] == []
     assert (len(hosts.shells), [heard.command for heard in ran.shell["one"]]) == (1, ["change"])

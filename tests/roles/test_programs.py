@@ -82,7 +82,7 @@ def name(files: dict[str, bytes]) -> str:
     return programs.digest(files)[:16]
 
 
-def test_what_is_published_is_what_the_fact_compares(host: Host) -> None:
+def test_the_fact_compares_the_published_programs(host: Host) -> None:
     assert (host.version(), host.publish(ONE), host.version()) == ("", 0, programs.digest(ONE))
 
 
@@ -126,7 +126,7 @@ def test_every_program_of_this_repository_starts_from_what_was_published(host: H
         lambda path: path.unlink(),
     ],
 )
-def test_what_was_changed_by_hand_is_published_again(host: Host, change: Callable[[Path], object]) -> None:
+def test_a_program_changed_by_hand_is_published_again(host: Host, change: Callable[[Path], object]) -> None:
     host.publish(ONE)
     change(host.link / "__main__.py")
     assert host.version() != programs.digest(ONE)

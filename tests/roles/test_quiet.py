@@ -208,7 +208,7 @@ def counting(sent: list[int]) -> Any:
     return made
 
 
-def test_what_is_asked_otherwise_than_as_the_others_goes_alone() -> None:
+def test_a_question_with_its_own_arguments_gets_its_own_command() -> None:
     def asking() -> None:
         together.note(Lines, about="me", _sudo=False)
         CachedFact(Lines, {"about": "here"})

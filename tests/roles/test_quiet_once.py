@@ -37,7 +37,7 @@ def ended(hosts: Hosts) -> None:
 
 
 def played(hosts: Hosts, before_lock: Callable[[], None] = lambda: None, first: Any = None, seen: Any = "a") -> Ran:
-    """A verb whose only step has no change while `a` is seen; `before_lock` happens after prepare."""
+    """Runs a verb whose step changes nothing if the host answers `a`; calls `before_lock` before the lock."""
 
     class Client:
         def exec_command(self, command: str) -> tuple[Any, Any, Any]:
@@ -78,13 +78,13 @@ def test_a_host_that_is_not_ours_keeps_nothing_of_a_run_and_is_asked_again(hosts
     assert (hosts.file("host").exists(), commands(played(hosts))) == (False, ONCE * 2)
 
 
-def test_what_a_run_undid_that_came_and_went_since_is_done(ours: Hosts) -> None:
+def test_a_change_that_a_finished_run_undid_meanwhile_is_made_again(ours: Hosts) -> None:
     ran = played(ours, lambda: ended(ours), seen=Then("a", ""))
     assert commands(ran) == ONCE * 2
     assert "make a" in [heard.command for heard in ran.shell["host"]]
 
 
-def test_what_a_run_undid_that_was_at_work_meanwhile_is_done(ours: Hosts) -> None:
+def test_a_change_that_a_concurrent_run_undid_is_made_again(ours: Hosts) -> None:
     """It held the host before this run asked, and ended before this run took the lock."""
     shell, _ = ours.held("host", "another run")
 

@@ -115,7 +115,7 @@ def test_a_file_that_arrived_whole_replaces_the_old_file(tmp_path: Path) -> None
     assert (tmp_path / "new/daemon.json").read_text() == "first line\nsecond line ü\n"
 
 
-def test_what_has_to_follow_a_file_is_part_of_the_command_that_replaces_it(tmp_path: Path) -> None:
+def test_the_action_after_a_file_is_in_the_command_that_replaces_it(tmp_path: Path) -> None:
     command = str(write(str(tmp_path / "a"), "x\n", then=f"touch {tmp_path}/followed"))
     subprocess.run(["sh", "-c", command], input="", text=True)
     assert not (tmp_path / "followed").exists()

@@ -53,7 +53,7 @@ def test_systemd_is_asked_whether_it_has_read_them(tmp_path: Path, needs: str, s
     assert InstalledTexts().process(ran.stdout.splitlines()) == seen
 
 
-def test_what_is_right_on_disk_and_unread_is_read() -> None:
+def test_a_unit_that_is_right_on_disk_and_unread_is_reloaded() -> None:
     seen = {UNIT.path: UNIT.wanted_fact}
     assert [list(map(str, put([UNIT], digests))) for digests in (seen, seen | {UNREAD: "due - -"})] == [
         [],

@@ -132,7 +132,7 @@ def test_the_table_of_the_page_is_what_systemd_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["enginehouse-share@.service", "enginehouse-weights@.service"])
-def test_what_reads_strangers_bytes_has_a_user_of_its_own_and_one_folder(name: str) -> None:
+def test_a_program_that_reads_strangers_bytes_has_its_own_user_and_one_folder(name: str) -> None:
     """Only steps without network access run as root."""
     lines = texts()[name].splitlines()
     users = [line for line in lines if line.startswith("User=")]

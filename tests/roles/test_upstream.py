@@ -62,7 +62,7 @@ def seen(*arguments: str, **variables: str) -> dict[str, str]:
     return dict(json.loads(done.stdout))
 
 
-def test_what_is_replaced_is_still_what_was_read() -> None:
+def test_upstream_code_that_is_replaced_is_unchanged() -> None:
     """A new version of upstream's code may do more than our replacement."""
     assert seen() == READ
 

@@ -145,7 +145,7 @@ def test_hosts_that_refuse_differently_are_all_shown() -> None:
     assert len(run.lines) == 7
 
 
-def test_what_would_change_is_shown_of_many_operations() -> None:
+def test_a_dry_run_of_many_operations_shows_the_changes() -> None:
     """The screen has the rows of pyinfra's tables with changes, and the sum."""
     run = seen()
     for line in ("--> Detected changes:", "Operation   Change   Conditional", "A | One   -    -    ",
@@ -176,7 +176,7 @@ def test_a_disk_that_is_full_does_not_end_the_run(own_lines: list[str]) -> None:
     assert own_lines == ["no more events are written to /dev/full: No space left on device"]
 
 
-def test_what_a_host_says_is_shown_as_text_and_pyinfra_s_colours_stay() -> None:
+def test_control_characters_of_a_host_are_shown_as_text_and_pyinfra_s_colours_stay() -> None:
     """A host's escapes could overwrite other lines, or write to the clipboard."""
     text = "\x1b[31mfailed\x1b[0m \x1b]52;c;cm0=\x07\x1b[2J\x9b\u202e"
     assert plain(text) == "\x1b[31mfailed\x1b[0m \\u001b]52;c;cm0=\\u0007\\u001b[2J\\u009b\\u202e"

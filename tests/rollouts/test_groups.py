@@ -105,7 +105,7 @@ def test_a_group_that_dies_under_load_loses_what_it_had_begun_alone(pool: Pool) 
     assert len(load.lost) <= 4, load.lost
 
 
-def test_one_group_alone_holds_requests_and_loses_none(pool: Pool) -> None:
+def test_a_single_group_holds_requests_and_loses_none(pool: Pool) -> None:
     """The second group is taken out of the inventory, and so out of the balancer's pool."""
     alone = replace(pool, hosts=pool.hosts[:2])
     assert alone.deploy(16).code == 0

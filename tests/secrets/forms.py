@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 Forms = dict[str, str]
-"""Text to look for, and what it is called: the secret's name and the shape."""
+"""Text to look for, and its name: the secret's name and the form of writing."""
 # What percent-encoding and base64's other alphabet change must be in it, or these shapes would be the plain one.
 SPECIAL = "+/="
 LETTERS = string.ascii_letters + string.digits

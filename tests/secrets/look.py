@@ -36,7 +36,7 @@ AT_ONCE, CHUNK = 500, 1 << 22
 
 
 class Looker:
-    """A search of the file systems, and its finds."""
+    """A search of the file systems, and its findings."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request, self.names = request, {text.encode(): name for text, name in request["forms"].items()}

@@ -114,7 +114,7 @@ def test_a_command_with_a_key_in_it_is_found_in_what_pyinfra_says(scene: Scene, 
     assert KEY in names_in(careless.output, scene.looked_for)
 
 
-def test_what_sudo_writes_down_of_it_is_found_in_the_journal(careless: Careless) -> None:
+def test_a_secret_that_sudo_logs_is_found_in_the_journal(careless: Careless) -> None:
     """sudo logs a command that pyinfra runs completely."""
     assert KEY in careless.names_at("journal")
 

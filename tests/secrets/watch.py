@@ -17,7 +17,7 @@ from tests.secrets.forms import Forms
 
 SAMPLER = Path(__file__).with_name("sampler.py")
 MARKER = "enginehouse-canary-marker"
-"""Harmless: shown for a moment to prove that what is shown for a moment is seen."""
+"""A harmless word that appears briefly in a process, to prove that the sampler sees brief appearances."""
 MOST_SECONDS = 600
 PROGRAMS = "/usr/bin/python3 -B /usr/local/lib/enginehouse/host "
 # Programs that hold a secret while they work, as their command lines begin: a core would put the secret on the disk.

@@ -39,7 +39,7 @@ def test_every_declared_gpu_is_offered_to_containers_through_cdi(machine: Host, 
     assert [name for name in wanted if name not in listed.split()] == []
 
 
-def test_nothing_below_the_server_is_upgraded_behind_our_back(machine: Host, mine: Slice) -> None:
+def test_no_package_below_the_server_is_upgraded_automatically(machine: Host, mine: Slice) -> None:
     """Driver, toolkit and engine packages that the project installed are held."""
     held = machine.check_output("apt-mark showhold").split()
     assert any(name.startswith("nvidia-container-toolkit") for name in held)

@@ -76,7 +76,7 @@ def sent(port: int, body: bytes) -> int:
         return error.code
 
 
-def test_what_is_no_export_is_refused_and_the_next_one_is_told(port: int) -> None:
+def test_a_malformed_export_is_refused_and_the_next_is_recorded(port: int) -> None:
     command = [sys.executable, "-I", "-B", str(RECEIVER), str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as receiver:
         try:

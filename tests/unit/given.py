@@ -27,7 +27,7 @@ def pinned(checkpoint: str, **changes: Any) -> Weights:
 
 
 OWN = Weights.hub("example/mine", "b" * 40)
-"""A repository nobody knows: what a checkpoint with numbers of its own comes from."""
+"""A repository that is not in the catalog, for a checkpoint whose numbers the inventory declares."""
 
 GPT_OSS = LLM(name="gpt-oss-20b", checkpoint="gpt-oss-20b", weights=pinned("gpt-oss-20b"))
 UNJUDGED = Replay.none(reason="no test of a plan builds an engine")

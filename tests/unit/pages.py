@@ -33,7 +33,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """Every page in git, or to be added."""
+    """Every page that git tracks, and every new page that it does not ignore."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
         cwd=ROOT,

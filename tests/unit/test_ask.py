@@ -80,7 +80,7 @@ def test_named_models_are_declared_by_their_names_and_can_be_planned(
 
 
 @pytest.mark.parametrize("source", ['a/b")\nimport os#', "a/class", "a/3b", "./weights/", "a/é"])
-def test_whatever_a_model_is_called_the_file_holds_literals_alone(source: str) -> None:
+def test_any_name_of_a_model_becomes_a_literal_in_the_file(source: str) -> None:
     """Each model gets its own variable."""
     text = inventory_text([Answered.of(TARGET, ANSWERS)], models=[Named("LLM", source), Named("Embedder", source)])
     assigned = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]

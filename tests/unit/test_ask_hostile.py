@@ -85,7 +85,7 @@ CALLED = {
 
 
 @given(STRANGE, STRANGE, STRANGE, STRANGE, STRANGE, STRANGE)
-def test_whatever_a_machine_is_called_and_says_the_file_holds_literals_alone(
+def test_any_name_or_answer_of_a_machine_becomes_a_literal_in_the_file(
     host: str, user: str, os: str, pci_id: str, flavour: str, address: str
 ) -> None:
     """Even without the refusal of such answers, the file only calls constructors of the spec."""

@@ -162,7 +162,7 @@ def test_a_missing_curl_is_reported(ssh: Path) -> None:
         printed_by_ask(planned(CLOSED))
 
 
-def test_what_triton_says_of_a_model_is_shown_and_the_others_are_asked(
+def test_tritons_error_for_a_model_is_shown_and_other_models_are_asked(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(REPLIES, "bge", {"error": "Request for unknown model: 'bge' is not found"})
@@ -270,7 +270,7 @@ def test_a_model_that_knows_no_chats_is_asked_to_go_on(gateway: Any, received: l
     assert "/v1/completions" in through(gateway, "gpt-oss-20b", "Say") and received[1][1]["prompt"] == "Say"
 
 
-def test_what_a_gateway_says_of_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gateways_error_for_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENGINEHOUSE_KEY", "eh-another")
     with pytest.raises(Refusal) as refused:
         through(gateway, "nomic")

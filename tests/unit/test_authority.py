@@ -64,11 +64,11 @@ def test_a_certificate_for_something_else_is_replaced(authority: Authority, want
     assert why_anew(signed(authority, request(), *HOST, NOW), authority.trusted, *wanted, NOW) == why
 
 
-def test_what_is_no_certificate_is_replaced_and_one_of_somebody_else_is_not(
+def test_a_file_without_a_certificate_is_replaced_and_a_foreign_certificate_is_not(
     tmp_path: Path, authority: Authority
 ) -> None:
-    assert why_anew("", authority.trusted, *HOST, NOW) == "there is none"
-    assert why_anew("half of", authority.trusted, *HOST, NOW) == "what is there is none"
+    assert why_anew("", authority.trusted, *HOST, NOW) == "there is no certificate"
+    assert why_anew("half of", authority.trusted, *HOST, NOW) == "the file is not a certificate"
     stranger = made(tmp_path / "stranger", NOW)
     with pytest.raises(LookupError, match="enginehouse authority"):
         why_anew(signed(stranger, request(), *HOST, NOW), authority.trusted, *HOST, NOW)
@@ -84,7 +84,7 @@ def test_an_authority_whose_key_was_moved_away_is_followed_by_another_and_stays_
     assert why_anew(pem, new.trusted, *HOST, NOW) == "another authority signs now"
 
 
-def test_whoever_keeps_the_first_certificate_alone_trusts_nothing_that_was_signed_before(
+def test_a_host_with_the_first_certificate_only_trusts_no_earlier_signature(
     tmp_path: Path, authority: Authority
 ) -> None:
     """This is the documented way to revoke a stolen certificate: hosts then get the new authority and no other."""

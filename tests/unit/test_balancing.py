@@ -108,7 +108,7 @@ def test_held_requests_of_all_balancers_take_at_most_half_of_the_smallest_queue(
     assert [sent_on(256, e1=first), sent_on(256, e1=first, e2=second), sent_on(1, e1=first)] == [[64], [32, 32], [1]]
 
 
-def test_whoever_may_be_interrupted_needs_no_hold() -> None:
+def test_a_pool_that_may_be_interrupted_needs_no_hold() -> None:
     edge = {"balancer": replace(EDGE, routes=(replace(CHAT, hold_seconds=0),)), "rollout": Rollout(interrupt=True)}
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
 
@@ -163,7 +163,7 @@ def test_balancers_that_ask_for_keys_share_their_limits() -> None:
     assert ["keys" in slice_.to_json() for slice_ in with_keys] == [True, False]
 
 
-def test_the_plan_says_aloud_which_balancer_asks_nobody() -> None:
+def test_the_plan_notes_a_balancer_without_authentication() -> None:
     key = Secret.command("cat", "keys/edge.key")
     asks = replace(EDGE, keys="file", open_to_all=False, certificate="keys/edge.pem", certificate_key=key)
 

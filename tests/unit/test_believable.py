@@ -59,7 +59,7 @@ def test_every_default_is_in_its_range(owner: type, field: Field[Any]) -> None:
 
 @EACH
 @pytest.mark.parametrize("number", [-1, 10**17, float("nan"), float("inf"), -float("inf")])
-def test_no_range_takes_a_number_that_is_none(owner: type, field: Field[Any], number: float) -> None:
+def test_no_range_accepts_a_value_that_is_not_a_number(owner: type, field: Field[Any], number: float) -> None:
     assert not RANGES[owner.__name__][field.name].takes(number)
 
 

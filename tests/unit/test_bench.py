@@ -106,7 +106,7 @@ def test_ranks_are_counted_exactly() -> None:
     assert sum(_rankings(6, 6, wins) for wins in range(37)) == math.comb(12, 6)
 
 
-def test_chances_are_raised_by_holms_method() -> None:
+def test_probabilities_are_adjusted_by_holms_method() -> None:
     """0.01 x 3, then 0.02 x 2, then at least as much."""
     assert holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
 

@@ -130,7 +130,7 @@ def test_a_list_whose_files_are_in_each_others_way_is_refused(paths: tuple[str, 
     content = {"format": 1, "packages": {}, "architecture": "amd64", "made": "", "base": ""}
     assert Contents.of_text(json.dumps(content | {"parts": parts[:1]})).parts
     for wrong in ({"parts": parts}, {"parts": [], "made": [1]}, {"parts": [], "architecture": {}}):
-        with pytest.raises(Refusal, match="no list of a bundle"):
+        with pytest.raises(Refusal, match="is not the list of a bundle"):
             Contents.of_text(json.dumps(content | wrong))
 
 

@@ -138,6 +138,6 @@ def test_mirrors_of_the_distribution_want_a_key() -> None:
     assert [problem.kind for problem in problems] == ["unsigned-mirror"]
 
 
-def test_what_no_bundle_can_give_is_refused_in_planning() -> None:
+def test_planning_refuses_a_need_that_no_bundle_meets() -> None:
     problems = refusals(*sources(**CLOSED | {"image_digest": "", "engine_trust": None}))
     assert [problem.kind for problem in problems] == ["bundle-unpinned-image", "bundle-without-trust"]

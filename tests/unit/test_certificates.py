@@ -38,7 +38,7 @@ def test_a_certificate_says_when_it_begins_and_ends(tmp_path: Path) -> None:
     assert (dates.begins, dates.ends) == (today - datetime.timedelta(1), today + datetime.timedelta(30))
 
 
-def test_its_own_key_belongs_to_it_all_lines_of_it(tmp_path: Path) -> None:
+def test_a_certificate_with_its_own_key_has_no_problem(tmp_path: Path) -> None:
     write_certificate(tmp_path)
     assert problems(tmp_path) == []
 

@@ -210,7 +210,7 @@ def test_cards_have_prices_of_their_own(words: list[str]) -> None:
 @pytest.mark.parametrize("word", ["cheap", "-1", "nan", "h900=2", "h100="])
 def test_a_malformed_price_is_refused(word: str) -> None:
     """The refusal comes instead of a guessed price."""
-    with pytest.raises(Refusal, match="is no price"):
+    with pytest.raises(Refusal, match="is not a price"):
         typed_prices([word], "--per-hour")
 
 
@@ -220,7 +220,7 @@ def test_a_file_of_prices_says_when_they_were_read() -> None:
     on_demand, on_spot = prices_of_file(content, "prices.json")
     assert (on_demand.of("h100-80"), on_spot.of("h100-80")) == (2.5, 1)
     assert on_demand.source == "prices.json: an offer, 2026-11-01"
-    with pytest.raises(Refusal, match="is no price"):
+    with pytest.raises(Refusal, match="is not a price"):
         prices_of_file({"per_hour": {"h100-80": 2.5}}, "prices.json")
 
 

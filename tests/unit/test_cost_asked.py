@@ -110,7 +110,7 @@ def test_cost_says_floor_of_saturation_and_names_its_source() -> None:
     """It is not divided by the utilisation unless that is passed."""
     words = ["cost", "inventories/h100.py", "--per-hour", "2.49", "--bench", ENCODERS]
     output = CliRunner().invoke(enginehouse, words).output
-    assert "floor: what a unit costs while the load keeps the card full" in output
+    assert "floor: the cost of a unit if the load keeps the card full" in output
     assert "0.000103" in output and "gpt-oss-20b" in output and "not measured on h100-80" in output
     assert f"measured: {ENCODERS}, 2026-11-22" in output
     half = CliRunner().invoke(enginehouse, [*words, "--utilisation", "50"]).output

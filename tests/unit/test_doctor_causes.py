@@ -24,7 +24,7 @@ LOGGED = {
     "bash: tritonserver: not found": "cause-image",
     "misc/shmutils.cc:113 NCCL WARN Error while creating shared memory segment /dev/shm/nccl-Ubz": "cause-nccl",
 }
-"""Lines that guides and issue threads quote, and the cause that each is told as."""
+"""Lines that guides and issue threads quote, and the cause that the doctor reports for each."""
 
 
 @pytest.mark.parametrize("line", LOGGED)

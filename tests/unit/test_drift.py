@@ -119,7 +119,7 @@ tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.
 """
 
 
-def test_what_the_doctor_finds_of_known_holes_is_a_warning_of_the_drift(
+def test_a_known_hole_that_the_doctor_finds_is_a_warning_of_drift(
     files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its other findings are not warnings, and the exit code counts only the differences."""

@@ -109,7 +109,7 @@ def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None
     )
 
 
-def test_what_an_engine_with_adapters_holds_in_16_bit_is_of_their_type() -> None:
+def test_the_16_bit_part_of_an_engine_has_the_type_of_its_adapters() -> None:
     """The unquantised rest has that type; otherwise it has the checkpoint's."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     assert [typed(FP8), typed(replace(FP8, lora=lora))] == ["auto", "float16"]

@@ -124,7 +124,7 @@ def test_names_run_time_and_the_cards_memory_make_no_other_engine(model: Any, ch
     assert engine(model, **changes).fingerprint == ORIGINAL.fingerprint
 
 
-def test_one_more_adapter_of_the_same_modules_needs_no_rebuild() -> None:
+def test_a_further_adapter_of_the_same_modules_needs_no_rebuild() -> None:
     """Modules and rank are compiled in, adapters are not."""
     more = replace(LORA, adapters=(*LORA.adapters, Adapter(name="law", task_id=2, weights=ELSEWHERE)))
     assert engine(replace(FP8, lora=more)).fingerprint == engine(replace(FP8, lora=LORA)).fingerprint

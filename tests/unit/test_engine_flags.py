@@ -92,7 +92,7 @@ def test_every_flag_of_the_heads_scripts_was_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_nothing_that_is_decided_at_run_time_is_built_in(name: str) -> None:
+def test_no_run_time_setting_is_built_into_an_engine(name: str) -> None:
     """The only shared name is the widest beam, a limit of both the engine and the backend."""
     flags = {flag.removeprefix("--") for flag, _ in engine(MODELS[name]).flags}
     assert flags & set(RUNTIME_KEYS) == {"max_beam_width"}

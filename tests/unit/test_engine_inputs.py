@@ -67,7 +67,7 @@ def test_prompts_that_cannot_be_read_are_refused(trust: EngineTrust, tmp_path: P
     assert kinds(*slices(trust, engine=an_engine(replay=replay)), root=tmp_path) == ["replay-file"]
 
 
-def test_a_task_with_a_pattern_that_is_none_is_refused(trust: EngineTrust, tmp_path: Path) -> None:
+def test_a_task_with_an_invalid_pattern_is_refused(trust: EngineTrust, tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_text('{"prompt": "one", "expected": "[a"}\n')
     replay = a_replay(tmp_path, tasks=str(tmp_path / "tasks.jsonl"))
     assert kinds(*slices(trust, engine=an_engine(replay=replay)), root=tmp_path) == ["replay-file"]

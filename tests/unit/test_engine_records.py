@@ -56,7 +56,7 @@ def test_a_clone_without_a_ledger_has_no_records(tmp_path: Path) -> None:
 
 def test_an_invalid_record_is_refused_by_name(tmp_path: Path) -> None:
     enter(tmp_path, built={})
-    with pytest.raises(Refusal, match=r"3f9c3f9c3f9c3f9c\.json is no record of an engine"):
+    with pytest.raises(Refusal, match=r"3f9c3f9c3f9c3f9c\.json is not a record of an engine"):
         list(read_ledger(tmp_path))
 
 

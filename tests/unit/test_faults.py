@@ -23,7 +23,7 @@ def test_every_other_fault_is_shown_on_a_machine() -> None:
     assert set(FAULTS) - shown == NOT_SHOWN
 
 
-def test_where_a_fault_is_shown_the_doctor_is_held_to_what_it_finds() -> None:
+def test_every_fault_has_a_test_of_the_doctors_findings() -> None:
     files = (path.read_text("utf-8") for path in (ROOT / "tests/faults").glob("test_*.py"))
     functions = [part for file in files for part in file.split("\ndef ")[1:] if ".finds" in part]
     words = {name: (f'"{name}"', f"{kind.__name__}(") for name, kind in FAULTS.items()}

@@ -133,7 +133,7 @@ def test_a_first_boot_that_fails_lets_upgrades_go_and_leaves_no_fetched_secret(b
     assert list((boot.root / "run").iterdir()) == []
 
 
-def test_nothing_of_another_archive_is_run(boot: Boot) -> None:
+def test_no_file_of_another_archive_is_run(boot: Boot) -> None:
     """The archive is removed, and its digest printed."""
     seen, boot.sha256 = boot.sha256, "5e" * 32
     done = boot.run()

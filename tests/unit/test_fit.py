@@ -49,7 +49,7 @@ CONFIG = {
         ("gh200", "gh200", ""),
     ],
 )
-def test_a_near_name_of_a_card_is_taken_and_said(word: str, card: str, sentence: str) -> None:
+def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
     """The common board of a family; no other family, and no card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
 
@@ -91,7 +91,7 @@ def test_a_local_directory_fits(tmp_path: Path) -> None:
             {"config.json": "{"},
             "config.json: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
-        ({"config.json": "[]"}, "config.json is no JSON object"),
+        ({"config.json": "[]"}, "config.json is not a JSON object"),
     ],
 )
 def test_a_directory_that_is_no_checkpoint_is_refused(tmp_path: Path, files: dict[str, str], seen: str) -> None:

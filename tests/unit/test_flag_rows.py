@@ -67,7 +67,7 @@ def test_every_flag_of_a_row_is_upstreams(reading: str) -> None:
     assert table(DATA)[reading] == upstream()[reading]
 
 
-def test_no_reading_is_without_its_row() -> None:
+def test_every_reading_of_upstream_has_a_row() -> None:
     """A missing row would not be noticed above."""
     assert set(upstream()) == {reading for reading, _ in rows(DATA)}
 

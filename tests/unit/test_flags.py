@@ -148,7 +148,7 @@ def test_every_default_is_a_value_the_flag_takes(table: FlagTable) -> None:
     assert [flag.name for flag in flags if value_verdict(table, flag, str(flag.default))] == []
 
 
-def test_what_is_called_misquoted_is_in_no_row_of_1_2() -> None:
+def test_no_misquoted_flag_is_in_a_row_of_1_2() -> None:
     """Otherwise the tables would contradict each other."""
     assert set(MISQUOTED["trtllm-build"]) & set(build_flags("1.2.1").names()) == set()
 
@@ -159,7 +159,7 @@ def test_every_run_time_key_a_misquoted_flag_names_exists() -> None:
     assert [key for key in keys if key not in RUNTIME_KEYS] == []
 
 
-def test_what_replaces_a_deprecated_flag_exists() -> None:
+def test_the_replacement_of_a_deprecated_flag_exists() -> None:
     """Its values exist too."""
     table = build_flags("1.2.1")
     assert all(set(values.values()) <= set(table.flags[flag].choices) for flag, values in DEPRECATED.values())

@@ -94,7 +94,7 @@ def test_a_gateway_asks_for_keys_on_loopback_unless_it_says_otherwise() -> None:
 def test_a_gateway_without_keys_is_noted() -> None:
     made = plan(gateway=Gateway(keys=None))
     assert gateway(made).keys == ""
-    assert [note for note in made.warnings if "asks nobody for a key" in note]
+    assert [note for note in made.warnings if "asks for no key" in note]
 
 
 def test_every_model_is_offered_with_what_the_gateway_needs_of_it() -> None:
@@ -137,7 +137,7 @@ def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known
     assert not [note for note in plan(gateway=None, **main(unknown)).warnings if "tool_parser" in note]
 
 
-def test_tasks_have_names_of_their_own_and_so_has_what_the_operator_names() -> None:
+def test_tasks_and_declared_aliases_have_their_own_names() -> None:
     named = gateway(plan(gateway=Gateway(aliases={"gpt-4o": "gpt-oss-20b"})))
     assert [(alias.name, alias.models, alias.task) for alias in named.aliases] == [
         ("nomic:query", ("nomic",), "search_query"),
@@ -209,7 +209,7 @@ def test_the_plan_with_a_gateway_is_plain_json() -> None:
     )
 
 
-def test_traces_that_nobody_asked_for_are_in_no_plan() -> None:
+def test_a_plan_without_tracing_has_no_setting_of_it() -> None:
     """Digests of older inventories do not change."""
     assert "trace" not in json.dumps(plan(gateway=Gateway()).slices[0].to_json())
 

@@ -62,7 +62,10 @@ def test_a_key_has_tokens_of_a_day_and_a_month_that_the_gateway_reads(file: Path
         (["--tokens-per-day", "0"], "--tokens-per-day lets nothing through"),
         (["--tokens-per-month", "-1"], "--tokens-per-month lets nothing through"),
         (["--tokens-per-month", str(10**15 + 1)], "--tokens-per-month is more than a gateway counts"),
-        (["--tokens-per-day", "11", "--tokens-per-month", "10"], "a day has more tokens than its month"),
+        (
+            ["--tokens-per-day", "11", "--tokens-per-month", "10"],
+            "the budget of a day has more tokens than that of its month",
+        ),
     ],
 )
 def test_a_budget_that_makes_no_sense_makes_no_key(file: Path, words: list[str], problem: str) -> None:
@@ -142,7 +145,7 @@ def test_a_file_that_is_not_understood_is_left_as_it_is(file: Path, text: str, w
     file.write_text(text)
     done = key(file, *words)
     assert (done.exit_code, file.read_text()) == (1, text)
-    assert "is no file of keys" in done.stderr
+    assert "is not a file of keys" in done.stderr
     assert "the file of keys is as it was" in done.stderr
 
 
@@ -249,7 +252,7 @@ def test_a_plan_names_keys_for_models_that_no_gateway_serves(file: Path, monkeyp
     (prefix,) = [line.prefix for line in keys_in(file.read_text(), "")]
     assert f"key {prefix} is for gtp-4o, which no gateway of this inventory serves: did you mean `gpt-4o`?" in planned()
     file.write_text("{")
-    assert f"{FILE} is no file of keys (no JSON" in planned()
+    assert f"{FILE} is not a file of keys (no JSON" in planned()
 
 
 def planned() -> str:

@@ -121,7 +121,7 @@ def test_a_first_answer_of_no_known_form_is_a_reason(answer: bytes, monkeypatch:
 
 
 @pytest.mark.parametrize("hello", [b"[" * 60_000, b"1" * 5000, b"\xff", b"null", b"a" * 70_000])
-def test_a_line_of_a_group_that_is_none_is_a_lost_connection(hello: bytes) -> None:
+def test_a_malformed_line_of_a_group_is_a_lost_connection(hello: bytes) -> None:
     """The member tries again; another exception would end its part without a word."""
 
     async def read() -> None:
@@ -181,7 +181,7 @@ def test_a_hosts_login_is_sent_to_its_registry_alone(realm: str, monkeypatch: py
 
 
 @pytest.mark.parametrize("token", [b'{"token": "a\\r\\nX: y"}', b"[]", b"[" * 100_000, b'{"token": ""}'])
-def test_a_token_that_is_no_word_is_none(token: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_malformed_token_is_no_token(token: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     origin = blobs.Origin("nvcr.io/nvidia/triton@sha256:0", "me", "key")
     monkeypatch.setattr(origin.opener, "open", Served(token).open)
     assert origin._renewed(['Bearer realm="https://nvcr.io/proxy_auth"']) == ""

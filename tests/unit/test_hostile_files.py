@@ -23,8 +23,8 @@ from deploy.io.engine_records import read_ledger
 from deploy.io.fit_models import _of_directory
 from deploy.io.hosts import ansible_hosts, terraform_hosts
 from deploy.refusals.errors import Refusal
-from host import fetch, metrics
-from host.hub import Refused
+from host import fetch, loopback, metrics, publish
+from host.hub import Refused, shards_in
 
 ROOT = Path(__file__).parents[2]
 DEEP = '{"value":' * 100_000
@@ -85,7 +85,7 @@ def test_an_ansible_inventory_runs_no_program_and_reads_no_other_file(template: 
     (tmp_path / "secret").write_text("gpu-7")
     hosts = {"one": {"ansible_host": f"{{{{ {template.format(tmp_path)} }}}}"}}
     (tmp_path / "hosts.json").write_text(json.dumps({"chat": {"hosts": hosts}}))
-    with pytest.raises(Refusal, match="no Ansible inventory that can be read here"):
+    with pytest.raises(Refusal, match="not an Ansible inventory that can be read here"):
         ansible_hosts(str(tmp_path / "hosts.json"), "chat")
     assert not (tmp_path / "ran").exists()
 
@@ -174,6 +174,40 @@ def test_a_layer_is_not_parsed_as_a_manifest(monkeypatch: pytest.MonkeyPatch) ->
     assert statuses == [404, 200]
     assert not bundle_serve.RANGE.fullmatch(f"bytes={'9' * 5000}-")
     assert bundle_serve.Handler.timeout, "a host's idle connections end"
+
+
+def test_docker_s_registry_parses_manifests_alone(tmp_path: Path) -> None:
+    """It is on loopback, where every user of the host can ask for a layer as a manifest."""
+    names = {"layer": "a" * 64, "strange": "b" * 64, "index": "c" * 64}
+    with (tmp_path / names["layer"]).open("wb") as layer:
+        layer.truncate(2**34)
+    (tmp_path / names["strange"]).write_text(DEEP)
+    (tmp_path / names["index"]).write_text('{"mediaType": "text/html\\r\\nX: y", "manifests": []}')
+    with loopback.serving(tmp_path, 0) as port:
+        answers = {}
+        for name, sha256 in names.items():
+            line = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            line.request("HEAD", f"/v2/a/manifests/sha256:{sha256}")
+            answer = line.getresponse()
+            answers[name] = answer.status, answer.headers["Content-Type"], answer.headers["X"]
+            line.close()
+    assert answers["layer"][0] == 404
+    assert answers["strange"] == (200, "application/octet-stream", None)
+    assert answers["index"] == (200, bundle_serve.INDEX, None)
+
+
+def test_root_reads_a_manifest_of_another_user_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / publish.MANIFEST).write_text(f"{'0' * 64}  model.safetensors\n")
+    assert publish.manifest(tmp_path) == {"model.safetensors": "0" * 64}
+    monkeypatch.setattr(publish, "MOST_BYTES", 50)
+    with pytest.raises(ValueError, match="has more than"):
+        publish.manifest(tmp_path)
+
+
+@pytest.mark.parametrize("index", [DEEP, "[]", "{}", '{"weight_map": 5}', '{"weight_map": [1]}', "\0"])
+def test_an_index_of_no_known_form_is_refused(index: str) -> None:
+    with pytest.raises(Refused, match="no weight_map"):
+        shards_in(index.encode(), "model.safetensors.index.json")
 
 
 def test_an_answer_that_drips_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ DATA = {
     ".Replay.reason",
     ".AcceptedHoles.reason",
 }
-"""Fields that may hold any line, and why that harms nobody. A new field belongs here, or has a form."""
+"""Fields that may hold any line, and the reason why that is harmless. A new field is listed here, or has a form."""
 
 COMPILED = replace(LLAMA, path="engine", replay=Replay(prompts="replay/prompts.jsonl", answers="replay/answers.jsonl"))
 OF_ENGINES = {"engine_store": EngineStore.directory("engines"), "engine_trust": EngineTrust(key="keys/engines")}
@@ -253,7 +253,7 @@ def accepted(payload: str) -> set[str]:
     return {"." + ".".join(re.findall(r"\.(\w+)", place)[-2:]) for place in of_hosts}
 
 
-def test_these_inventories_are_good_and_have_every_class_of_the_spec() -> None:
+def test_the_tested_inventories_are_valid_and_have_every_class_of_the_spec() -> None:
     """So the refusals below are for the payload alone; a new class is tried as soon as it is declared."""
     assert {name: judge(read(hosts), AROUND) for name, hosts in inventories() if judge(read(hosts), AROUND)} == {}
     declared = {name for name in spec.__all__ if is_dataclass(getattr(spec, name))}

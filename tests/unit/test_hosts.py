@@ -80,7 +80,7 @@ def test_a_host_that_stands_twice_in_a_map_of_ansible_is_refused(tmp_path: Path)
     """YAML would keep the last. Any message of ansible-core is shown this way."""
     (tmp_path / "a.yml").write_text("all:\n  hosts:\n    a: {}\n    a: {}\n")
     assert refused(ansible_hosts, str(tmp_path / "a.yml"), "all").replace(f"{tmp_path}/", "") == (
-        "a.yml is no Ansible inventory that can be read here\n"
+        "a.yml is not an Ansible inventory that can be read here\n"
         "  where   a.yml\n"
         "  seen    YAML parsing failed: Found duplicate mapping key 'a'.\n"
         "  wanted  an inventory in YAML or INI; programs and plugins are not run\n"
@@ -92,7 +92,7 @@ def test_an_inventory_that_is_a_program_is_not_run(tmp_path: Path) -> None:
     """Otherwise write access to that file would run code on the control machine."""
     (tmp_path / "hosts").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho '{{}}'\n")
     (tmp_path / "hosts").chmod(0o755)
-    assert "is no Ansible inventory that can be read here" in refused(ansible_hosts, str(tmp_path / "hosts"), "all")
+    assert "is not an Ansible inventory that can be read here" in refused(ansible_hosts, str(tmp_path / "hosts"), "all")
     assert not (tmp_path / "ran").exists()
 
 
@@ -211,7 +211,7 @@ def test_a_file_that_terraform_output_did_not_print_is_refused(tmp_path: Path, t
     """Examples are the value of one output, the state, or a warning."""
     (tmp_path / "outputs.json").write_text(text)
     assert refused(terraform_hosts, str(tmp_path / "outputs.json"), "h100").replace(f"{tmp_path}/", "") == (
-        "outputs.json is not what `terraform output -json` prints\n"
+        "outputs.json is not output of `terraform output -json`\n"
         "  where   outputs.json\n"
         f"  seen    {seen}\n"
         '  wanted  all outputs, as {"h100": {"sensitive": false, "type": …, "value": …}}\n'

@@ -18,7 +18,7 @@ from tests.unit.test_report import printed
 
 FOLDER = Path(__file__).parents[2] / "inventories"
 ELSEWHERE = ("from_ansible", "from_terraform", "h100", "mig", "rehearsal")
-"""Tested beside what they show, or not shipped to anybody."""
+"""Inventories that other tests cover, or that are not shipped."""
 
 NAMES = sorted(file.stem for file in FOLDER.glob("*.py") if file.stem not in ELSEWHERE)
 EACH = pytest.mark.parametrize("name", NAMES)

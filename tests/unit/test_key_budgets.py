@@ -41,11 +41,14 @@ def test_a_tenant_s_budgets_stand_in_the_file_that_the_gateway_reads_and_outlive
     ("words", "problem"),
     [
         (["a b", "--tokens-per-day", "5"], "a tenant's name"),
-        (["acme", "--cost-per-day", "many"], "--cost-per-day is no amount of money"),
-        (["acme", "--cost-per-day", "0.0000001"], "--cost-per-day is no amount of money"),
+        (["acme", "--cost-per-day", "many"], "--cost-per-day is not an amount of money"),
+        (["acme", "--cost-per-day", "0.0000001"], "--cost-per-day is not an amount of money"),
         (["acme", "--cost-per-day", "-0.5"], "--cost-per-day lets nothing through"),
         (["acme", "--cost-per-day", "1000000000001"], "--cost-per-day is more than a gateway counts"),
-        (["acme", "--cost-per-day", "2", "--cost-per-month", "1.5"], "a day has more money than its month"),
+        (
+            ["acme", "--cost-per-day", "2", "--cost-per-month", "1.5"],
+            "the budget of a day has more money than that of its month",
+        ),
         (["acme", "--cost-per-day", "2", "--currency", "euro"], "no currency of three capital letters"),
     ],
 )

@@ -101,10 +101,10 @@ def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None
 
 def test_a_path_without_a_file_is_reported() -> None:
     """It was meant to be read, not judged."""
-    assert "config.pbtxt is no file that is there" in str(check("models/llm/config.pbtxt"))
+    assert "config.pbtxt is neither an existing file" in str(check("models/llm/config.pbtxt"))
 
 
-def test_programs_say_the_same_as_people_read() -> None:
+def test_the_json_of_the_linter_equals_its_text() -> None:
     """Fields for `--json`."""
     answer = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
     checked = answer["checked"]

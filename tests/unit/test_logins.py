@@ -58,7 +58,7 @@ def test_a_valid_name_is_accepted(name: str) -> None:
         "a/b:c",
     ],
 )
-def test_a_name_of_nobody_is_refused(name: str) -> None:
+def test_an_address_that_no_host_can_have_is_refused(name: str) -> None:
     assert [problem.kind for problem in login_problems(name, {})] == ["unsafe-login"]
 
 

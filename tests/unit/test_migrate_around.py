@@ -220,7 +220,7 @@ def test_weights_are_served_as_they_are_published(text: str, word: str, tmp_path
 
 
 @pytest.mark.parametrize("model", ["BAAI/bge-m3", "intfloat/e5-large-v2", "Qwen/Qwen3-Embedding-0.6B"])
-def test_a_model_that_is_named_like_an_embedder_is_none_of_the_llms(model: str) -> None:
+def test_a_model_that_is_named_like_an_embedder_is_not_an_llm(model: str) -> None:
     assert "Embedder(" in migrate(f"vllm serve {model}").inventory
     assert "Reranker(" in migrate("vllm serve BAAI/bge-reranker-v2-m3").inventory
 

@@ -146,5 +146,5 @@ def test_no_reason_speaks_of_a_program_that_does_not_serve_the_model() -> None:
         "vllm serve BAAI/bge-m3 --quantization fp8",
     ],
 )
-def test_whatever_triton_serves_and_vllm_cannot_plan_stays_with_triton(text: str) -> None:
+def test_a_model_that_only_triton_can_serve_stays_with_triton(text: str) -> None:
     assert "runtime" not in migrate(text).inventory

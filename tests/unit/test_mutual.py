@@ -43,7 +43,7 @@ def test_a_gateway_offers_the_models_of_its_other_hosts() -> None:
     ]
 
 
-def test_both_sides_have_an_address_and_only_the_asked_one_a_port() -> None:
+def test_both_hosts_have_an_address_and_only_the_remote_host_has_a_port() -> None:
     made = fleet(traffic=Traffic(gateways_port=9009))
     assert made.for_host("front").mutual == MutualSlice(address="10.0.0.1")
     gateways = (MutualGatewaySlice(name="front", address="10.0.0.1"),)
@@ -59,7 +59,7 @@ def test_a_model_of_two_hosts_has_both_servers() -> None:
     }
 
 
-def test_a_fleet_without_such_gateways_says_nothing_of_them() -> None:
+def test_the_plan_of_a_fleet_without_remote_gateways_has_no_field_for_them() -> None:
     plain = fleet(())
     assert ["mutual" in slice_.to_json() for slice_ in plain.slices] == [False, False]
     assert "others" not in json.dumps([slice_.to_json() for slice_ in plain.slices])

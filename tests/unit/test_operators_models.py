@@ -175,7 +175,7 @@ class Case(NamedTuple):
     """A model on a machine; the kinds of its refusals before and after its repository is locked."""
 
     then: str
-    """The verdict of the study, with what was wrong."""
+    """The verdict of the study, and the reason."""
     model: Model
     unlocked: str
     entry: str = ""

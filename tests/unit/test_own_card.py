@@ -92,12 +92,12 @@ def test_encoders_alone_run_on_turing() -> None:
     assert planned(turing, replace(RERANKER, dtype="float16")).slices[0].sm == "75"
 
 
-def test_a_name_without_numbers_is_told_that_they_can_be_said() -> None:
+def test_an_unknown_card_is_offered_a_declaration_of_its_numbers() -> None:
     (problem,) = refusals(*sources(machine=replace(MACHINE, gpu="rtx-5090-32")))
     assert "card=GPU(…)" in str(problem.facts["wanted"])
 
 
-def test_numbers_in_the_place_of_the_name_are_told_their_own() -> None:
+def test_a_card_in_the_place_of_its_name_is_offered_the_right_field() -> None:
     nameless: Any = CARD
     problem = next(iter(refusals(*sources(machine=replace(MACHINE, gpu=nameless)))))
     assert problem.kind == "wrong-type" and "card=GPU(…)" in problem.attempt

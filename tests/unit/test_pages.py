@@ -217,7 +217,7 @@ def test_its_prose_leaves_nothing_out(page: Path) -> None:
 
 
 def test_the_first_page_is_short() -> None:
-    """150 lines at most, beside the table of pasted commands."""
+    """At most 150 lines, without the table of pasted commands."""
     text = (ROOT / "README.md").read_text("utf-8")
     shown = re.sub(r"### Commands that guides print.*<!-- end of guides -->\n", "", text, flags=re.S)
     assert len(shown.splitlines()) <= 150

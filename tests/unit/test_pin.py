@@ -283,7 +283,7 @@ def test_an_answer_that_is_no_token_ends_in_a_refusal(
     assert refused.value.facts["seen"].startswith("no token, but ")
 
 
-def test_nothing_but_a_digest_is_written_into_an_inventory(tmp_path: Path) -> None:
+def test_only_a_digest_is_written_into_an_inventory(tmp_path: Path) -> None:
     """The inventory is Python that an operator runs."""
     file = tmp_path / "h100.py"
     file.write_text('hosts = {"image_digest": ""}\n')

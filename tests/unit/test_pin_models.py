@@ -76,7 +76,7 @@ def inventory(hub: Standing, *models: str) -> str:
 
 
 def enginehouse(*words: str) -> Result:
-    """The command as typed, with what it printed."""
+    """Runs the command as typed, and returns its output."""
     return CliRunner().invoke(main, words)
 
 
@@ -207,7 +207,7 @@ def test_a_lock_that_was_merged_badly_is_refused(hub: Standing, text: str) -> No
     file = inventory(hub, 'LLM("rehearsal/llama-1b")')
     Path("models.lock.json").write_text(text)
     refused = enginehouse("plan", file)
-    assert (refused.exit_code, "models.lock.json is no lock of models" in refused.stderr) == (1, True)
+    assert (refused.exit_code, "models.lock.json is not a lock of models" in refused.stderr) == (1, True)
     with pytest.raises(Refusal):
         read_lock(Path("models.lock.json"))
 

@@ -25,6 +25,6 @@ def test_an_embedder_with_8_bit_products_is_noted_with_gain_cost_machine_and_dat
     ]
 
 
-def test_nothing_is_noted_where_8_bit_products_were_faster_in_every_load_or_are_not_asked_for() -> None:
+def test_products_that_are_unset_or_always_faster_get_no_note() -> None:
     """The cases are a reranker, and an embedder in its network's own type."""
     assert notes(replace(RERANKER, products="fp8")) == notes(EMBEDDER) == []

@@ -73,11 +73,11 @@ def test_the_page_of_a_promotion_is_the_reviewed_one(runtime: str) -> None:
     same_as_golden(f"promotion/{runtime}.txt", printed(report))
 
 
-def test_a_promotion_that_nobody_judges_says_so() -> None:
+def test_the_page_of_an_unjudged_promotion_says_so() -> None:
     none = replace(JUDGED_ON_VLLM, replay=Replay.none(reason="our own evaluation has"))
     promotion = Promotion.to("llama", "trtllm-serve")
     report = printed(promotion_report(planned(none), planned(none, promote=promotion.word), promotion, "inventory.py"))
-    assert "judged  by nobody: the inventory says Replay.none" in report
+    assert "judged  not judged: the inventory says Replay.none" in report
 
 
 def test_the_verb_prints_it_and_refuses_what_the_plan_refuses() -> None:

@@ -39,7 +39,7 @@ def test_every_numeric_option_has_a_least_and_a_most(words: tuple[str, ...], opt
 
 @CASES
 @pytest.mark.parametrize("number", ["-1", "nan", "inf", "1e400", "9" * 30, "", "1,5", "0x10", "²"])
-def test_a_number_that_nobody_means_ends_with_a_message(
+def test_an_absurd_number_ends_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], option: str, kind: object, number: str
 ) -> None:
     """The message comes before the first request, and never as an exception."""

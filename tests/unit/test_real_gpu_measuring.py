@@ -86,7 +86,7 @@ def test_samples_are_taken_until_the_end_of_the_block() -> None:
     assert [sample["used_mib"] for sample in samples[:3]] == [5, 8, 6]
 
 
-def test_a_look_that_raises_ends_the_block_with_its_error() -> None:
+def test_a_reading_that_raises_ends_the_block_with_its_error() -> None:
     looks, raised = iter([{"used_mib": 1.0}]), threading.Event()
 
     def look() -> card.Sample:

@@ -30,7 +30,7 @@ def test_a_higher_setting_is_left(setting: Path) -> None:
     assert setting.read_text() == "8192\n"
 
 
-def test_what_the_first_rehearsal_found_is_put_back_after_the_last(setting: Path) -> None:
+def test_kernel_settings_return_to_their_first_values_after_the_last_rehearsal(setting: Path) -> None:
     kernel_settings.raise_all()
     kernel_settings.raise_all()
     kernel_settings.put_back()

@@ -89,7 +89,7 @@ def test_a_program_that_is_no_service_is_named_and_left_alone(port: int, tmp_pat
     assert str(refused.value).endswith(f"  try     `kill {os.getpid()}`; then run again")
 
 
-def test_who_holds_the_bridge_of_a_removed_checkout_is_named(
+def test_the_process_on_the_bridge_of_a_removed_checkout_is_named(
     serving: Start, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here a program that is not a service holds the address; the message has the command to type."""

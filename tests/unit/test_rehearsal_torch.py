@@ -165,7 +165,7 @@ def test_the_default_build_goes_as_soon_as_a_cpu_build_is_offered(
     assert names() == ["torch-2.13.0+cpu"]
 
 
-def test_a_machine_without_torch_anywhere_is_told_what_pip_said() -> None:
+def test_a_machine_without_any_torch_gets_pips_message() -> None:
     """The refusal leaves no partial directory."""
     with pytest.raises(RehearsalRefused) as refused:
         torch_wheel.wheels("3.11")

@@ -78,7 +78,7 @@ def test_answers_are_read_from_json_lines() -> None:
     assert answers(text) == [Answer("one", (1, 2), "a"), Answer("two", (), "", "task")]
 
 
-def test_a_task_whose_pattern_is_none_is_an_error() -> None:
+def test_a_task_with_an_invalid_pattern_is_an_error() -> None:
     with pytest.raises(Exception, match="unterminated"):
         tasks('{"prompt": "one", "expected": "[a"}')
 

@@ -32,13 +32,13 @@ def test_a_repository_holds_what_its_name_says(repository: str, names: list[str]
 
 
 @pytest.mark.parametrize("repository", ["mirror/gpt-oss-20b", "mirror/GPT_OSS_20b"])
-def test_a_mirror_that_keeps_the_name_is_planned_without_a_word(repository: str) -> None:
+def test_a_mirror_that_keeps_the_name_is_planned_without_a_note(repository: str) -> None:
     """The owner does not matter."""
     assert not _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
 
 
 @pytest.mark.parametrize("repository", ["example/mine", "unsloth/gpt-oss-20b-BF16"])
-def test_another_name_is_planned_and_said(repository: str) -> None:
+def test_another_name_is_planned_with_a_note(repository: str) -> None:
     """A fine-tune has the shape of its base, a suffix may be another precision; only its owner knows."""
     (note,) = _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
     assert note == (
@@ -52,7 +52,7 @@ def test_numbers_of_ones_own_are_believed_for_a_repository_nobody_knows() -> Non
     assert not _about_memory(replace(LLAMA, checkpoint=CHECKPOINTS["llama-3.1-8b-instruct"].shape, weights=OWN))
 
 
-def test_local_files_of_another_size_are_said() -> None:
+def test_local_files_of_another_size_get_a_note() -> None:
     """The cache is the catalog's, the weights are the directory's."""
     local = LocalWeights(revision="local-1", stored_bytes=65_248_815_744, parameters=1, files=("a.safetensors",))
     around = replace(AROUND, local={"weights/big": local})

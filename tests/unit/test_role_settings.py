@@ -44,7 +44,7 @@ def test_a_setting_below_its_range_is_refused() -> None:
 def test_a_misspelt_setting_is_offered_the_nearest() -> None:
     """In earlier versions the first host that reached the role reported it."""
     assert refusals(health_settings={"watch_second": 5}) == [
-        "health_settings knows no key `watch_second`\n"
+        "health_settings has no key `watch_second`\n"
         "  where   health_settings\n"
         "  seen    `watch_second`\n"
         "  wanted  a knob of the role health\n"

@@ -41,7 +41,7 @@ def staged(**changes: object) -> Run:
     return run
 
 
-def test_nothing_is_drained_before_every_host_is_staged() -> None:
+def test_no_host_is_drained_before_every_host_is_staged() -> None:
     run = hear(hear(a_run(), "a", "staged"), "b", "staged")
     assert run.decide() == Hold("not every host is staged")
     with pytest.raises(AssertionError, match="not every host is staged"):
@@ -137,7 +137,7 @@ def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
 @pytest.mark.parametrize(
     ("on_failure", "groups"), [("host", [("c",)]), ("wave", [("c", "d")]), ("all", [("c", "d"), ("a", "b")])]
 )
-def test_as_much_goes_back_as_the_rollout_says(on_failure: str, groups: list[tuple[str, ...]]) -> None:
+def test_hosts_go_back_within_the_limits_of_the_rollout(on_failure: str, groups: list[tuple[str, ...]]) -> None:
     """The last wave goes first, and never two waves together."""
     run = staged(canary_hosts=2, wave_percent=100, max_unavailable=2, on_failure=on_failure)
     for host in "abd":

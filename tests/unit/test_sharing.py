@@ -39,7 +39,7 @@ def test_both_sides_name_one_port_for_one_set_of_files() -> None:
     assert {model: files.port for model, files in shared(made, "a").items()} == {"gpt-oss-20b": 7400, "nomic": 7401}
 
 
-def test_a_host_that_does_not_say_so_shares_nothing() -> None:
+def test_a_host_without_the_setting_shares_nothing() -> None:
     made = fleet()
     assert (shared(made, "c"), "sharing" in made.for_host("c").to_json()) == ({}, False)
     assert [peer.host for peer in shared(made, "a")["nomic"].peers] == ["b"]

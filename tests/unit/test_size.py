@@ -77,7 +77,7 @@ def test_models_of_one_card_add_up() -> None:
         ({"first_token_p95_seconds": 1.1}, "no load kept to 1 s: 1.1 s with 60 clients at best"),
     ],
 )
-def test_what_no_bench_covers_is_not_measured(changes: dict[str, Any], why: str) -> None:
+def test_a_load_that_no_bench_covers_is_not_measured(changes: dict[str, Any], why: str) -> None:
     """Cases: another card, shorter or much longer requests, a shared card, a late first token."""
     (need,) = size(loads=[replace(CHAT, **changes)], names=("gpt-oss-20b",)).needs
     assert (need.replicas, need.why) == (None, why)

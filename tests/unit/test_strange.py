@@ -61,7 +61,7 @@ def plan_of(name: str) -> dict[str, Any]:
         (("waves",), [["h100-01"], ["h100-01"]], "in two waves"),
     ],
 )
-def test_the_second_judge_sees_what_is_absurd(place: tuple[str | int, ...], value: Any, sentence: str) -> None:
+def test_the_independent_check_finds_absurd_plans(place: tuple[str | int, ...], value: Any, sentence: str) -> None:
     plan = plan_of("whole")
     inside: Any = plan
     for key in place[:-1]:

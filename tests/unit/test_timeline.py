@@ -54,7 +54,7 @@ def test_a_host_is_out_from_its_drain_until_it_is_up_again() -> None:
     assert line.seconds_out() == {"h2": 3.0}
 
 
-def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() -> None:
+def test_the_lines_of_a_gate_follow_the_lines_of_the_lost_host() -> None:
     assert gate_lines(OUTPUT) == [
         "h1: main: main-2 does not serve; main-1 is put back and serves",
         "h1: main: minilm does not load",
@@ -63,5 +63,5 @@ def test_a_gate_is_quoted_as_one_host_was_told_after_what_the_lost_one_said() ->
     ]
 
 
-def test_a_run_that_no_gate_stopped_says_nothing() -> None:
+def test_a_run_that_no_gate_stopped_has_no_lines_of_a_gate() -> None:
     assert gate_lines("    [h1] all is well\n") == []

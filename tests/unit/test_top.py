@@ -121,7 +121,7 @@ def reading_of_nothing() -> str:
     return reading(replace(PLAN.for_host("b"), servers=(), gateway=None))
 
 
-def test_text_that_is_no_reading_is_no_answer() -> None:
+def test_text_without_a_reading_counts_as_no_answer() -> None:
     answers: list[Any] = [None, "", "Permission denied", f"{MARK}1\n{BEFORE}"]
     assert [pages_of(answer) for answer in answers] == [None] * 4
 

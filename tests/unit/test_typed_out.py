@@ -55,7 +55,7 @@ def test_a_text_without_a_secret_stays_unchanged(text: str) -> None:
     assert (secret_in(text), without_secrets(text)) == ("", text)
 
 
-def test_a_secret_is_named_by_where_it_stands() -> None:
+def test_a_secret_is_named_by_its_place() -> None:
     """The place goes down to the last dictionary and list."""
     secrets = typed_out({"proxies": [{"http": f"http://a:{SECRET}@b"}], "token": SECRET, "size": 3}, "docker.daemon")
     assert list(secrets) == [

@@ -59,7 +59,7 @@ def test_an_engine_signed_before_is_planned_as_it_is_and_said() -> None:
     made = engine_plan(SILENT, around=SIGNED)
     assert made.engines[0].fingerprint == SIGNED.engines[0].fingerprint
     assert made.warnings[-1] == (
-        "llama: its engine was signed before and nobody compared its answers; the next one wants Replay(…) or "
+        "llama: its engine was signed before and its answers were never compared; the next engine needs Replay(…) or "
         'Replay.none(reason="…")'
     )
 

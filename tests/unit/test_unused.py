@@ -33,7 +33,7 @@ def test_a_pool_of_several_cards_is_noted() -> None:
 
 
 @pytest.mark.parametrize("key", ["http_proxy", "proxies", "HTTPS_PROXY", "model_repository", "nnodes", "ray_head"])
-def test_a_key_that_is_said_elsewhere_is_no_slip_of_the_pen(key: str) -> None:
+def test_a_key_that_belongs_elsewhere_gets_no_near_key(key: str) -> None:
     """Its hint has the right place, and offers no near key."""
     assert elsewhere(key)
     if not key.isupper():

@@ -139,5 +139,5 @@ def test_the_header_of_persons_reaches_the_gateway_as_it_reads_it_and_stands_now
         ({"bge": Price(prompt=1, completion=1, currency="dollars")}, "not-a-currency"),
     ],
 )
-def test_a_price_that_is_none_is_refused(prices: dict[str, Price], kind: str) -> None:
+def test_an_invalid_price_is_refused(prices: dict[str, Price], kind: str) -> None:
     assert [refusal.kind for refusal in refusals(gateway=Gateway(prices=prices))] == [kind]

@@ -116,7 +116,7 @@ def test_the_printed_plan_says_how_many_of_a_pool_may_be_out() -> None:
     assert not [line for line in printed(plan_report(plan())).splitlines() if line.startswith("pool")]
 
 
-def test_a_share_that_is_none_takes_no_host_out() -> None:
+def test_an_invalid_share_takes_no_host_out() -> None:
     """Its own refusal names it; the count raises nothing (a million inventories by a seed, 2026-11-27)."""
     for share in (" ", "/", "a quarter", "%"):
         (pool,) = pools_of([("a", "chat"), ("b", "chat")], Rollout(max_unavailable=share))

@@ -40,7 +40,7 @@ def test_the_container_and_the_gateway_read_the_directory() -> None:
     assert mine.gateway and [model.files for model in mine.gateway.models if model.kind == "llm"] == [PLACE]
 
 
-def test_nothing_brings_or_removes_the_files() -> None:
+def test_deploys_neither_bring_nor_remove_the_files() -> None:
     """Fetch, sharing, disk and clean-up count the other models alone."""
     mine, before = planned().slices[0], plan(*sources(**main(RERANKER, GPT_OSS))).slices[0]
     assert [files.model for files in mine.weights] == ["bge"]
@@ -56,7 +56,7 @@ def test_nothing_brings_or_removes_the_files() -> None:
     assert all("gpt-oss" not in str(slice_.sharing) for slice_ in shared.slices)
 
 
-def test_the_plan_counts_and_names_them() -> None:
+def test_the_plan_counts_and_names_weights_on_the_host() -> None:
     mine = planned()
     (files,) = mine.slices[0].on_host
     assert (files.path, files.architecture, files.size_mib) == (PLACE, "GptOssForCausalLM", 13_124)
@@ -65,7 +65,7 @@ def test_the_plan_counts_and_names_them() -> None:
     assert mine.digest != plan(*sources(**main(RERANKER, GPT_OSS))).digest
 
 
-def test_a_host_without_them_has_no_trace_of_the_field() -> None:
+def test_a_host_without_weights_on_it_has_no_trace_of_the_field() -> None:
     assert "on_host" not in plan(*sources()).slices[0].to_json()
 
 
@@ -81,14 +81,14 @@ def test_a_model_by_its_name_is_compared_with_its_lock() -> None:
     assert files.architecture == "BertModel"
 
 
-def test_an_llm_beside_triton_reads_them_too() -> None:
+def test_an_llm_beside_triton_reads_weights_on_the_host() -> None:
     beside = replace(MODEL, runtime="vllm", image="vllm/vllm-openai:v0.26.0")
     mine = planned(beside, gateway=Gateway()).slices[0]
     assert mine.servers[0].beside and PLACE in mine.servers[0].beside[1].arguments
     assert not mine.weights
 
 
-def test_a_bundle_has_none_of_them() -> None:
+def test_a_bundle_has_no_weights_that_are_on_the_host() -> None:
     """A host without a network wants nothing of such a model from its bundle."""
     mine = replace(planned(MODEL).slices[0], bundle="bundle")
     assert list(_weights(mine, Contents.__new__(Contents))) == []

@@ -13,7 +13,7 @@ from tests.unit.test_imports import ROOT, python_files
 BANNED = frozenset(
     ["found", "told", "said", "asked", "given", "one", "each", "other", "over", "leave", "ways", "turned"]
 )
-"""Names that say nothing of what they hold: a noun of the field stands in their place."""
+"""Names that do not say what their values are: a noun of the field stands in their place."""
 RIDDLES = re.compile(
     r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So long|Keys that|Nobody's|Whether|How|Why|Which|When)\b"
 )

@@ -90,4 +90,4 @@ ON_MACHINES = {
     "docker-down": "test_traffic",
     "unit-failed": "test_traffic",
 }
-"""Findings that a test of tests/faults sees on a machine, beside those of a fault."""
+"""Further findings that a test of tests/faults sees on a machine without a fault of the table."""

@@ -217,7 +217,7 @@ SERVERS = {
     "the last port is given out once, too": Wrong(
         main(http_port=65535, grpc_port=65535), "port-twice", 'servers["main"].grpc_port'
     ),
-    "a port needs no privilege": Wrong(main(http_port=80), "port-range", 'servers["main"].http_port'),
+    "a port needs no privilege": Wrong(main(http_port=80), "unbelievable-number", 'servers["main"].http_port'),
     "a GPU belongs to one server": Wrong(
         {"servers": (TWO[0], replace(TWO[1], gpus=(0,), **APART))}, "gpus-used-twice", 'servers["two"].gpus'
     ),
@@ -229,13 +229,13 @@ SERVERS = {
         main(address="10.0.0.5"), "public-address", 'servers["main"].address'
     ),
     "an address is an address": Wrong(main(address="localhost:8000"), "bad-address", 'servers["main"].address'),
-    "a stop takes a sensible time": Wrong(main(stop_seconds=0), "out-of-range", 'servers["main"].stop_seconds'),
+    "a stop takes a sensible time": Wrong(main(stop_seconds=0), "unbelievable-number", 'servers["main"].stop_seconds'),
 }
 
 MODELS = {
     "a request waits no time less than nothing": Wrong(
         main(replace(EMBEDDER, max_queue_delay_microseconds=-7)),
-        "out-of-range",
+        "unbelievable-number",
         'servers["main"].models["nomic"].max_queue_delay_microseconds',
     ),
     "an unknown checkpoint is offered by its hub name": Wrong(
@@ -334,7 +334,7 @@ MODELS = {
         'servers["main"].models["nomic"].max_batch_tokens',
     ),
     "passes run beside each other in a few streams": Wrong(
-        main(replace(RERANKER, streams=0)), "streams-out-of-range", 'servers["main"].models["bge"].streams'
+        main(replace(RERANKER, streams=0)), "unbelievable-number", 'servers["main"].models["bge"].streams'
     ),
     "a task is one the family was trained with": Wrong(
         main(replace(EMBEDDER, default_task="search_documents")),
@@ -487,7 +487,7 @@ FIREWALL = {
     ),
     "an opening is a port": Wrong(
         {"firewall": Firewall(allow=("10.0.0.0/8",), open=(Opening(port=0),), rest="closed")},
-        "port-range",
+        "unbelievable-number",
         "firewall.open[0].port",
     ),
     "openings need a closed host": Wrong(
@@ -496,7 +496,9 @@ FIREWALL = {
         "firewall.open",
     ),
     "new rules are confirmed in a sensible time": Wrong(
-        {"firewall": Firewall(allow=("10.0.0.0/8",), confirm_seconds=1)}, "out-of-range", "firewall.confirm_seconds"
+        {"firewall": Firewall(allow=("10.0.0.0/8",), confirm_seconds=1)},
+        "unbelievable-number",
+        "firewall.confirm_seconds",
     ),
     "blocks are reused or kept apart": Wrong(
         main(replace(LLAMA, kv_cache=KVCache(reuse=True, per_tenant=True))),
@@ -563,7 +565,9 @@ DATA = {
     "other environment variables are not read": Wrong(
         {"CUDA_VISIBLE_DEVICES": "0"}, "unknown-key", "CUDA_VISIBLE_DEVICES"
     ),
-    "a wave reaches somebody": Wrong({"rollout": Rollout(wave_percent=0)}, "out-of-range", "rollout.wave_percent"),
+    "a wave reaches somebody": Wrong(
+        {"rollout": Rollout(wave_percent=0)}, "unbelievable-number", "rollout.wave_percent"
+    ),
     "somebody may be out": Wrong({"rollout": Rollout(max_unavailable=0)}, "nobody-out", "rollout.max_unavailable"),
     "a share of a small pool is a host at least": Wrong(
         {"rollout": Rollout(max_unavailable="25%"), "pool": "chat"}, "nobody-out", "rollout.max_unavailable"
@@ -575,7 +579,7 @@ DATA = {
         {"rollout": Rollout(max_unavailable="a quarter")}, "out-of-range", "rollout.max_unavailable"
     ),
     "a wait is not less than none": Wrong(
-        {"rollout": Rollout(bake_seconds=-1)}, "out-of-range", "rollout.bake_seconds"
+        {"rollout": Rollout(bake_seconds=-1)}, "unbelievable-number", "rollout.bake_seconds"
     ),
     "what goes back is one of four": Wrong(
         {"rollout": Rollout(on_failure="everything")},

@@ -92,7 +92,7 @@ BALANCERS = {
     ),
     "metrics have a port of their own": wrong_edge("port-twice", "balancer.metrics_port", metrics_port=8081),
     "a balancer's port is a port": wrong_edge(
-        "port-range", 'balancer.routes["chat"].http_port', routes=(replace(CHAT, http_port=80_800),)
+        "unbelievable-number", 'balancer.routes["chat"].http_port', routes=(replace(CHAT, http_port=80_800),)
     ),
     "a pool has one route": wrong_edge(
         "pool-routed-twice",
@@ -103,7 +103,7 @@ BALANCERS = {
         "route-without-hosts", 'balancer.routes["chats"]', routes=(replace(CHAT, pool="chats"),)
     ),
     "nobody waits a day": wrong_edge(
-        "out-of-range", 'balancer.routes["chat"].hold_seconds', routes=(replace(CHAT, hold_seconds=86_400),)
+        "unbelievable-number", 'balancer.routes["chat"].hold_seconds', routes=(replace(CHAT, hold_seconds=86_400),)
     ),
     "a certificate has a key": wrong_edge(
         "half-a-certificate", "balancer.certificate_key", certificate="keys/edge.pem"
@@ -114,8 +114,10 @@ BALANCERS = {
     "a balancer asks clients who they are": wrong_edge("open-balancer", "balancer.keys", open_to_all=False),
     "TLS alone asks nobody": wrong_edge("open-balancer", "balancer.keys", open_to_all=False, **SIGNED),
     "open to all asks nobody": wrong_edge("open-and-asked", "balancer.open_to_all", keys="file", **SIGNED),
-    "an address has connections": wrong_edge("out-of-range", "balancer.address_connections", address_connections=-1),
-    "an address sends requests": wrong_edge("out-of-range", "balancer.address_requests", address_requests=-1),
+    "an address has connections": wrong_edge(
+        "unbelievable-number", "balancer.address_connections", address_connections=-1
+    ),
+    "an address sends requests": wrong_edge("unbelievable-number", "balancer.address_requests", address_requests=-1),
     "a certificate has not expired": wrong_edge(
         "certificate-out-of-time",
         "balancer.certificate",
@@ -154,12 +156,12 @@ BALANCERS = {
 
 BOTH = Rollout(max_unavailable=2, canary_hosts=2)
 POOLS = {
-    "a drain ends": wrong_pool("out-of-range", "traffic.drain_seconds", traffic=Traffic(drain_seconds=86_400)),
+    "a drain ends": wrong_pool("unbelievable-number", "traffic.drain_seconds", traffic=Traffic(drain_seconds=86_400)),
     "a balancer that is gone is waited for": wrong_pool(
-        "out-of-range", "traffic.heard_seconds", traffic=Traffic(heard_seconds=0)
+        "unbelievable-number", "traffic.heard_seconds", traffic=Traffic(heard_seconds=0)
     ),
     "an agent's port needs no privilege": wrong_pool(
-        "out-of-range", "traffic.agent_port", traffic=Traffic(agent_port=80)
+        "unbelievable-number", "traffic.agent_port", traffic=Traffic(agent_port=80)
     ),
     "an agent has an address": wrong_pool("bad-address", "traffic.address", traffic=Traffic(address="h1.example")),
     "an agent has a port of its own": wrong_pool(

@@ -52,7 +52,7 @@ OTHERS = {
         "haproxy-too-old", "machine.os", machine=replace(MACHINE, os="ubuntu-22.04")
     ),
     "gateways of others have a port": wrong_others(
-        "port-range", "traffic.gateways_port", traffic=Traffic(gateways_port=80)
+        "unbelievable-number", "traffic.gateways_port", traffic=Traffic(gateways_port=80)
     ),
     "gateways of others have a port of their own": wrong_others(
         "port-twice", "traffic.gateways_port", traffic=Traffic(gateways_port=8004)
@@ -68,12 +68,16 @@ ALL = {
     "a gateway's address is an address": wrong_gateway("gateway-in-plain-text", "gateway.address", address="localhost"),
     "a gateway's url is one": wrong_gateway("bad-url", "gateway.url", url="llm.example.com"),
     "a gateway has a port": wrong_gateway("gateway-without-ports", "gateway.ports", ports=()),
-    "a gateway runs without privileges": wrong_gateway("port-range", "gateway.ports", ports=(443,)),
+    "a gateway runs without privileges": wrong_gateway("unbelievable-number", "gateway.ports[0]", ports=(443,)),
     "a gateway does not take a server's port": wrong_gateway("port-twice", "gateway.ports", ports=(8001,)),
     "a gateway does not take the balancers' port": wrong_gateway("port-twice", "gateway.ports", ports=(8003,)),
     "a gateway's processes have a port each": wrong_gateway("port-twice", "gateway.ports", ports=(8080, 8080)),
-    "nobody waits at a gateway for hours": wrong_gateway("out-of-range", "gateway.hold_seconds", hold_seconds=86_400),
-    "a gateway's processes stop in time": wrong_gateway("out-of-range", "gateway.drain_seconds", drain_seconds=0),
+    "nobody waits at a gateway for hours": wrong_gateway(
+        "unbelievable-number", "gateway.hold_seconds", hold_seconds=86_400
+    ),
+    "a gateway's processes stop in time": wrong_gateway(
+        "unbelievable-number", "gateway.drain_seconds", drain_seconds=0
+    ),
     "a default embedder is one that is served": wrong_gateway(
         "default-of-nothing", "gateway.default_embedder", default_embedder="bge"
     ),
@@ -98,9 +102,9 @@ ALL = {
     "an origin has no path": wrong_gateway(
         "bad-origin", "gateway.cors_origins", cors_origins=("https://app.example.com/chat",)
     ),
-    "one request in none is no choice": wrong_gateway("out-of-range", "gateway.trace_one_in", trace_one_in=0),
+    "one request in none is no choice": wrong_gateway("unbelievable-number", "gateway.trace_one_in", trace_one_in=0),
     "a gateway takes a body of some size": wrong_gateway(
-        "out-of-range", "gateway.limits.body_mib", limits=GatewayLimits(body_mib=0)
+        "unbelievable-number", "gateway.limits.body_mib", limits=GatewayLimits(body_mib=0)
     ),
     "a gateway holds a body of the size that it takes": wrong_gateway(
         "bodies-without-room", "gateway.limits.bodies_mib", limits=GatewayLimits(body_mib=64)

@@ -102,7 +102,9 @@ PRECISION = {
     ),
     "texts nobody reads are refused": Wrong(llama(calibration=TEXTS), "calibration-unused", f"{MODEL}.calibration"),
     "a calibration has enough samples": Wrong(
-        engine(precision="fp8", calibration=replace(TEXTS, samples=4)), "out-of-range", f"{MODEL}.calibration.samples"
+        engine(precision="fp8", calibration=replace(TEXTS, samples=4)),
+        "unbelievable-number",
+        f"{MODEL}.calibration.samples",
     ),
     "the PyTorch backend has no int8 cache": Wrong(
         llama(kv_cache=KVCache(dtype="int8")), "int8-cache-path", f"{MODEL}.kv_cache.dtype"
@@ -208,7 +210,7 @@ SPECULATION = {
         f"{MODEL}.speculative",
     ),
     "on PyTorch EAGLE drafts a short chain": Wrong(
-        llama(speculative=Eagle(weights=HEAD)), "out-of-range", f"{MODEL}.speculative.tokens"
+        llama(speculative=Eagle(weights=HEAD)), "draft-beyond-a-chain", f"{MODEL}.speculative.tokens"
     ),
     "on PyTorch EAGLE has no tree": Wrong(
         llama(speculative=Eagle(weights=HEAD, tokens=3, choices="[[0], [1]]")),
@@ -317,7 +319,9 @@ ADAPTERS = {
         f"{MODEL}.lora.adapters",
     ),
     "task id 0 is no adapter": Wrong(
-        adapters(Adapter(name="a", task_id=0, weights=HEAD)), "out-of-range", f'{MODEL}.lora.adapters["a"].task_id'
+        adapters(Adapter(name="a", task_id=0, weights=HEAD)),
+        "unbelievable-number",
+        f'{MODEL}.lora.adapters["a"].task_id',
     ),
     "an adapter's name can name a directory": Wrong(
         adapters(Adapter(name="a/b", task_id=1, weights=HEAD)), "bad-name", f'{MODEL}.lora.adapters["a/b"].name'
@@ -331,7 +335,7 @@ ADAPTERS = {
     "an adapter changes something": Wrong(
         adapters(target_modules=()), "no-lora-modules", f"{MODEL}.lora.target_modules"
     ),
-    "a rank has a limit": Wrong(adapters(max_rank=1024), "out-of-range", f"{MODEL}.lora.max_rank"),
+    "a rank has a limit": Wrong(adapters(max_rank=1024), "unbelievable-number", f"{MODEL}.lora.max_rank"),
 }
 
 ENGINES = {
@@ -439,10 +443,10 @@ ENGINES = {
         engine(guided_decoding=True) | {"release": "25.04"}, "no-guided-decoding", f"{MODEL}.guided_decoding"
     ),
     "clients are asked after now and then": Wrong(
-        llama(cancellation_check_period_ms=0), "out-of-range", f"{MODEL}.cancellation_check_period_ms"
+        llama(cancellation_check_period_ms=0), "unbelievable-number", f"{MODEL}.cancellation_check_period_ms"
     ),
     "pinned memory is an amount": Wrong(
-        llama(kv_cache=KVCache(host_mib=-1)), "out-of-range", f"{MODEL}.kv_cache.host_mib"
+        llama(kv_cache=KVCache(host_mib=-1)), "unbelievable-number", f"{MODEL}.kv_cache.host_mib"
     ),
     "pinned memory fits the host": Wrong(
         llama(kv_cache=KVCache(host_mib=65_536)) | {"machine": replace(MACHINE, memory_mib=65_536)},
@@ -463,7 +467,9 @@ REPLAYS = {
         engine(replay=Replay(prompts="p.jsonl", max_tokens=8192)), "out-of-range", f"{MODEL}.replay.max_tokens"
     ),
     "a share is a percentage": Wrong(
-        engine(replay=Replay(prompts="p.jsonl", equal_percent=190.0)), "out-of-range", f"{MODEL}.replay.equal_percent"
+        engine(replay=Replay(prompts="p.jsonl", equal_percent=190.0)),
+        "unbelievable-number",
+        f"{MODEL}.replay.equal_percent",
     ),
     "something judges a replay": Wrong(
         engine(replay=Replay(prompts="p.jsonl", equal_percent=0)),

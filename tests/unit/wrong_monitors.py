@@ -32,8 +32,8 @@ def wrong_host(kind: str, where: str, **changes: Any) -> Wrong:
 ALL = {
     "a monitor's system is offered the nearest": wrong_eyes("unknown-os", "os", os="debian12"),
     "a monitor's address is no loopback": wrong_eyes("bad-address", "address", address="127.0.0.1"),
-    "a monitor keeps what its rules read": wrong_eyes("out-of-range", "retention_days", retention_days=1),
-    "a monitor looks at least once a minute": wrong_eyes("out-of-range", "scrape_seconds", scrape_seconds=300),
+    "a monitor keeps what its rules read": wrong_eyes("unbelievable-number", "retention_days", retention_days=1),
+    "a monitor looks at least once a minute": wrong_eyes("unbelievable-number", "scrape_seconds", scrape_seconds=300),
     "a monitor's programs have two ports": wrong_eyes("port-twice", "prometheus_port", alertmanager_port=9090),
     "a monitor's readers are networks": wrong_eyes("bad-network", "allow", allow=("10.0.0.1/8",)),
     "not everybody reads a monitor": wrong_eyes("firewall-allows-everybody", "allow", allow=("0.0.0.0/0",)),

@@ -100,7 +100,7 @@ ALL = {
     ),
     "an adapter beside triton has a number too": Wrong(
         beside(lora=LoRA(adapters=(replace(SUPPORT, task_id=0),))),
-        "out-of-range",
+        "unbelievable-number",
         f'{MODEL}.lora.adapters["support"].task_id',
     ),
     "one server has one llm beside triton": Wrong(
@@ -111,7 +111,7 @@ ALL = {
         "port-twice",
         'servers["two"].models["llama-2"].port',
     ),
-    "a port beside triton is an ordinary user's": Wrong(beside(port=80), "port-range", f"{MODEL}.port"),
+    "a port beside triton is an ordinary user's": Wrong(beside(port=80), "unbelievable-number", f"{MODEL}.port"),
     "an llm beside triton and the gateway have two ports": Wrong(beside(port=8080), "port-twice", "gateway.ports"),
     "an llm beside triton on the gateway's port leaves it another one": Wrong(
         beside(port=8080) | {"gateway": None}, "runtime-without-gateway", f"{MODEL}.runtime"

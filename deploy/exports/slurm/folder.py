@@ -38,7 +38,7 @@ def chosen(served: Served, hosts: Sequence[str]) -> Served:
     refuse_all(
         refuse(
             "unknown-host",
-            f"{name} is no host of {served.inventory} that has servers",
+            f"{name} is not a host of {served.inventory} with servers",
             where="HOST",
             seen=name,
             wanted=", ".join(known),

@@ -40,7 +40,7 @@ def _of_time(job: Job, cluster: Cluster) -> Iterator[Refusal]:
     if seconds == 0 or 0 < seconds <= least:
         yield refuse(
             "time-limit-of-a-job",
-            f"a job of {job.name} would have no time to serve" if seconds else "Slurm takes no such time limit",
+            f"a job of {job.name} would have no time to serve" if seconds else "Slurm does not accept this time limit",
             where="--time",
             seen=cluster.time,
             wanted=f"minutes, HH:MM:SS, D-HH:MM:SS or {NO_LIMIT}; more than {least} s for start, drain and stop",

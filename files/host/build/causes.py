@@ -32,7 +32,7 @@ CAUSES = [
     ),
     (
         r"unrecognized arguments?: ([^\n]*)",
-        "the program in the image knows no flag `{0}`",
+        "the program in the image has no flag `{0}`",
         "take it out of the inventory, or choose a release that has it (enginehouse check '<the command>')",
     ),
     (

@@ -23,7 +23,7 @@ TEXTS = ["the cat", "a mat"]
 QUERY, DOCUMENTS = "cat mat", ["the dog", "the cat sat on the mat"]
 
 KINDS = ("chat", "stream", "tool", "schema", "responses", "completion", "vectors", "best", "count")
-"""Last words of the names of calls: what is asked for, and so what is answered."""
+"""Last words of the names of calls, which say the kind of request and so the form of its answer."""
 
 added: list[int] = []
 

@@ -47,7 +47,7 @@ def test_every_target_answers(watched: Watched) -> None:
     assert until(lambda: watched.prometheus("probe_success == 0") == [], 60, 1)
 
 
-def test_nobody_but_the_monitor_reads_a_host(watched: Watched) -> None:
+def test_only_the_monitor_reads_a_host(watched: Watched) -> None:
     """This computer is in the network that may read the monitor and log in."""
     assert [port for port in (8005, 8006, 8007, 9100) if _answers(watched.serving, port)] == []
     assert [port for port in (8005, 8006, 8008, 9094, 9100, 9115) if _answers(watched.eyes, port)] == []

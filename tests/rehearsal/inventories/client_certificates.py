@@ -19,7 +19,7 @@ _places = _Places.here()
 _machine = _json.loads((_places.machines / "e1/machine.json").read_text())
 _data = _search[1]
 _rollout = _Rollout(interrupt=True)
-"""A host that nobody waits for here."""
+"""A rollout that may interrupt clients, because these tests have none."""
 _server = _replace(_data["servers"][0], models=_data["servers"][0].models[1:])
 
 serving = [

@@ -75,7 +75,7 @@ def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_trit
     assert running["streams at Triton"] == len(running["begun"]) == 3
 
 
-def test_what_a_key_has_under_way_ends_when_it_is_revoked_and_its_streams_when_it_gets_limits(
+def test_revoking_a_key_ends_its_requests_and_new_limits_end_its_streams(
     story: dict[str, Any],
 ) -> None:
     """A stream and an HTTP request of a revoked key end, and a stream of a key with a new limit; others continue."""
@@ -194,7 +194,7 @@ def test_a_file_that_is_no_file_of_keys_is_refused(tmp_path: Path, monkeypatch: 
     keeps(tmp_path, monkeypatch, '{"keys": [{}]}\n')
     ran = send()
     assert ran.failed_hosts
-    assert "is no file of keys" in "".join(ran.log)
+    assert "is not a file of keys" in "".join(ran.log)
 
 
 def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:

@@ -104,7 +104,7 @@ def test_a_table_that_cannot_be_read_is_not_written_anew(tmp_path: Path, environ
     assert ((tmp_path / "fstab").read_text(), acted(tmp_path)) == (f"{ROOT}\n", [])
 
 
-def test_nothing_is_done_if_another_disk_is_mounted(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_mount_of_another_disk_stops_every_change(tmp_path: Path, environment: dict[str, str]) -> None:
     stub(tmp_path, mountpoint="", findmnt="echo 8:32", blkid="exit 2", wipefs="")
     (tmp_path / "fstab").write_text(f"{ROOT}\n")
     ran = adopt(tmp_path / "data", environment)

@@ -21,7 +21,7 @@ def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(h
     assert (host.has("releases"), host.has("cache")) == (["before", "now", "older", "tried"], ["older"])
 
 
-def test_what_the_previous_release_reads_stays_however_old(host: Host) -> None:
+def test_files_of_the_previous_release_stay_at_any_age(host: Host) -> None:
     (host.root / "releases/before/run").write_text(f"source={host.root}/weights/llama/r1,target=x")
     for age, name in enumerate(("r4", "r3", "r2", "r1")):
         host.make(f"weights/llama/{name}", age)
@@ -83,7 +83,7 @@ def test_everything_stays_while_a_server_does_not_serve(host: Host, fault: dict[
     assert host.has("weights/llama") == ["r1", "r2"]
 
 
-def test_everything_stays_where_a_swap_was_cut(host: Host) -> None:
+def test_everything_stays_after_a_cut_swap(host: Host) -> None:
     host.make("cache/gone")
     (host.root / "servers/main/swap.json").write_text("{}")
     host.call()
@@ -109,7 +109,7 @@ def test_a_second_cleanup_finds_nothing(host: Host, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == ""
 
 
-def test_what_an_interrupted_removal_left_goes(host: Host) -> None:
+def test_leftovers_of_an_interrupted_removal_are_deleted(host: Host) -> None:
     host.make("weights/llama/.r1.removing")
     host.call()
     assert host.has("weights/llama") == []

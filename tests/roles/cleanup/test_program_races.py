@@ -57,7 +57,7 @@ def test_files_of_a_just_requested_release_are_kept_however_old(host: Host, hour
 
 
 @pytest.mark.parametrize("release", ["previous", "gone", ""])
-def test_a_wish_for_no_release_of_this_host_is_no_trouble(host: Host, release: str) -> None:
+def test_a_request_for_a_release_that_the_host_lacks_is_ignored(host: Host, release: str) -> None:
     host.wants(release)
     host.make("cache/gone")
     host.call()

@@ -63,7 +63,7 @@ def test_all_loose_programs_stay_while_one_is_named_by(old: Host, where: Callabl
     assert left() == set(superseded_programs.NAMES)
 
 
-def test_they_stay_while_a_server_does_not_serve(old: Host) -> None:
+def test_loose_programs_stay_while_a_server_does_not_serve(old: Host) -> None:
     old.active = "failed"
     old.call()
     assert left() == set(superseded_programs.NAMES)

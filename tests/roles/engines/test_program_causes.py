@@ -34,7 +34,7 @@ Plugin config arguments:
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
         (
             "trtllm-build: error: unrecognized arguments: --tp_size 2",
-            "the program in the image knows no flag `--tp_size 2`",
+            "the program in the image has no flag `--tp_size 2`",
         ),
         (
             "error: argument --dtype: invalid choice: 'float8' (choose from 'auto')",
@@ -104,7 +104,7 @@ def test_a_flag_that_takes_several_values_has_choices() -> None:
     assert "--lora_target_modules takes attn_q, attn_k, and not attn_v" in flags.problems(line, HELP, "")[0]
 
 
-def test_what_a_help_text_explains_is_no_flag() -> None:
+def test_a_word_in_the_explanation_of_a_help_text_is_not_a_flag() -> None:
     assert "--output_dir" not in flags.flags_in(HELP)
 
 

@@ -80,7 +80,7 @@ def test_a_checkpoint_goes_through_pytorch(monkeypatch: pytest.MonkeyPatch) -> N
     assert (LLM.made["backend"], LLM.made["pipeline_parallel_size"]) == ("pytorch", 2)
 
 
-def test_nothing_is_reused_from_an_earlier_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cached_block_is_reused_from_an_earlier_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     library(monkeypatch, split=True)
     replay.checkpoint(SimpleNamespace(checkpoint="/c", tensor=1, pipeline=1))
     assert LLM.made["kv_cache_config"]["enable_block_reuse"] is False

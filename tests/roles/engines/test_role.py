@@ -251,7 +251,7 @@ def test_a_host_without_engines_is_not_even_asked(trust: EngineTrust) -> None:
     assert (ran.operations, ran.shell["host"]) == ((), [])
 
 
-def test_what_repairs_the_image_reaches_the_host_before_the_build(trust: EngineTrust, monkeypatch: Any) -> None:
+def test_the_repair_of_the_image_reaches_the_host_before_the_build(trust: EngineTrust, monkeypatch: Any) -> None:
     monkeypatch.setattr("roles.engines.repairing.unpacked", lambda wheel: {"python/openai/__init__.py": b""})
     planned = slices(trust, image=replace(slices(trust)[0].image, repairs=("openai",)))
     ran = play(planned, {"host": Then(saying(), saying(), saying(UNSIGNED), saying(SIGNED))})

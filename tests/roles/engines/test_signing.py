@@ -74,7 +74,7 @@ def test_a_built_engine_is_signed_over_its_record(trust: EngineTrust, tmp_path: 
     assert (ran.failed_hosts, base64.b64decode(sent)[:29]) == ((), b"-----BEGIN SSH SIGNATURE-----")
 
 
-def test_what_is_signed_here_passes_the_host_s_own_check(trust: EngineTrust, tmp_path: Path) -> None:
+def test_a_signature_made_here_passes_the_host_s_own_check(trust: EngineTrust, tmp_path: Path) -> None:
     assert signatures.problem_of(sealed(built(tmp_path, an_engine()), trust), trust) == ""
 
 

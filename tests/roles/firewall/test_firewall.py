@@ -55,7 +55,7 @@ def play(mine: Slice, *seen: str, **how: Any) -> Ran:
     return run(lambda: firewall.apply(mine), answers={"dpkg-query": list(seen)}, **how)
 
 
-def test_a_port_that_ssh_forwards_is_none_of_sshd_s(tmp_path: Path) -> None:
+def test_a_port_that_ssh_forwards_is_not_a_port_of_sshd(tmp_path: Path) -> None:
     """sshd listens at 22, serves a connection at 2222, where systemd listens, and connects to 8080 for a client."""
     tool = tmp_path / "ss"
     tool.write_text(
@@ -146,7 +146,7 @@ def test_a_host_that_locks_us_out_fails_and_names_the_reverted_change() -> None:
     assert "the firewall's new rules shut this program out, and the host has taken them back" in "\n".join(ran.log)
 
 
-def test_what_is_published_is_open_to_the_named_networks_alone() -> None:
+def test_published_ports_are_open_to_the_declared_networks_only() -> None:
     lines = [line.strip() for line in rules(declared(), (22,)).splitlines()]
     assert "ip daddr 10.0.0.5 tcp dport { 8000, 8001 } jump servers" in lines
     assert "ip daddr 10.0.0.5 tcp dport 8002 jump metrics" in lines

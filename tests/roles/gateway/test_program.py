@@ -149,7 +149,9 @@ def test_a_process_offers_models_that_wait_for_their_server_too() -> None:
     assert gateway.offered("127.0.0.1", port) is None
 
 
-def test_what_a_process_began_with_is_read_from_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_of_a_process_are_read_from_the_process_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "7").mkdir()
     (tmp_path / "7/environ").write_bytes(b"PATH=/bin\0ENGINEHOUSE_GATEWAY=one\0")
     monkeypatch.setattr(gateway, "PROC", tmp_path)

@@ -173,7 +173,7 @@ def test_a_file_that_the_gateway_could_not_read_is_not_sent(keys_here: Path) -> 
     ran = play(*DONE, texts="")
     assert not any("keys.json" in command for command in ran.commands)
     assert ran.failed_hosts
-    assert "is no file of keys" in "".join(ran.log)
+    assert "is not a file of keys" in "".join(ran.log)
 
 
 def test_keys_of_a_host_stay_where_this_machine_keeps_none() -> None:

@@ -139,7 +139,7 @@ def test_an_xid_from_before_a_reset_stops_nothing(host: Host) -> None:
         (REAL.replace("0, 0000", "1, 0000", 1), "lists 1 GPUs and not this one", "reboot the host"),
     ],
 )
-def test_what_nvidia_smi_says_of_the_card_stops_the_swap(host: Host, row: str, seen: str, attempt: str) -> None:
+def test_a_fault_that_nvidia_smi_reports_stops_the_swap(host: Host, row: str, seen: str, attempt: str) -> None:
     host.says(row)
     assert host.call("gate", "main") == 1
     assert seen in host.verdict["reason"]

@@ -148,7 +148,7 @@ def test_an_application_s_own_fault_is_nothing_to_repair(ill: Ill, number: int) 
     assert (ill.calls, ill.results) == ([], [])
 
 
-def test_one_look_alone_repairs_nothing(ill: Ill) -> None:
+def test_a_single_reading_starts_no_repair(ill: Ill) -> None:
     """A tool that failed once is no evidence of a fault."""
     ill.falls()
     ill.looks(ill.program(), 1)
@@ -214,7 +214,7 @@ def test_a_host_that_is_out_already_is_repaired_at_once(ill: Ill) -> None:
     assert ill.results == ["repair begun", "repaired"]
 
 
-def test_of_two_that_begin_at_once_this_one_gives_way_and_takes_requests_again(ill: Ill) -> None:
+def test_a_host_whose_repair_begins_together_with_another_waits_and_takes_requests_again(ill: Ill) -> None:
     ill.falls()
     balancer = Balancer()
     balancer.goes_with_us = "h3"
@@ -226,7 +226,7 @@ def test_of_two_that_begin_at_once_this_one_gives_way_and_takes_requests_again(i
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_never_are_more_hosts_repaired_than_may_be_out_however_their_steps_fall(most: int) -> None:
+def test_no_order_of_steps_repairs_more_hosts_than_may_be_out(most: int) -> None:
     """Six faulty hosts; each takes its steps at random moments: check, announce, check again, repair, end."""
     draw, names = random.Random(38), [f"h{number}" for number in range(6)]
     most_seen = 0

@@ -176,20 +176,20 @@ def test_a_full_queue_costs_a_look_one_question_and_no_wait(host: Host, monkeypa
 
 
 @pytest.mark.parametrize("unit", [{"ActiveState": "activating"}, {"ActiveState": "deactivating"}, {"Job": "77"}])
-def test_nothing_is_asked_while_the_unit_starts_or_stops(host: Host, unit: dict[str, str]) -> None:
+def test_the_watchdog_does_not_ask_while_the_unit_starts_or_stops(host: Host, unit: dict[str, str]) -> None:
     host.units["triton@main.service"] |= unit
     host.look(5, embed=BUSY)
     assert (host.restarts, (host.place / "watch.json").exists()) == (0, False)
 
 
 @pytest.mark.parametrize("swap", [{"ActiveState": "activating"}, {"Job": "78"}])
-def test_nothing_is_asked_while_a_swap_is_under_way(host: Host, swap: dict[str, str]) -> None:
+def test_the_watchdog_does_not_ask_during_a_swap(host: Host, swap: dict[str, str]) -> None:
     host.units["enginehouse-swap@main.service"] |= swap
     host.look(5, embed=BUSY)
     assert host.restarts == 0
 
 
-def test_nothing_is_asked_before_a_cut_swap_is_undone(host: Host) -> None:
+def test_the_watchdog_does_not_ask_before_a_cut_swap_is_undone(host: Host) -> None:
     (host.place / "swap.json").write_text("{}")
     host.look(5, embed=BUSY)
     assert host.restarts == 0

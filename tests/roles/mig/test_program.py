@@ -176,7 +176,7 @@ def test_instances_in_use_stay_and_the_message_of_nvidia_smi_is_shown(
 @pytest.mark.parametrize("wanted", [(), ("4g.40gb", "3g.40gb")], ids=["whole", "halves"])
 @pytest.mark.parametrize("devices", [[], ["4g.40gb", "3g.40gb"], ["3g.40gb", "3g.40gb"]], ids=["none", "halves", "3g"])
 @pytest.mark.parametrize("mode", ["Enabled", "Disabled"])
-def test_what_the_owner_of_a_gpu_is_told_to_type_cuts_it_as_declared(
+def test_the_commands_offered_to_a_gpus_owner_cut_it_as_declared(
     host: Host, mode: str, devices: list[str], wanted: tuple[str, ...]
 ) -> None:
     """The command of the refusal for `Driver(manage=False)` works; afterwards there is no refusal."""

@@ -103,7 +103,7 @@ def test_half_of_a_directory_without_its_manifest_makes_room(web: Web, tmp_path:
     assert sorted(os.listdir(half)) == ["config.json", "manifest.sha256", "model.safetensors"]
 
 
-def test_what_another_published_meanwhile_is_not_removed(web: Web, tmp_path: Path) -> None:
+def test_a_directory_that_another_run_published_meanwhile_is_not_removed(web: Web, tmp_path: Path) -> None:
     (tmp_path / ".m.partial").mkdir()
     (tmp_path / "m").mkdir()
     (tmp_path / "m/manifest.sha256").write_text("theirs")

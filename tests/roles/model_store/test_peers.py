@@ -82,7 +82,7 @@ def test_only_the_poisoner_is_blamed(trouble: Trouble) -> None:
     assert [line for line in printed.splitlines() if any(f"{host.name} sent" in line for host in innocent)] == []
 
 
-def test_what_a_killed_run_received_is_not_asked_for_again(two: list[Peer]) -> None:
+def test_pieces_that_a_killed_run_received_are_not_requested_again(two: list[Peer]) -> None:
     """The source keeps its speed limit, so the rest takes six seconds, and the kill comes before the end."""
     source, wanting = two
     source.start(two, bytes_per_second=250_000)
@@ -140,7 +140,7 @@ def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> No
     assert source.offer() == right
 
 
-def test_a_giver_that_was_ended_can_receive_again(two: list[Peer]) -> None:
+def test_a_host_whose_sharing_ended_can_receive_again(two: list[Peer]) -> None:
     """The stopped peer left a symlink to a directory that was removed since."""
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"

@@ -33,7 +33,7 @@ def received(settings: Settings) -> None:
     (settings.folder / publishing.SESSION).write_text('{"is_whole": true, "senders": ["host-1", "root\\u001b[31m"]}')
 
 
-def test_what_verifies_is_published_and_nothing_else_is_left(tmp_path: Path) -> None:
+def test_verified_files_are_published_and_nothing_else_is_left(tmp_path: Path) -> None:
     settings = of_a_host(tmp_path, OFFER)
     received(settings)
     (settings.staging / "more").write_bytes(b"x")
@@ -61,7 +61,7 @@ def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
 @pytest.mark.parametrize(
     "session", ["[]", "{", '{"is_whole": true, "senders": 7}', '{"is_whole": true, "senders": [[]]}']
 )
-def test_what_the_user_noted_of_its_session_breaks_nothing(tmp_path: Path, session: str) -> None:
+def test_a_malformed_session_file_is_ignored(tmp_path: Path, session: str) -> None:
     settings = of_a_host(tmp_path, OFFER)
     received(settings)
     (settings.staging / "config.json").unlink()
@@ -131,7 +131,7 @@ def test_an_offer_of_the_published_files_is_there_for_the_run(tmp_path: Path) ->
     assert Offer.of(json.loads(settings.beside("offer.json").read_text())) == OFFER
 
 
-def test_what_an_earlier_version_received_beside_the_directory_goes_on(tmp_path: Path) -> None:
+def test_a_transfer_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
     """It belonged to root, and was next to the published directory."""
     earlier = tmp_path / "m/.rev.peers/rev"
     swarms.publish(earlier, FILES)
@@ -140,7 +140,7 @@ def test_what_an_earlier_version_received_beside_the_directory_goes_on(tmp_path:
     assert sorted(os.listdir(settings.target.parent)) == []
 
 
-def test_what_is_half_received_is_not_forgotten(tmp_path: Path) -> None:
+def test_a_partial_transfer_is_kept(tmp_path: Path) -> None:
     settings = of_a_host(tmp_path, OFFER)
     received(settings)
     publishing.forget(settings)

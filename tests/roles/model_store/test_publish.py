@@ -31,19 +31,19 @@ def call(staging: Path) -> int:
     return publish.main([str(staging), str(staging.with_name("m"))])
 
 
-def test_what_matches_is_published_without_leftovers(staging: Path) -> None:
+def test_matching_files_are_published_without_leftovers(staging: Path) -> None:
     assert call(staging) == 0
     assert sorted(os.listdir(staging.with_name("m"))) == ["manifest.sha256", "model.safetensors"]
 
 
-def test_what_does_not_match_is_named_and_sent_again(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_does_not_match_is_named_and_sent_again(staging: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (staging / "model.safetensors").write_bytes(b"tensorz")
     assert (call(staging), staging.with_name("m").exists()) == (1, False)
     assert not (staging / "model.safetensors").exists()
     assert capsys.readouterr().err == "1 of 1 files do not match manifest.sha256: model.safetensors\n"
 
 
-def test_what_a_power_cut_left_is_gone_before_rsync_takes_it_for_sent(
+def test_files_that_a_power_cut_damaged_are_removed_before_rsync_skips_them(
     staging: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such a file has the right size, and zeros for the unwritten part; another file does not exist yet."""
@@ -157,7 +157,7 @@ def test_a_manifest_that_names_a_file_elsewhere_is_refused(staging: Path) -> Non
             publish.differing(staging)
 
 
-def test_what_is_handed_over_only_its_user_may_read(staging: Path) -> None:
+def test_only_its_user_may_read_a_file_that_is_handed_over(staging: Path) -> None:
     """Weights are private to the user, even if an earlier version wrote them as root."""
     (staging / "model.safetensors").chmod(0o4777)
     publish.take(staging, getpass.getuser())

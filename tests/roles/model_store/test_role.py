@@ -224,9 +224,7 @@ def test_a_file_that_changed_is_summed_again(source: WeightsSlice, tmp_path: Pat
 
 
 @pytest.mark.parametrize("left", [b"", b'{"/a 1 2": "ab', b"\0" * 20, b"\xff\xfe", b"[1]", b"null", b'{"KEY": null}'])
-def test_a_memory_that_a_power_cut_or_a_full_disk_spoiled_is_begun_anew(
-    source: WeightsSlice, tmp_path: Path, left: bytes
-) -> None:
+def test_a_damaged_cache_of_checksums_is_begun_anew(source: WeightsSlice, tmp_path: Path, left: bytes) -> None:
     """The file is only a cache, but every later run failed at it."""
     folder, memory = Path(source.directory), tmp_path / "m.json"
     memory.write_bytes(left.replace(b"KEY", manifest._key(folder / "model.safetensors").encode()))
@@ -234,7 +232,7 @@ def test_a_memory_that_a_power_cut_or_a_full_disk_spoiled_is_begun_anew(
     assert list(json.loads(memory.read_text()).values()) == [TENSORS.split()[0]]
 
 
-def test_a_disk_without_room_for_the_memory_does_not_end_the_run(
+def test_a_disk_without_room_for_the_cache_of_checksums_does_not_end_the_run(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The previous checksums stay, without a partial file beside them."""
@@ -251,7 +249,7 @@ def test_a_disk_without_room_for_the_memory_does_not_end_the_run(
     assert (os.listdir(memory.parent), memory.read_text()) == (["m.json"], "{}")
 
 
-def test_what_is_remembered_is_not_summed_again(
+def test_a_remembered_checksum_is_not_computed_again(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
@@ -293,7 +291,7 @@ def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> No
         manifest.chosen(Path(source.directory), ("*.txt",))
 
 
-def test_what_a_hub_says_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
+def test_the_hubs_message_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
     """Through the real process: the token is sent to the hub, and is in no message."""
     secret = Secret.command("echo", "hf_canary")
     with serving(lambda request: (401, {}, b"hf_canary may not read this")) as web:

@@ -132,7 +132,7 @@ def test_a_host_without_the_model_gets_it_from_complete_hosts() -> None:
     assert settings_of(ran, "a")["offer"] is None
 
 
-def test_giving_and_getting_know_each_other_s_places() -> None:
+def test_sender_and_receivers_get_each_other_s_addresses() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": Comes().answers, "c": Comes().answers})
     assert settings_of(ran, "a") == {
         "target": TARGET,
@@ -156,13 +156,13 @@ def test_on_bare_hosts_a_single_host_fetches_and_the_others_get_the_model_from_i
     assert (ran.failed_hosts, settings_of(ran, first())["offer"]) == ((), None)
 
 
-def test_what_the_peers_do_not_deliver_is_fetched_the_direct_way() -> None:
+def test_files_that_peers_do_not_deliver_are_fetched_from_the_hub() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": host_that(LACKING, FAILED), "c": host_that(PUBLISHED)})
     assert ran.on("b").changed[-1] == "Model store | Bring what other hosts did not deliver"
     assert ran.failed_hosts == ()
 
 
-def test_givers_that_never_offer_leave_it_to_the_direct_way() -> None:
+def test_hosts_that_never_offer_leave_the_model_to_the_direct_fetch() -> None:
     nothing = "offer=\nActiveState=inactive\nResult=success"
     ran = play(
         {"a": host_that(PUBLISHED, gives=nothing), "b": host_that(LACKING), "c": host_that(PUBLISHED, gives=nothing)}
@@ -184,7 +184,7 @@ def test_a_host_without_the_tool_gets_it_once() -> None:
     assert ran.on("a").changed == ("Model store | Install what hosts share files with",)
 
 
-def test_the_limit_holds_for_what_is_shared() -> None:
+def test_the_limit_of_shared_files_is_read_in_bytes_per_second() -> None:
     assert [peers.bytes_per_second(text) for text in ("", "80m", "1.5k", "100")] == [0, 80 << 20, 1536, 102_400]
 
 

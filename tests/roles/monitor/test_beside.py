@@ -39,13 +39,13 @@ def monitor_of(runtime: str = "vllm") -> MonitorSlice:
 
 
 @pytest.mark.parametrize("runtime", IMAGES)
-def test_its_page_is_a_job_of_its_own_and_its_readiness_a_probe(runtime: str) -> None:
+def test_the_page_of_an_llm_is_a_job_and_its_readiness_a_probe(runtime: str) -> None:
     jobs = {job["job_name"]: job for job in yaml.safe_load(prometheus(monitor_of(runtime)))["scrape_configs"]}
     assert "/llm/main" in str(jobs["llm"])
     assert "model/main/llama" in str(jobs["probe"])
 
 
-def test_a_fleet_without_one_has_neither_job_nor_rules_for_it() -> None:
+def test_a_fleet_without_an_llm_beside_triton_has_no_job_and_rules_for_it() -> None:
     """Files of older monitors do not change."""
     assert "llm" not in [job["job_name"] for job in yaml.safe_load(prometheus(a_monitor()))["scrape_configs"]]
     assert "Llm" not in rules(a_monitor()) and "vllm:" not in rules(a_monitor())
@@ -76,7 +76,7 @@ def test_the_counters_of_both_programs_raise_the_same_alert(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_alert_of_it_says_what_to_type() -> None:
+def test_every_alert_of_an_llm_beside_triton_has_a_remedy() -> None:
     (group,) = [group for group in yaml.safe_load(rules(monitor_of()))["groups"] if group["name"].endswith("llms")]
     assert [rule["alert"] for rule in group["rules"]] == ["LlmLost", "LlmCacheNearlyFull", "LlmRequestsWait"]
     assert all(rule["annotations"]["remedy"] for rule in group["rules"])

@@ -73,7 +73,7 @@ def test_a_bare_host_gets_masked_packages_checked_files_and_programs_that_answer
     assert [text.startswith(start) for text, start in zip(commands, starts, strict=True)] == [True] * len(starts)
 
 
-def test_nothing_of_a_package_starts_before_our_units_do() -> None:
+def test_the_packages_own_units_are_masked_before_installation() -> None:
     """Debian's own units listen on every address from the moment of installation."""
     commands = play(texts="").commands
     assert commands[0] == f"systemctl mask {' '.join(PACKAGES.values())}"

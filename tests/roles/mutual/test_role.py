@@ -94,7 +94,7 @@ def test_a_bare_host_gets_an_authority_a_certificate_and_haproxy(authority: Path
         "mkdir -p /etc/systemd/system && cat > ",
         "systemctl daemon-reload",
         f"mkdir -p /etc/enginehouse/mutual && cat > {AUTHORITY}",
-        f"certify {CERTIFICATE} for server: there is none",
+        f"certify {CERTIFICATE} for server: there is no certificate",
         f"mkdir -p /etc/enginehouse/mutual && cat > {CONFIG}.checked",
         f"systemctl enable {UNIT_NAME}",
         f"systemctl reload-or-restart {UNIT_NAME}",
@@ -192,7 +192,7 @@ def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
 
 
 def test_the_doctor_asks_for_the_certificate_of_a_gateway_that_asks_others_alone() -> None:
-    """No run renews the certificate that such a gateway ignores: the doctor would report it as expired for ever."""
+    """A gateway that only answers others ignores its certificate, and no run renews it: a report would be wrong."""
     questions_about_certificates = [questions(mine)["certificates"] for mine in (FRONT, BACK, a_slice())]
     assert ["gateway/mutual.pem" in shell for shell in questions_about_certificates] == [True, False, False]
     assert all("mutual/host.pem" in shell for shell in questions_about_certificates)

@@ -50,5 +50,5 @@ def test_haproxy_that_somebody_else_configured_is_not_replaced() -> None:
     assert kinds(theirs=RUNS, changed="/etc/haproxy/haproxy.cfg") == ["foreign-haproxy"]
 
 
-def test_the_packages_own_example_is_nobodys() -> None:
+def test_haproxys_example_configuration_counts_as_unused() -> None:
     assert kinds(theirs=RUNS) == []

@@ -94,7 +94,7 @@ def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: s
     assert findings(a_slice("debian-13", docker=source), {package: "29"}, snap_docker="1", stray_docker="/opt/d") == []
 
 
-def test_it_is_one_of_preflights_findings() -> None:
+def test_preflight_reports_a_foreign_docker() -> None:
     seen = HostFacts(packages={"docker.io": Installed("29.1.3")})
     assert "foreign-docker" in [finding.kind for finding in judge(seen, a_slice("ubuntu-24.04"), Defaults(), 0)]
 

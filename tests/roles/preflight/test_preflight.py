@@ -101,7 +101,7 @@ def test_harmless_conditions_are_no_findings(changes: dict[str, str]) -> None:
     assert kinds(**changes) == []
 
 
-def test_what_a_slow_disk_could_not_count_in_time_is_no_lack_of_room() -> None:
+def test_a_count_that_a_slow_disk_did_not_finish_is_not_a_lack_of_room() -> None:
     small = {"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}
     assert [kinds(**small, **{"used-mib": used_mib}) for used_mib in ("unknown", "")] == [[], ["disk"]]
 
@@ -124,7 +124,7 @@ def test_less_memory_than_declared_is_found() -> None:
     assert kinds(a_slice("debian-12", machine={"memory_mib": 250_000})) == ["memory"]
 
 
-def test_what_firmware_keeps_of_the_memory_is_not_found() -> None:
+def test_memory_that_the_firmware_reserves_is_no_finding() -> None:
     assert kinds(a_slice("debian-12", machine={"memory_mib": 208_000})) == []
 
 

@@ -133,7 +133,7 @@ def test_a_host_without_a_proxy_has_no_step_and_forgets_the_one_it_had() -> None
         ("127.0.0.1", True),
     ],
 )
-def test_what_is_named_is_reached_without_the_proxy(name: str, is_direct: bool) -> None:
+def test_a_named_place_is_reached_without_the_proxy(name: str, is_direct: bool) -> None:
     assert reached_directly(name, (*PLAIN.direct, *PLAIN.fleet)) == is_direct
 
 

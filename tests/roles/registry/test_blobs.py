@@ -170,7 +170,7 @@ def test_an_image_for_other_machines_is_refused() -> None:
         ("host:8443/a/b@sha256:1", "https://host:8443/v2/a/b"),
     ],
 )
-def test_where_a_reference_is_asked_for(reference: str, root: str) -> None:
+def test_a_reference_has_the_root_url_of_its_repository(reference: str, root: str) -> None:
     assert blobs.Origin(reference, "", "").root == root
 
 

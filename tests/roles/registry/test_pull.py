@@ -43,7 +43,7 @@ def refusal(text: str) -> Answer:
     return 500, {}, json.dumps({"message": text}).encode()
 
 
-def test_what_was_pulled_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pulled_image_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call([(200, {}, DONE)], tmp_path, monkeypatch)[0] == 0
     assert json.loads((tmp_path / "record.json").read_text())["repo_digests"] == [
         "nvcr.io/nvidia/tritonserver@sha256:2"

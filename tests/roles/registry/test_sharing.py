@@ -131,7 +131,7 @@ def test_a_host_without_the_image_gets_its_blobs_and_pulls_them_from_loopback() 
     assert settings["peers"] == {"10.0.0.1:7400": "@fake/a", "10.0.0.3:7400": "@fake/c"}
 
 
-def test_what_the_others_do_not_deliver_is_asked_of_the_registry() -> None:
+def test_blobs_that_other_hosts_do_not_deliver_come_from_the_registry() -> None:
     ran = play(a=Host(ALL), b=Host(awaited=FAILED), c=Host(ALL))
     assert (order(ran, "b"), ran.failed_hosts) == (["share", "pull"], ())
 

@@ -242,7 +242,7 @@ def test_docker_stays_while_containers_of_others_exist(host: Host) -> None:
     assert "stays: Docker (docker-ce), because of container theirs" in host.call()
 
 
-def test_what_came_with_a_package_goes_with_it_and_what_was_idle_before_stays(host: Host) -> None:
+def test_dependencies_go_with_their_package_and_earlier_unused_packages_stay(host: Host) -> None:
     host.remember()
     host.write("state/installed", "ii  base-files\nii  rsync\nii  libpopt0\nii  idle\n")
     host.write("state/unneeded", "Remv idle [1]\n")

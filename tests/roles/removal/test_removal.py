@@ -45,7 +45,7 @@ def test_a_second_removal_changes_nothing() -> None:
     assert (ran.changed, ran.would_change) == ((), ())
 
 
-def test_what_stays_for_others_is_no_reason_to_act() -> None:
+def test_a_package_that_stays_for_other_programs_causes_no_removal() -> None:
     ran = play(STAYS, agreed=True)
     assert (ran.changed, ran.would_change) == ((), ())
 

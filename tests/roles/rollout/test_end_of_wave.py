@@ -100,7 +100,7 @@ def test_a_swap_that_fails_is_a_lost_host() -> None:
     assert "the gate stays shut: 1 of 1 hosts are lost" in lines_of(ran, "two")
 
 
-def test_nothing_is_drained_where_a_host_could_not_be_staged() -> None:
+def test_no_host_is_drained_if_staging_failed_on_one() -> None:
     """For example a full disk, or an image that does not arrive."""
     made = fleet()
     made.hosts["two"].fails = ("stage",)

@@ -55,12 +55,12 @@ def test_each_balancer_is_asked_for_what_is_up() -> None:
     assert "--max-time 5 http://10.0.0.5:8405/metrics" in script and "echo balancer=edge" in script
 
 
-def test_a_host_without_our_programs_has_no_looks() -> None:
+def test_a_host_without_our_programs_has_no_facts() -> None:
     assert RolloutFacts().process([]) == {}
     assert RolloutFacts().command([]) == "true"
 
 
-def test_a_look_is_read_from_a_line_of_the_host() -> None:
+def test_facts_of_a_server_are_read_from_a_line_of_the_host() -> None:
     """Keys of a newer version are ignored."""
     line = {"server": "main", "release": "new", "active": "active", "invocation": "i", "further": 1}
     assert RolloutFacts().process(["a warning", json.dumps(line)]) == {
@@ -82,7 +82,7 @@ def test_slower_is_more_than_the_share_and_more_than_the_floor(after: float, bef
     assert bool(list(slower(OLD, swapped(after, before), 20, 0.05))) == is_slower
 
 
-def test_nothing_is_compared_where_the_rollout_does_not_ask_or_the_swap_was_another() -> None:
+def test_answers_are_not_compared_without_the_setting_or_after_another_swap() -> None:
     assert list(slower(OLD, swapped(9, 1), 0, 0)) == []
     assert list(slower(ServerFacts("main", "older"), swapped(9, 1), 20, 0)) == []
 

@@ -139,7 +139,7 @@ def test_a_docker_that_comes_back_lets_a_server_start_that_used_up_its_starts() 
     assert "ExecStartPost=-/bin/systemctl reset-failed triton@*.service\n" in text.content
 
 
-def test_where_the_driver_belongs_to_somebody_else_a_serving_host_can_be_asked_what_would_change(
+def test_a_dry_run_works_on_a_serving_host_with_an_unmanaged_driver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No step of a dry run waits for itself, even if no step before it changes anything."""

@@ -36,7 +36,7 @@ def server_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") 
 
 
 def runtime_of(server: ServerSlice) -> RuntimeSlice:
-    """The program beside its Triton."""
+    """The LLM's own program that runs beside Triton on this server."""
     assert server.beside
     return server.beside[1]
 

@@ -254,7 +254,7 @@ def test_a_replay_makes_no_other_release(tmp_path: Path) -> None:
     assert release_of(judged_host(tmp_path).servers[0], Defaults()).id == RELEASE
 
 
-def test_a_host_without_one_installs_no_unit_for_it() -> None:
+def test_a_host_without_an_llm_beside_triton_installs_no_unit_for_it() -> None:
     """Hosts of older inventories do not change."""
     assert not [text.path for text in texts([release_of(host_with_triton_alone().servers[0], Defaults())])
                 if "llm@" in text.path]  # fmt: skip

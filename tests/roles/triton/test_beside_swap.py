@@ -84,7 +84,7 @@ def test_an_llm_that_never_answers_puts_both_containers_back(machine: Host) -> N
     assert machine.verdict["sentence"] == "three does not serve; one is put back and serves"
 
 
-def test_the_reason_is_the_llm_s_own(machine: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_verdict_has_the_reason_of_the_llm(machine: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton's proof says that it serves, which is true but explains nothing."""
     machine.ask("one")
     start = machine.systemctl

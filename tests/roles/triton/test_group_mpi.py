@@ -42,7 +42,7 @@ def test_a_part_under_open_mpi_has_this_start_line(number: int) -> None:
     assert subprocess.run(["bash", "-n"], input=text.encode(), check=False).returncode == 0
 
 
-def test_one_rank_stands_for_each_gpu_in_the_order_of_the_hosts() -> None:
+def test_each_gpu_has_a_rank_in_the_order_of_the_hosts() -> None:
     first, *others = [run_of(mine) for mine in hosts(4)]
     assert "--np 16" in first and "--host 10.0.8.1:4,10.0.8.2:4,10.0.8.3:4,10.0.8.4:4" in first
     assert "--map-by slot" in first and "trtllm-llmapi-launch" in first and "--tp_size 4" in first

@@ -152,7 +152,7 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("wish", UNSUPPORTED)
-def test_what_this_release_cannot_do_is_refused_by_name(model: Any, wish: str) -> None:
+def test_a_field_that_this_release_lacks_is_refused_by_name(model: Any, wish: str) -> None:
     inputs, words = UNSUPPORTED[wish]
     assert refusal(ask(model, text_input="a", **inputs)) == (words, TritonError.UNSUPPORTED)
 

@@ -151,7 +151,7 @@ def test_a_client_that_does_not_stream_gets_503(server: ServerSlice, image: Path
         assert sorted(answer.result()[0] for answer in answers) == [200, 200, 200, 503]
 
 
-def test_what_was_taken_in_a_moment_before_the_end_is_answered(slot: ModuleType, image: Path) -> None:
+def test_a_request_accepted_just_before_the_end_is_answered(slot: ModuleType, image: Path) -> None:
     loaded = load(slot)
     (image / "GO").touch()
     senders = senders_of(loaded, "a", "b")

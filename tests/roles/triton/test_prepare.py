@@ -174,7 +174,7 @@ def test_a_host_without_servers_has_no_rules_of_them(guarded: Path) -> None:
     assert not (guarded / "rules").exists()
 
 
-def test_where_users_cannot_be_kept_out_nothing_starts(guarded: Path) -> None:
+def test_no_server_starts_if_local_users_cannot_be_kept_out(guarded: Path) -> None:
     (guarded / "programs" / "iptables-restore").write_text("#!/bin/sh\nexit 2\n")
     errors, commands = prepared(guarded)
     assert "users of this host cannot be kept from Triton's ports, so no server starts" in errors

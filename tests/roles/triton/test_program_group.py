@@ -168,7 +168,7 @@ def test_a_host_that_has_put_its_release_back_ends_the_wait_of_the_other_one(
 
 
 @pytest.mark.parametrize("dies", [0, 1])
-def test_a_part_that_ends_ends_all_and_only_its_own_host_counts_it(hosts: tuple[Host, Host], dies: int) -> None:
+def test_the_end_of_a_part_ends_all_parts_and_counts_on_its_own_host_only(hosts: tuple[Host, Host], dies: int) -> None:
     assert both_run(hosts)
     os.kill(int((hosts[dies].root / "ranks").read_text()), signal.SIGKILL)
     endings = [host.ended() for host in hosts]

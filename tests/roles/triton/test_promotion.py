@@ -121,7 +121,7 @@ def test_an_llm_with_different_answers_never_serves_and_the_earlier_one_does(mac
     assert machine.verdict["compared"]["is_good"] is False
 
 
-def test_nothing_stops_before_the_answers_are_recorded(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_stops_before_the_answers_are_recorded(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def measure(*_: Any) -> dict[str, Any]:
         assert machine.link("current") == "one" and "stop" not in machine.calls[seen:]
         raise replies.Unanswered("500: no")
@@ -174,7 +174,7 @@ def test_the_earlier_one_is_not_compared_when_it_is_put_back_or_starts_later(
     assert not (machine.root / "servers/main/replay.json").exists()
 
 
-def test_what_was_recorded_is_read_by_root_alone_and_goes_with_the_swap(
+def test_recorded_answers_are_readable_by_root_only_and_end_with_the_swap(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     modes, bring = list[int](), swap.bring

@@ -265,7 +265,9 @@ def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:
     assert reason == "llama_tensorrt_llm_bls answers its first prompt with nothing"
 
 
-def test_what_has_answered_serves_although_the_disk_is_full(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_answered_serves_although_the_disk_is_full(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (place / "proof.json").mkdir()  # nothing can be written there
     with pytest.raises(IsADirectoryError):
         call(place, RIGHT)

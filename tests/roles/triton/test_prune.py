@@ -57,7 +57,7 @@ def test_a_release_that_was_requested_meanwhile_stays_however_old(
     assert has(machine) == ["c", "one"]
 
 
-def test_a_wish_that_cannot_be_read_is_none(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_request_for_a_release_is_ignored(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     machine.ask("one")
     (machine.root / "servers/main/wanted.json").write_text("")
     server.Server("main").prune(0)
@@ -85,7 +85,9 @@ def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
     assert has(machine) == ["a", "b", "one"]
 
 
-def test_what_cannot_be_removed_does_not_make_a_swap_fail(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_removal_of_an_old_release_does_not_fail_the_swap(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuses(path: Path, ignore_errors: bool = False) -> None:
         if not ignore_errors:
             raise PermissionError(path)

@@ -29,7 +29,7 @@ def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machin
     assert "found  @fake/four fails its question (main: it sings)" in str(ran.log)
 
 
-def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None:
+def test_no_host_goes_back_while_the_pool_has_no_room(machines: Machines) -> None:
     """Two of the pool may be out, and a balancer reports two."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("four",))
@@ -40,7 +40,7 @@ def test_nobody_goes_back_while_the_pool_has_no_room(machines: Machines) -> None
 
 
 @pytest.mark.parametrize(("on_failure", "left"), [("wave", "abbb"), ("all", "bbbb")])
-def test_as_much_goes_forward_again_as_the_rollout_says(
+def test_hosts_go_forward_again_within_the_limits_of_the_rollout(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, on_failure: str, left: str
 ) -> None:
     """The way back was stopped; the same command then completes it."""

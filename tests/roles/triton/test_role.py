@@ -216,7 +216,7 @@ def test_units_that_were_there_change_under_the_dead_mans_switch() -> None:
     assert [command.split(" ")[-1] for command in commands[3:]] == ["daemon-reload", "20", "connection"]
 
 
-def test_what_a_killed_run_left_unconfirmed_is_confirmed() -> None:
+def test_changes_that_a_killed_run_left_unconfirmed_are_confirmed() -> None:
     kept = "x 600 root /etc/enginehouse/undo/units-triton/kept.json"
     commands = play(host_answers(f"{placed()}\n{kept}", PROBED, serving())).commands
     assert [command.split(" ")[-1] for command in commands] == [UNIT_PATHS.split(" ")[-1], "20", "connection"]

@@ -40,7 +40,7 @@ def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
     assert machine.verdict["sentence"] == "bad does not serve; one is put back and serves"
 
 
-def test_what_was_put_back_is_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
+def test_a_rollback_stays_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
     """The other hosts of a group learn it from the record."""
     record = machine.root / "servers/main/put-back.json"
     machine.ask("one", run="run-1")
@@ -225,7 +225,7 @@ def test_the_verdict_compares_how_fast_each_model_answers_with_the_release_befor
     assert (machine.verdict["answers"], machine.verdict["answers_before"]) == ({"rank": 0.5}, {"rank": 0.2})
 
 
-def test_what_a_rollback_reads_is_what_a_swap_writes(machine: FakeHost) -> None:
+def test_a_rollback_reads_the_record_that_a_swap_writes(machine: FakeHost) -> None:
     """The real question is put to the real file."""
     for number, release in enumerate(("one", "two", "bad", "two"), start=1):
         machine.ask(release, run=f"run-{number}", wave=1)

@@ -44,7 +44,7 @@ def test_an_old_server_that_does_not_start_again_is_reported(
     assert "before does not start either: its unit did not become active" in capsys.readouterr().err
 
 
-def test_what_served_here_before_and_the_old_one_both_serve_again(renamed: FakeHost) -> None:
+def test_the_earlier_release_and_the_old_server_both_serve_again(renamed: FakeHost) -> None:
     renamed.ask("one")
     renamed.ask("bad", instead_of=("old",))
     assert (renamed.links, renamed.active, renamed.of("old")) == (("one", ""), "active", ("before", "active"))
@@ -66,14 +66,14 @@ def test_only_servers_with_a_port_or_device_of_the_new_one_make_room(
     assert (renamed.of("old"), renamed.of("aux")[1]) == (("", "inactive"), end)
 
 
-def test_a_server_without_a_release_is_in_nobodys_way(renamed: FakeHost) -> None:
+def test_a_server_without_a_release_does_not_make_room(renamed: FakeHost) -> None:
     renamed.runs("aux", "")
     assert (renamed.ask("bad", instead_of=("aux",)), renamed.of("aux")) == (1, ("", "active"))
 
 
 @pytest.mark.parametrize(("verb", "code"), [("undo", 0), ("recover", 1)])
 @pytest.mark.parametrize("left", ["before", ""])
-def test_after_a_cut_rename_the_old_one_alone_starts(renamed: FakeHost, verb: str, code: int, left: str) -> None:
+def test_after_a_cut_rename_only_the_old_server_starts(renamed: FakeHost, verb: str, code: int, left: str) -> None:
     renamed.runs("old", left)
     renamed.units["triton@old.service"] = "inactive"
     renamed.cut("", "one", instead_of={"old": "before"})
@@ -82,13 +82,15 @@ def test_after_a_cut_rename_the_old_one_alone_starts(renamed: FakeHost, verb: st
     assert renamed.verdict["sentence"] == "the swap to one was cut before it ended; server old is started again"
 
 
-def test_what_an_old_one_was_given_after_the_cut_stays(renamed: FakeHost) -> None:
+def test_a_release_given_to_the_old_server_after_the_cut_stays(renamed: FakeHost) -> None:
     renamed.runs("old", "two")
     renamed.cut("", "one", instead_of={"old": "before"})
     assert (renamed.call("recover"), renamed.of("old")) == (1, ("two", "active"))
 
 
-def test_the_old_one_starts_no_more_before_the_swap_is_over(renamed: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_old_server_cannot_start_before_the_swap_is_over(
+    renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = list[str]()
     end_swap = server.Server.end_swap
     monkeypatch.setattr(
@@ -107,7 +109,7 @@ def test_a_rename_that_was_cut_may_be_asked_for_again(renamed: FakeHost) -> None
     )
 
 
-def test_the_old_one_starts_even_where_the_swap_is_killed_while_it_puts_back(
+def test_the_old_server_starts_even_if_the_swap_is_killed_during_its_rollback(
     renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renamed.ask("one")
@@ -117,7 +119,7 @@ def test_the_old_one_starts_even_where_the_swap_is_killed_while_it_puts_back(
     assert renamed.of("old") == ("before", "active")
 
 
-def test_an_old_one_whose_own_first_swap_ended_with_it_has_nothing_to_serve_again(
+def test_an_old_server_that_lost_its_release_has_nothing_to_serve_again(
     renamed: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server.Server, "halt", lambda this: this.point("current", ""))

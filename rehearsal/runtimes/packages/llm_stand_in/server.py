@@ -26,7 +26,7 @@ FIELDS = {
 KEEP_ALIVE_SECONDS = 5
 """Seconds until uvicorn closes a silent connection, in both programs (their own setting, read on 2026-11-27)."""
 FIRST_ID = 40
-"""Token ids of the made text: those of letters in most tokenizers, so that a reader of ids has something to read."""
+"""First token id of the generated text: in most tokenizers these ids are letters, so the text is readable."""
 
 
 class BadRequest(Exception):
