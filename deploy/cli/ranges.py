@@ -31,6 +31,8 @@ TOKENS = Whole(1, 10_485_760)
 """The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
 GPUS = Whole(1, 16)
 """No host of the catalog has more than 16."""
+MIB = Whole(2048, 1_048_576)
+"""Memory of one card, as in an inventory's `GPU`."""
 ITEMS = Whole(1, 100_000)
 """Texts or passages of one request."""
 

@@ -22,7 +22,7 @@ def source(value: str | bool | int) -> str:
 
 def inside_quotes(text: str) -> str:
     """The text between the quotes of `source`, which no quote and no line break in it can end."""
-    # With a double quote in front repr() chooses single ones, and escapes those alone.
+    # After a leading double quote repr() chooses single quotes, and escapes only those.
     return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
 
 

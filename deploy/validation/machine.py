@@ -38,6 +38,8 @@ FLAVOURS = (
     *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
 )
 """First parts of the names of kernels of Ubuntu and Debian."""
+WITHOUT_GPU = ("", "none", "no", "cpu", "cpu-only", "without")
+"""Words that declare a machine without a card."""
 FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
@@ -151,12 +153,20 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a row of catalog.GPUS in gpu, and MIG profiles in machine.mig",
             attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
         )
+    elif name.lower() in WITHOUT_GPU:
+        yield refuse(
+            "no-gpus",
+            "the machine is declared without a GPU, and every server needs one: driver, image and memory are planned "
+            "for a card, also if all its encoders compute on the CPU",
+            where="machine.gpu" if host.machine.gpus > 0 else "machine.gpus",
+            seen=repr(name) if host.machine.gpus > 0 else f"gpu={name!r}, gpus={host.machine.gpus}",
+            wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',
+            attempt='gpu="l4-24", or move the encoders into a GPU host\'s server with device="cpu"',
+        )
     elif row is None:
         yield refuse(
             "unknown-gpu",
-            f"GPU {name} is not in the catalog"
-            if name
-            else "the machine is declared without a GPU, and every server needs one",
+            f"GPU {name} is not in the catalog",
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
@@ -185,7 +195,7 @@ def _card_meant(name: str) -> str:
 
 def _sizes(host: Host) -> Iterator[Refusal]:
     count = host.machine.gpus
-    if count < 1:
+    if count < 1 and host.machine.gpu.lower() not in WITHOUT_GPU:
         yield refuse(
             "no-gpus",
             f"a machine with {count} GPUs cannot serve",
@@ -253,7 +263,7 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             wanted="a path under /dev, preferably one that stays the same after a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
-    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
+    if disk.mount != ROOT:  # a mount over /var or /var/lib would hide the files there
         yield refuse(
             "data-disk-mount",
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
