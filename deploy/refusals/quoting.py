@@ -64,6 +64,8 @@ WORDS = {
     "dict": "a dictionary",
     "NoneType": "None",
 }
+AN = ("LLM", "Https")
+"""Classes whose names begin with the sound of a vowel."""
 
 
 @dataclass(frozen=True)
@@ -81,4 +83,4 @@ def described(value: object) -> str:
 
 
 def kind_of(name: str) -> str:
-    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}")
+    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' or name in AN else 'a'} {name}")
