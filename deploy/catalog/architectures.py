@@ -34,8 +34,8 @@ LLM_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
-    "hf_quant_config.json",  # the format of ModelOpt's weights: without it they are taken for plain numbers
-    "chat_template.jinja",  # where newer checkpoints keep it; older ones have it in tokenizer_config.json
+    "hf_quant_config.json",  # the format of ModelOpt's weights; without this file they would be read as plain numbers
+    "chat_template.jinja",  # the template of newer checkpoints; older ones have it in tokenizer_config.json
 )
 GPT_OSS_FILES = (
     "config.json",
@@ -60,7 +60,7 @@ ENCODER_FILES = (
     "1_Pooling/config.json",
     "*_Dense/config.json",
     "*_Dense/model.safetensors",
-    # each only where its folder has no safetensors; the host rewrites it as such without running any of it
+    # used only if a folder has no safetensors; the host converts it without executing any of its code
     "pytorch_model.bin",
     "*_Dense/pytorch_model.bin",
 )

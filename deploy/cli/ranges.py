@@ -42,6 +42,12 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
+        share = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", value) if isinstance(value, str) else None
+        if share:
+            self.fail(f"{value!r} is not a number. Write {share[1]}.", param, ctx)
+        is_share = self.max == 100 and isinstance(value, str) and re.fullmatch(r"0?\.[0-9]{1,4}", value)
+        if is_share and (self.min or 0) >= 1:
+            self.fail(f"{value} would be less than one percent. Write {float(value) * 100:g}.", param, ctx)
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number in the range {self._describe_range()}.", param, ctx)

@@ -10,6 +10,7 @@ import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
 from deploy.cli.ranges import TOKENS, Number, Whole
+from deploy.inventory.slips import meant_by
 from deploy.io.printing import refusals_shown, say, show
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def seconds(word: str) -> float:
     except ValueError:
         length = 0.0
     if not 0 < length <= LONGEST_SECONDS:
-        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms")
+        typed = meant_by(word, "int", "x_seconds").partition("=")[2]
+        meant = f" Write {typed}s." if typed else ""
+        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms.{meant}")
     return length
 
 

@@ -89,7 +89,7 @@ def _parsed(lines: list[str]) -> Iterator[_Line]:
         when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
         kind = next((kind for kind, phrases in _KINDS.items() if phrases.search(text)), "")
         if kind:
-            begins = _NAMED.search(text)  # the host's name and the writer's stand before it
+            begins = _NAMED.search(text)  # the names of the host and of the writing program precede it
             where = PLACE.search(text)
             shown = text[begins.start() :] if begins else text
             yield _Line(kind, Message(when, place_of(where[1]) if where else "", 0, shown))

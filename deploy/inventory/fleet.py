@@ -123,7 +123,7 @@ def read_host(
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
-    places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
+    places = {problem.facts["where"] for problem in wrong}  # such a secret gets this refusal only
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     places |= {problem.facts["where"] for problem in typed_out}
     unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]

@@ -81,6 +81,6 @@ class MonitorSlice:
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists; a secret appears only as its source."""
         plain = without_sources(asdict(self))
-        if self.proxy is None:  # as in Slice: what is not declared is not said
+        if self.proxy is None:  # as in Slice: undeclared fields are left out
             del plain["proxy"]
         return plain

@@ -130,10 +130,10 @@ class BalancerSlice:
         if not self.clients:
             del plain["clients"]
         for route in plain["routes"]:
-            if route["gateway"] is None:  # what is not declared is not said: digests of older inventories stay
+            if route["gateway"] is None:  # undeclared fields are left out, so digests of older inventories stay
                 del route["gateway"]
         if self.proxy is None:
             del plain["proxy"]
-        if self.exporters is None:  # as in Slice: what is not declared is not said
+        if self.exporters is None:  # as in Slice: undeclared fields are left out
             del plain["exporters"]
         return plain

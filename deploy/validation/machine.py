@@ -46,7 +46,9 @@ DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
 """Devices that are no disk, or forget."""
-RDMA_DEVICE = re.compile(r"(?:mlx[45]|bnxt_re|irdma|efa|rocep|ibp)_?[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
+OF_CONTENT = re.compile(r"/dev/disk/by-(?:uuid|label|partuuid|partlabel)/")
+"""Names of file systems and partitions, which a blank disk does not have."""
+RDMA_DEVICE = re.compile(r"(?:mlx[45]_|bnxt_re|irdma|rdmap|rocep)[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
 """Names of RDMA devices, as `ibstat` and NCCL_IB_HCA have them."""
 INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 """A network interface's name: 15 bytes at most in Linux."""
@@ -252,7 +254,7 @@ def _secure_boot(host: Host) -> Iterator[Refusal]:
 
 
 def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
-    if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device):
+    if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device) or OF_CONTENT.match(disk.device):
         yield refuse(
             "data-disk-device",
             f"{disk.device!r} is not a disk that can store weights",
@@ -261,7 +263,7 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             wanted="a path under /dev, preferably one that stays the same after a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
-    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
+    if disk.mount != ROOT:  # a mount over /var or /var/lib would hide the files there
         yield refuse(
             "data-disk-mount",
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",
