@@ -76,7 +76,7 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
             f"{proxy.username!r} cannot be the user name of a proxy",
             where="proxy.username",
             seen=repr(proxy.username),
-            wanted="letters, digits and . _ @ + - \\; the password stands in password",
+            wanted="letters, digits and . _ @ + - \\; the password belongs in `password`",
             attempt='username="builder"',
         )
     if proxy.password is not None:

@@ -68,9 +68,9 @@ def test_one_that_does_not_load_brings_the_earlier_release_back(scene: Scene) ->
 
 
 def test_a_wrong_configuration_is_refused_before_the_first_change(scene: Scene) -> None:
-    written(scene, config=CONFIG.replace('"python"', '"onnxruntime"'))
+    written(scene, config=f'name: "other"\n{CONFIG}')
     scene.mark()
     run, changed = scene.deploy(inventory=OWN), scene.written()
     assert (run.code, changed) == (1, [])
-    assert f"{PLACE} wants a backend that the image has not" in run.output
+    assert f"{PLACE} has the configuration of another model" in run.output
     assert scene.ends_well() == WELL
