@@ -15,7 +15,8 @@ TESTREADY := $(VENV)/.ready-test
 export TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # Machine tests wait a third of their time. Modules of one rehearsal number (its xdist_group) stay together, in order;
 # as collected, so that the longest numbers begin first and none is left for the end. LANES=: one after the other.
-GROUPS    := --dist loadgroup --no-loadscope-reorder
+# A lane that ends itself over a test that hangs is not begun again: xdist would try the same test there.
+GROUPS    := --dist loadgroup --no-loadscope-reorder --max-worker-restart 0
 test: LANES = -n 3 $(GROUPS)
 faults test-faults-share: LANES = -n 4 $(GROUPS)
 

@@ -12,7 +12,7 @@ connections.install(host)
 plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
 mine, edge = plan.parts(host.name)
 
-preflight.confirm(reach(mine) or edge)
+preflight.confirm(reach(mine) if mine else edge)  # a build takes nothing to a balancer or monitor
 lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
 

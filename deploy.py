@@ -12,7 +12,7 @@ connections.install(host)  # a connection that breaks fails its host, and not th
 plan = planned(inventory, host, known_settings())  # pure, and the same on every host
 mine, edge = plan.parts(host.name)  # what a host serves; or what a balancer or monitor does
 
-preflight.confirm(reach(mine) or edge)  # a host without a network has a way to its bundle from here on
+preflight.confirm(reach(mine or edge))  # a host without a network has a way to its bundle from here on
 lock.take(plan.digest)  # no second run changes these hosts until this one ends
 rollout.all_there(plan)  # before the first change: every host is what the plan believes
 

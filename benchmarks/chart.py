@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-WIDTH, LEFT, RIGHT = 860, 250, 110
+WIDTH, LEFT, RIGHT = 900, 290, 110
 BAR, GAP, BETWEEN, TOP, BOTTOM = 14, 3, 16, 58, 30
 SIDES = (
     ("naive", "naive backend", "#b5651d"),

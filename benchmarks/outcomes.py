@@ -36,7 +36,7 @@ Phases = dict[str, list[Outcome]]
 def figures(phases: Phases) -> dict[str, Any]:
     """Returns counts and latencies in milliseconds.
 
-    `p50_…` and `p99_…` cover the right answers of all ways, a stream up to its first piece; None if there is none.
+    `p50_…` and `p99_…` cover the right answers of all kinds of requests, of a stream its first piece; None without any.
     """
     outcomes = [outcome for members in phases.values() for outcome in members]
     verdicts = Counter(outcome.verdict for outcome in outcomes)

@@ -3,7 +3,8 @@
     python -m benchmarks.usage [REQUESTS] [KILLS] [CUTS]
 
 The Triton is the tests' small one, so that the figures are the gateway's. The last line is one JSON object.
-`throughput` is requests a second of one process, without and with counting, in the same run.
+`throughput` is requests a second of one process, without and with counting, in the same run; `p99_ms` the time within
+which 99 of 100 of them were answered.
 
 CUTS of the power need root. The counters are then on a separate ext4, whose disk is a file. At a cut both gateways are
 killed, and they continue with the disk of that moment, which lacks unwritten data of the file system.
@@ -22,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from statistics import quantiles
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
 
@@ -45,6 +47,7 @@ class Load:
 
     def __init__(self, ports: list[int]) -> None:
         self.ports, self.answered, self.goal = ports, 0, 0
+        self.seconds = list[float]()
 
     async def run(self, requests: int) -> float:
         """Returns seconds until this many more requests are answered."""
@@ -62,11 +65,13 @@ class Load:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             while self.answered < self.goal:
+                began = time.monotonic()
                 writer.write(REQUEST)
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = next(line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
                 await reader.readexactly(int(length.split(b":")[1]))
                 self.answered += head.startswith(b"HTTP/1.1 200")
+                self.seconds.append(time.monotonic() - began)
         finally:
             writer.close()
 
@@ -144,18 +149,23 @@ def counted_in(state: Path) -> int:
     return int(counted)
 
 
-async def throughput_of(folder: Path, port: int, state: Path) -> dict[str, float]:
-    """Returns requests a second of one process, without and with counting, the better of two rounds."""
-    best: dict[str, float] = {}
+async def throughput_of(folder: Path, port: int, state: Path) -> dict[str, dict[str, float]]:
+    """Returns requests a second and the 99th percentile of one process, without and with counting; the better of two
+    rounds each.
+    """
+    best, p99 = dict[str, float](), dict[str, float]()
     for name in ("without", "with", "without", "with"):
         process = await started(folder / f"{name}.json", 2, state)
         load = Load([port])
         await load.run(100)
+        load.seconds.clear()
         rate = 1000 / await load.run(1000)
         best[name] = max(best.get(name, 0.0), round(rate, 1))
+        slow = round(quantiles(load.seconds, n=100)[98] * 1000, 1)
+        p99[name] = min(p99.get(name, slow), slow)
         process.terminate()
         await process.wait()
-    return best
+    return {"throughput": best, "p99_ms": p99}
 
 
 async def struck(gateways: Gateways, kill: int, disk: Disk | None, state: Path) -> int | None:
@@ -203,7 +213,7 @@ async def measured(requests: int, kills: int, cuts: int, folder: Path, disk: Dis
         "may_differ": gateways.deaths * CLIENTS // 2 + sum(lost),
         "cuts": cuts,
         "lost_at_each_cut": lost,
-        "throughput": throughput,
+        **throughput,
         "cores": os.cpu_count(),
         "load": os.getloadavg()[0],
         "python": platform.python_version(),

@@ -26,7 +26,7 @@ REBOOT = 133  # nspawn's exit status when the machine asked for a reboot, system
 STARTS_AT_MOST = 500
 CONSOLE_LOG_BYTES = 1_000_000
 POWER_OFF_SECONDS = 25
-START_SECONDS = 20  # for the supervising Python to say it is there, on a busy machine
+START_SECONDS = 20  # for the supervising Python to report its start on a busy machine
 VOLUMES = {
     # overlay2 cannot sit on overlay, and weights are large: these are plain directories of the outer disk.
     "docker": "/var/lib/docker",

@@ -69,7 +69,7 @@ def pyinfra(
                 run.stages[stage] = run.stages.get(stage, 0.0) + now - entered
                 stage, entered = operation[1], now
     except BaseException:
-        process.kill()  # or it would go on deploying under whoever comes next
+        process.kill()  # otherwise it would continue to deploy beside the next run
         process.wait()
         raise
     finally:

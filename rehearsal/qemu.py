@@ -32,7 +32,7 @@ ACCELERATORS = {"kvm": ("-accel", "kvm", "-cpu", "host"), "tcg": ("-accel", "tcg
 def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list[str]:
     """Returns QEMU's command line for the machine whose state is in `directory`."""
     base, net = disk.BaseDisk(Path(record["base"])), network.Network(record["number"])
-    # Ends in a number nobody else on this bridge has.
+    # Ends in a number that is unique on this bridge.
     mac = "52:54:00:ee:{:02x}:{:02x}".format(record["number"], int(record["address"].rsplit(".", 1)[1]))
     words = (
         f"root=LABEL=root rw console=ttyS0 systemd.hostname={record['name']} systemd.machine_id={record['machine_id']}"
@@ -44,7 +44,7 @@ def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list
         *("-qmp", "unix:qmp,server=on,wait=off"),
         *("-daemonize", "-pidfile", str(directory / "qemu.pid")),
         *("-kernel", str(base.kernel), "-initrd", str(base.initramfs), "-append", words),
-        # Writeback: what the machine flushes is written, what it did not is lost with it, as on a real disk.
+        # Writeback: flushed data is written, and the rest is lost with the machine, as on a real disk.
         *("-drive", f"file={directory / 'disk.qcow2'},if=virtio,format=qcow2,cache=writeback,id=disk"),
         *("-drive", f"file={directory / 'identity.raw'},if=virtio,format=raw,readonly=on"),
         *("-netdev", f"tap,id=cable,ifname={net.link(record['name'])},script=no,downscript=no"),

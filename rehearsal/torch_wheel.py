@@ -97,7 +97,7 @@ def _default_build(kept: Path, python: str) -> list[Path]:
         _tell(f"  no CPU build was found, so the default build is taken: {SIZES}.")
         _tell("  Interrupt now if that is too much, and name an index or a directory that has the CPU build:")
         _tell("    make … TORCH_INDEX=<address of a package index, or a directory of wheels>")
-        # What another version of Python has fetched is not fetched again.
+        # Files that another version of Python downloaded are not downloaded again.
         if problem := _downloaded(kept, python, [DEFAULT_BUILD, "--find-links", str(kept)]):
             raise RehearsalRefused(
                 f"there is no {DEFAULT_BUILD} for Python {python}, neither as a CPU build nor as the default build\n"

@@ -33,7 +33,7 @@ STAND_INS = Path(__file__).parent / "llmapi"
 ENGINE_STAND_INS = Path(__file__).parent / "inflight"
 RUNTIME_STAND_INS = Path(__file__).parent / "runtimes"
 # The stand-in programs parse their command lines by the rows that the product's own catalog has.
-# Never the catalog's rows: an error in those is to be found by asking the image.
+# Not the catalog's rows: the image has to reveal errors in them.
 FLAGS = STAND_INS / "upstream-flags.json"
 
 ENVIRONMENT = {

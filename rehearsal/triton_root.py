@@ -36,7 +36,7 @@ PYTHON = "3.11"
 PLATFORMS = [f"manylinux_2_{glibc}_x86_64" for glibc in (35, 28, 24, 17)] + ["manylinux2014_x86_64"]
 # First on the interpreter's path; the stub ignores PYTHONPATH.
 SITE = f"usr/local/lib/python{PYTHON}/dist-packages"
-# What serving never reads: C++ headers, build files, test programs.
+# Files that serving never reads: C++ headers, build files, test programs.
 UNUSED = ["torch/include", "torch/test", "torch/share", "torch/bin/protoc*", "**/*.a", "**/tests", "**/*.pyi"]
 DPKG = (
     "path-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\npath-exclude=/usr/share/locale/*\nforce-unsafe-io\n"
@@ -62,7 +62,7 @@ def _debian(root: Path, work: Path) -> None:
         *("bookworm", str(root), str(sources)),
     ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    # An image does not carry where this machine gets its packages from.
+    # The image does not contain this machine's package sources.
     for left in (root / "etc/apt/sources.list.d", root / "etc/apt/apt.conf.d", root / "var/lib/apt/lists"):
         shutil.rmtree(left, ignore_errors=True)
     (root / "etc/resolv.conf").unlink(missing_ok=True)

@@ -106,7 +106,7 @@ def keyring() -> Path:
 def _make_keyring(into: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="ubuntu-keyring-") as scratch:
         work = Path(scratch)
-        # Nothing vouches for the package yet. The key in it is known by its fingerprint, which nothing else can have.
+        # The package is not authenticated yet, but the key in it is verified by its fingerprint.
         unsigned = [_unsigned(source) for source in apt_sources.ubuntu_sources("24.04")]
         (work / "debs").mkdir()
         (deb,) = debian_archive.download("24.04", ["ubuntu-keyring"], work / "debs", work / "apt", unsigned)

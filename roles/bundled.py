@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pyinfra import host, state
 
 from deploy.catalog import SYSTEMS
 from deploy.io.bundle_apt import Need, Repository, system_repository
 from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec import Mirrors
 from roles._shipping import apt, bundle
 from roles._shipping.texts import HERE
 from roles.base.defaults import Defaults as BaseDefaults
@@ -19,28 +22,35 @@ from roles.docker.defaults import Defaults as DockerDefaults
 from roles.docker.operations import WantedDocker
 from roles.exporters.defaults import PACKAGE as NODE_EXPORTER
 from roles.gateway.wheels import download_words, requirements
+from roles.monitor.defaults import PACKAGES as MONITOR_PACKAGES
 from roles.nvidia_driver import packages as driver_packages
 from roles.nvidia_driver.defaults import Defaults as DriverDefaults
 from roles.nvidia_driver.operations import WantedDriver
 
 CLOCK = "systemd-timesyncd"
+Support = BalancerSlice | MonitorSlice
+T = TypeVar("T", Slice, BalancerSlice, MonitorSlice, Slice | BalancerSlice | MonitorSlice)
 
 
-def reach(mine: Slice | None) -> Slice | None:
+def reach(mine: T) -> T:
     """The slice, unchanged; a host without a network is connected to its bundle from here to the end of the run."""
-    if mine and mine.bundle:
+    if mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
     return mine
 
 
 def needs(
-    slices: Iterable[Slice], data: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, Iterable[str]]
+    slices: Iterable[Slice | Support], data: Mapping[str, Mapping[str, Any]], kernels: Mapping[str, Iterable[str]]
 ) -> tuple[Need, ...]:
     """Packages to fetch for these hosts, without repetitions. `kernels`: the kernels by OS that need headers."""
     wanted = dict[Need, None]()
     for mine in slices:
+        own = data.get(mine.host, {})
+        if not isinstance(mine, Slice):
+            wanted[support_need(mine, own)] = None
+            continue
         for kernel in kernels.get(mine.machine.os) or ("",):
-            wanted[need(mine, data.get(mine.host, {}), kernel)] = None
+            wanted[need(mine, own, kernel)] = None
     return tuple(wanted)
 
 
@@ -53,15 +63,32 @@ def need(mine: Slice, data: Mapping[str, Any], kernel: str = "") -> Need:
     return Need(mine.machine.os, words, repositories(mine, data), branch if is_nvidia else "")
 
 
-def wanted_words(mine: Slice, data: Mapping[str, Any]) -> tuple[str, ...]:
+def support_need(mine: Support, data: Mapping[str, Any]) -> Need:
+    """Packages to fetch for a balancer or a monitor: all of them are the distribution's."""
+    return Need(mine.os, wanted_words(mine, data), (_distribution(mine.os, mine.mirrors),))
+
+
+def wanted_words(mine: Slice | Support, data: Mapping[str, Any]) -> tuple[str, ...]:
     """The packages of a host as a bundle's list names them; headers depend on the running kernel."""
-    return tuple(sorted(f"{name}={version}" if version else name for name, version in packages(mine, data).items()))
+    names = packages(mine, data) if isinstance(mine, Slice) else support_packages(mine, data)
+    return tuple(sorted(f"{name}={version}" if version else name for name, version in names.items()))
+
+
+def support_packages(mine: Support, data: Mapping[str, Any]) -> dict[str, str]:
+    """Every package that a role may install on a balancer or a monitor, in any version."""
+    names = dict.fromkeys((*_tools(data), *([NODE_EXPORTER] if mine.exporters else [])), "")
+    names |= dict.fromkeys(MONITOR_PACKAGES if isinstance(mine, MonitorSlice) else ("haproxy",), "")
+    return names | ({"nftables": ""} if mine.firewall else {})
+
+
+def _tools(data: Mapping[str, Any]) -> tuple[str, ...]:
+    return (*(data.get("base_settings") or {}).get("packages", BaseDefaults().packages), CLOCK)
 
 
 def packages(mine: Slice, data: Mapping[str, Any]) -> dict[str, str]:
     """Name and version pattern of every package that a role may install on this host; headers are left out."""
     disk = mine.data_disk()
-    names = dict.fromkeys((*(data.get("base_settings") or {}).get("packages", BaseDefaults().packages), CLOCK), "")
+    names = dict.fromkeys(_tools(data), "")
     names |= {"xfsprogs" if disk.file_system == "xfs" else "e2fsprogs": ""} if disk else {}
     names |= WantedDocker.of(mine, _settings(data, "docker", DockerDefaults)).packages
     names |= dict.fromkeys(toolkit_defaults.PACKAGES, mine.toolkit_version)
@@ -92,15 +119,17 @@ def headers(mine: Slice, kernel: str) -> dict[str, str]:
 
 def repositories(mine: Slice, data: Mapping[str, Any]) -> tuple[Repository, ...]:
     """The repositories of a host: the distribution's own first."""
-    mirror = mine.mirrors.system
-    system = system_repository(
-        mine.machine.os, mirror.url.rstrip("/") if mirror else "", mirror.key_file if mirror else ""
-    )
+    system = _distribution(mine.machine.os, mine.mirrors)
     docker = WantedDocker.of(mine, _settings(data, "docker", DockerDefaults)).repository
     driver = WantedDriver.of(mine, _settings(data, "nvidia_driver", DriverDefaults)).repository
     toolkit = toolkit_repository(mine, _settings(data, "container_toolkit", toolkit_defaults.Defaults))
     others = {"nvidia": driver if mine.driver.manage else None, "docker": docker, "toolkit": toolkit}
     return (system, *(_plain(name, repository) for name, repository in others.items() if repository))
+
+
+def _distribution(os: str, mirrors: Mirrors) -> Repository:
+    mirror = mirrors.system
+    return system_repository(os, mirror.url.rstrip("/") if mirror else "", mirror.key_file if mirror else "")
 
 
 def _plain(name: str, repository: apt.Repository) -> Repository:

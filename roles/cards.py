@@ -140,7 +140,7 @@ def _by_their_owner(wrong: list[GpuState], mine: Slice) -> Iterator[str]:
         yield "their owner reboots the host, which makes the pending mode effective"
         return
     commands = []
-    if used := _numbers(gpu for gpu in wrong if gpu.instances):  # to destroy none is an error of nvidia-smi
+    if used := _numbers(gpu for gpu in wrong if gpu.instances):  # nvidia-smi fails if there is no instance to destroy
         commands += [f"nvidia-smi mig -i {used} -dci", f"nvidia-smi mig -i {used} -dgi"]
     if to_switch := _numbers(gpu for gpu in wrong if {gpu.current, gpu.pending} != {wanted}):
         commands.append(f"nvidia-smi -i {to_switch} -mig {int(bool(mine.mig))}")

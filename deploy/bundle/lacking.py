@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator
 from deploy.bundle.contents import ARCHITECTURE, Contents
 from deploy.refusals.errors import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+
+Bundled = Slice | BalancerSlice | MonitorSlice
 
 
-def lacking(mine: Slice, packages: Iterable[str], contents: Contents) -> list[Refusal]:
+def lacking(mine: Bundled, packages: Iterable[str], contents: Contents) -> list[Refusal]:
     """A refusal for each part of this host's plan that the bundle lacks. `packages` are installed by its roles."""
-    os = mine.machine.os
+    os = _os_of(mine)
     if contents.architecture != ARCHITECTURE:
         return [_refusal(mine, "is for another architecture", contents.architecture, ARCHITECTURE, "architecture")]
     if os not in contents.packages:
         seen = ", ".join(sorted(contents.packages)) or "no packages"
         return [_refusal(mine, f"has no packages for {os}", seen, os, "system")]
-    return [*_packages(mine, packages, contents), *_images(mine, contents), *_weights(mine, contents)]
+    missing = list(_packages(mine, packages, contents))
+    return [*missing, *_images(mine, contents), *_weights(mine, contents)] if isinstance(mine, Slice) else missing
 
 
 def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:
@@ -30,10 +35,15 @@ def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | No
     return _refusal(mine, f"has no headers for the running kernel {kernel}", seen, kernel, "kernel", again)
 
 
-def _packages(mine: Slice, packages: Iterable[str], contents: Contents) -> Iterator[Refusal]:
-    missing = sorted(set(packages) - set(contents.packages[mine.machine.os]))
+def _os_of(mine: Bundled) -> str:
+    return mine.machine.os if isinstance(mine, Slice) else mine.os
+
+
+def _packages(mine: Bundled, packages: Iterable[str], contents: Contents) -> Iterator[Refusal]:
+    names = contents.packages[_os_of(mine)]
+    missing = sorted(set(packages) - set(names))
     if missing:
-        seen = f"{len(contents.packages[mine.machine.os])} others, with what they need"
+        seen = f"{len(names)} others, with what they need"
         yield _refusal(mine, "was made for another plan: packages are missing", seen, ", ".join(missing), "packages")
 
 
@@ -64,7 +74,7 @@ def _weights(mine: Slice, contents: Contents) -> Iterator[Refusal]:
             )
 
 
-def _refusal(mine: Slice, problem: str, seen: str, wanted: str, kind: str, again: str = "") -> Refusal:
+def _refusal(mine: Bundled, problem: str, seen: str, wanted: str, kind: str, again: str = "") -> Refusal:
     return Refusal(
         f"{mine.host}: the bundle {mine.bundle} {problem}",
         facts={"seen": seen, "wanted": wanted},

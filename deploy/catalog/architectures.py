@@ -34,8 +34,8 @@ LLM_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
-    "hf_quant_config.json",  # the format of ModelOpt's weights: without it they are taken for plain numbers
-    "chat_template.jinja",  # where newer checkpoints keep it; older ones have it in tokenizer_config.json
+    "hf_quant_config.json",  # the format of ModelOpt's weights; without this file they would be read as plain numbers
+    "chat_template.jinja",  # the template of newer checkpoints; older ones have it in tokenizer_config.json
 )
 GPT_OSS_FILES = (
     "config.json",
@@ -60,7 +60,7 @@ ENCODER_FILES = (
     "1_Pooling/config.json",
     "*_Dense/config.json",
     "*_Dense/model.safetensors",
-    # each only where its folder has no safetensors; the host rewrites it as such without running any of it
+    # used only if a folder has no safetensors; the host converts it without executing any of its code
     "pytorch_model.bin",
     "*_Dense/pytorch_model.bin",
 )
@@ -95,6 +95,8 @@ class Architecture:
     """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
     mixes: bool = False
     """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
+    relative: bool = False
+    """True for an encoder whose attention scores distances beside contents, which no library's attention does."""
     halves: bool = True
     """True if float16 holds an encoder's states."""
     latent_cache: bool = False
@@ -184,6 +186,9 @@ _ENCODERS = (
         files=ENCODER_FILES,
         gated=True,
         mixes=True,
+    ),
+    Architecture(
+        name="DebertaV2ForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES, relative=True
     ),
     Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
     *(

@@ -24,7 +24,7 @@ EXACT = ("exact", "near-exact")
 FAMILIES = ("gpt", "llama", "qwen")
 """Whose convert script was read; `llama` serves Mistral and Mixtral too."""
 
-# where each row of the data stands in time: the version it belongs to, and whether it was read before or after it
+# for each row: its version, and whether the flags were read before or after that version
 _POSITIONS = {
     "0.11.0": (0, 11, 0, 0),
     "0.13.0.dev2024090300": (0, 13, 0, -1),
@@ -202,7 +202,7 @@ def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...
 def _sides(known: dict[str, dict[str, Flag]], trtllm: str, used: str) -> list[dict[str, Flag]]:
     """The rows next below and next above a version; one row if the version is beyond the table."""
     place = (*_three_numbers(trtllm), 0)
-    # the 0.16.0 row carries plugin and script flags that were read later, so it is no witness for itself
+    # the 0.16.0 row has plugin and script flags that were read later, so it cannot confirm itself
     names = [name for name in known if not (used == name == "0.16.0")]
     below = [name for name in names if _POSITIONS[name] <= place]
     above = [name for name in names if _POSITIONS[name] >= place]

@@ -14,6 +14,7 @@ from deploy.cli.knobs import knobs
 from deploy.cli.ranges import ITEMS, TOKENS, Number, Whole
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say, show
+from deploy.spec.sources import HUB_NAME
 
 FILE = click.Path(path_type=Path)
 ASKS = ("chat", "embed", "rerank", "rerank-tei")
@@ -127,6 +128,8 @@ def _percent(word: str) -> float:
 
 def _tokenizer(word: str) -> str:
     """A directory as an absolute path, because aiperf runs in another directory."""
+    if word and not Path(word).is_dir() and not HUB_NAME.fullmatch(word):
+        raise click.BadParameter(f"{word} is no directory here and no OWNER/NAME of the hub", param_hint="--tokenizer")
     return str(Path(word).resolve()) if word and Path(word).is_dir() else word
 
 

@@ -55,7 +55,9 @@ def bundle(
         else:
             from roles.bundled import needs, wheels
 
-            wanted = needs(plan.slices, host_data(inventory, data), _by_system(kernels))
+            wanted = needs(
+                (*plan.slices, *plan.balancers, *plan.monitors), host_data(inventory, data), _by_system(kernels)
+            )
             made(plan, wanted, wheels(plan.slices), directory, base, split, say)
 
 

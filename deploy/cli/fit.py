@@ -9,7 +9,7 @@ import click
 
 from deploy.catalog import DEFAULT_RELEASE, PRECISIONS
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM
-from deploy.cli.ranges import GPUS, TOKENS
+from deploy.cli.ranges import GPUS, MIB, TOKENS
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import look_around
 from deploy.io.printing import refusals_shown, say, show
@@ -23,7 +23,7 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 )
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
-@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Of Triton's image.")
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--hosts", type=GPUS, default=1, show_default=True, help="Hosts it is split over, a stage each.")
 @click.option("--ep", type=GPUS, default=None, help="GPUs its experts are split over, whole (expert parallelism).")
@@ -34,6 +34,8 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 @click.option(
     "--max-seq-len", type=TOKENS, default=None, help="Tokens of the LLM's longest sequence, prompt and answer."
 )
+@click.option("--sm", default="", help="Compute capability of a card that the catalog lacks, without the point: 120.")
+@click.option("--mib", type=MIB, default=None, help="Memory of such a card in MiB, as nvidia-smi prints it.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def fit(
     gpu: str,
@@ -47,20 +49,24 @@ def fit(
     precision: str | None,
     cache: str | None,
     max_seq_len: int | None,
+    sm: str,
+    mib: int | None,
     as_json: bool,
 ) -> None:
     """Print the tokens and simultaneous users that fit on GPU beside MODELS.
 
-    GPU is a row of the catalog, or the beginning of one. A model is a name of the catalog, a hub id, or a directory
-    with config.json and safetensors files.
+    GPU is a row of the catalog, the beginning of one, or with --sm and --mib any name. A model is a name of the
+    catalog, a hub id, or a directory with config.json and safetensors files.
     """
     from deploy.io.fit_models import models_of
     from deploy.planning.card_words import confirm_order
-    from deploy.planning.fit import Wish, fit_of, near_card
+    from deploy.planning.fit import Wish, card_of, fit_of, near_card
 
     with refusals_shown("", as_json):
-        confirm_order(gpu, models)
-        card, choice = near_card(gpu)
+        if not (sm or mib):
+            confirm_order(gpu, models)
+        card, choice = (gpu, "") if sm or mib else near_card(gpu)
+        declared = card_of(card, sm, mib or 0)
         if choice:
             say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
@@ -74,7 +80,7 @@ def fit(
             cache=cache or "",
             max_seq_len=max_seq_len or 0,
         )
-        fitted = fit_of(card, wanted, release, around, wish)
+        fitted = fit_of(card, wanted, release, around, wish, declared)
         if as_json:
             say(json.dumps(fitted.to_json(), indent=2, ensure_ascii=False))
         else:

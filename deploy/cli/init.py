@@ -20,7 +20,9 @@ from deploy.io.printing import refusals_shown, say
 def init(
     targets: tuple[str, ...], balancer: tuple[str, ...], monitor: tuple[str, ...], models: tuple[str, ...]
 ) -> None:
-    """Ask machines over ssh for their hardware, and write an inventory for them. Equal machines become a group.
+    """Ask machines over ssh for their hardware, and write inventories/MACHINE.py. Equal machines become a group.
+
+    An existing file is kept. The last line of the output names the new file and the next command.
 
     A model is a name of the hub or of the catalog, or a directory; the hub is asked for each model's kind.
     """

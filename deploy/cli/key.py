@@ -49,7 +49,15 @@ def budgets(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-KEY_FILE = click.option("--file", default=FILE, show_default=True, help="Where the hashes of keys are kept.")
+def _file_of_keys(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
+    if "://" in word:
+        raise click.BadParameter(f"{word} is a URL, and the file of keys is on this machine: {FILE}")
+    return word
+
+
+KEY_FILE = click.option(
+    "--file", default=FILE, show_default=True, callback=_file_of_keys, help="Where the hashes of keys are kept."
+)
 
 
 @key.command(

@@ -34,7 +34,7 @@ def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     with refusals_shown("", as_json):
         migration = migrated(text_of(pasted, "migrate"))
         if to and to.exists():
-            say(f"{to} is there already", err=True)
+            say(f"{to} is there already and is left as it is; --to another file, or no --to to read it here", err=True)
             sys.exit(REFUSED)
         if to:
             to.write_text(migration.inventory, "utf-8")

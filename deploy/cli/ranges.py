@@ -31,6 +31,8 @@ TOKENS = Whole(1, 10_485_760)
 """The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
 GPUS = Whole(1, 16)
 """No host of the catalog has more than 16."""
+MIB = Whole(2048, 1_048_576)
+"""Memory of one card, as in an inventory's `GPU`."""
 ITEMS = Whole(1, 100_000)
 """Texts or passages of one request."""
 
@@ -40,6 +42,12 @@ class Number(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
+        share = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", value) if isinstance(value, str) else None
+        if share:
+            self.fail(f"{value!r} is not a number. Write {share[1]}.", param, ctx)
+        is_share = self.max == 100 and isinstance(value, str) and re.fullmatch(r"0?\.[0-9]{1,4}", value)
+        if is_share and (self.min or 0) >= 1:
+            self.fail(f"{value} would be less than one percent. Write {float(value) * 100:g}.", param, ctx)
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number in the range {self._describe_range()}.", param, ctx)

@@ -10,6 +10,7 @@ import click
 
 from deploy.catalog import DEFAULT_RELEASE, GPUS
 from deploy.cli.ranges import TOKENS, Number, Whole
+from deploy.inventory.slips import meant_by
 from deploy.io.printing import refusals_shown, say, show
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def seconds(word: str) -> float:
     except ValueError:
         length = 0.0
     if not 0 < length <= LONGEST_SECONDS:
-        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms")
+        typed = meant_by(word, "int", "x_seconds").partition("=")[2]
+        meant = f" Write {typed}s." if typed else ""
+        raise click.BadParameter(f"{word} is not a duration of up to a day: 1s, 800ms.{meant}")
     return length
 
 
@@ -36,18 +39,24 @@ def seconds(word: str) -> float:
     epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
 )
 @click.argument("models", nargs=-1, required=True)
-@click.option("--users", type=Whole(1, 100_000_000), required=True)
+@click.option("--users", type=Whole(1, 100_000_000), required=True, help="Users of the service.")
 @click.option("--prompt", type=TOKENS, required=True, help="Tokens of a question.")
 @click.option("--answer", type=TOKENS, required=True, help="Tokens of an answer.")
 @click.option("--first-token", type=seconds, default="1s", show_default=True, help="For 95 of 100 questions.")
-@click.option("--at-once", type=Number(0, 100, min_open=True), default=100.0, show_default=True)
+@click.option(
+    "--at-once",
+    type=Number(0, 100, min_open=True),
+    default=100.0,
+    show_default=True,
+    help="Percent of the users with a question under way.",
+)
 @click.option("--every", type=seconds, help="From one question of a user to the next; for --passages and --texts.")
 @click.option("--passages", type=Whole(0, 100_000), default=0, help="Reranked for each question.")
 @click.option("--texts", type=Whole(0, 100_000), default=0, help="Embedded for each question.")
 @click.option("--piece", type=TOKENS, default=128, show_default=True, help="Tokens of a passage or text.")
 @click.option("--gpu", "gpus", multiple=True, help="A card; else every one of the catalog.")
 @click.option("--bench", multiple=True, type=FILE, help="A bench result.")
-@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Of Triton's image.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def size(
     models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **options: Any

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from deploy.planning.plan import Plan
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 
-RULES = (  # {output_weight} is filled in by whoever prints them
+RULES = (  # the caller that prints it fills {output_weight} in
     "Servers that share a GPU are paid its whole time. An encoder is counted the seconds that its passes ran on the "
     "device. The LLMs beside it are counted the seconds that the GPU worked beyond those; several LLMs divide them by "
     "weighted tokens. Idle time is carried in the same proportion.",

@@ -129,6 +129,12 @@ KERNEL_ROWS = (
         + VENDOR,
     ),
     Kind(
+        "gpu-reset-wanted",
+        "broken",
+        "the driver says that a GPU has to be reset before anything can run on it",
+        "stop the servers; nvidia-smi --gpu-reset -i N on the host, or " + BOOT + "; if it returns, " + VENDOR,
+    ),
+    Kind(
         "gsp-crashed",
         "broken",
         "the GPU's own processor (GSP) crashed or no longer answers the driver",

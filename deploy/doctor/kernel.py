@@ -75,7 +75,11 @@ def without_consequences(findings: list[Finding]) -> list[Finding]:
     ids = {finding.id for finding in findings}
     dropped = EXPLAINED if ids & _REASON else frozenset[str]()
     dropped |= {"api-mismatch"} if "driver-mismatch" in ids else frozenset()
-    dropped |= {"gsp-crashed"} if ids & {"xid-reset", "xid-boot", "xid-vendor", "off-the-bus"} else frozenset()
+    dropped |= (
+        {"gsp-crashed", "gpu-reset-wanted"}
+        if ids & {"recovery-reset", "xid-reset", "xid-boot", "xid-vendor", "off-the-bus"}
+        else frozenset()
+    )
     return [finding for finding in findings if finding.id not in dropped]
 
 
@@ -85,7 +89,7 @@ def _parsed(lines: list[str]) -> Iterator[_Line]:
         when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
         kind = next((kind for kind, phrases in _KINDS.items() if phrases.search(text)), "")
         if kind:
-            begins = _NAMED.search(text)  # the host's name and the writer's stand before it
+            begins = _NAMED.search(text)  # the names of the host and of the writing program precede it
             where = PLACE.search(text)
             shown = text[begins.start() :] if begins else text
             yield _Line(kind, Message(when, place_of(where[1]) if where else "", 0, shown))

@@ -147,7 +147,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "Remounting filesystem read-only",
         r"XFS \([a-z0-9-]{1,20}\): (Corruption|[a-z ]{0,20}I/O [Ee]rror|Filesystem has been shut down)",
         "nvme nvme[0-9]{1,3}: (controller is down|Device not ready|Disabling device|Removing after probe failure)",
-        "nvme nvme[0-9]{1,3}: I/O [0-9a-z() ]{1,30} QID [0-9]{1,5} timeout",
+        "nvme nvme[0-9]{1,3}: I/O [0-9A-Za-z() ]{1,30} QID [0-9]{1,5} timeout",
         "[Bb]uffer I/O error on dev",
         "(critical (medium|target|space allocation)|medium|protection) error, dev",
         "Unrecovered read error",
@@ -184,6 +184,10 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "knvlink[A-Za-z0-9_]{3,60}: [A-Za-z0-9 ,:_()]{0,60}([Ff]ailed|error|fatal)",
         "NVRM: [A-Za-z0-9 ,:_()-]{0,60}NVL(ink|INK)[A-Za-z0-9 ,:_()-]{0,60}([Ff]ailed|[Ff]atal|[Ee]rror)",
     ),
+    "gpu-reset-wanted": (
+        "NV_ERR_RESET_REQUIRED",
+        "NVRM: .{0,40}GPU ([Rr]ecovery|[Rr]eset) (is )?([Rr]equired|needed)",
+    ),
     "gsp-crashed": (
         "GSP-CrashCat",
         "A GPU crash dump has been created",
@@ -193,10 +197,12 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "NVRM: [A-Za-z_0-9]{0,60}: GPU RC watchdog",
         "NVRM: rpc[A-Za-z_0-9]{3,60}(failed|timed out)",
         "NVRM: _kgspRpc[A-Za-z_0-9]{3,40}: [A-Za-z ]{0,20}([Tt]imeout|timed out)",
-        "NVRM: .{0,40}GPU (recovery|reset) (is )?(required|needed)",
     ),
     "kernel-fault": (
         "kernel BUG at ",
+        "irq [0-9]{1,5}: nobody cared",
+        "Disabling IRQ #",
+        "WARNING: CPU: [0-9]{1,5} PID: [0-9]{1,9} at [A-Za-z0-9_./-]{0,120}nvidia[A-Za-z0-9_./-]{0,80}:[0-9]{1,6}",
         "BUG: (unable to handle|kernel NULL pointer|Bad page|scheduling while atomic|Bad rss|sleeping function)",
         "[Uu]nable to handle kernel",
         "Oops: [0-9]{4}",

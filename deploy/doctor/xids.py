@@ -49,7 +49,7 @@ def parse_messages(lines: list[str]) -> list[Message]:
     for line in lines:
         stamped = STAMP.fullmatch(line)
         when, text = (float(stamped[1]), stamped[2]) if stamped else (0.0, line)
-        text = text[max(text.find("NVRM"), 0) :]  # the host's name and the writer's stand before it
+        text = text[max(text.find("NVRM"), 0) :]  # the names of the host and of the writing program precede it
         if text.startswith(("NVRM: ", "NVRM ")) and (xid := _XID.search(text)):
             messages.append(Message(when, place_of(xid[1]), int(xid[2]), text))
         elif FALLEN in text.lower():
@@ -122,7 +122,7 @@ def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: s
     """The current recovery action of nvidia-smi precedes that of a message; a past action is reported as past."""
     changed = _CHANGED.search(message.text)
     code = int(changed[1], 16) if changed else -1
-    # By its number: the words in brackets are a driver's own, and later ones may differ.
+    # By its number: the words in brackets are the driver's, and later drivers may use others.
     then = ACTIONS.get(code, (changed[2] if changed else "") or f"action {code}")
     if code == 0:
         return

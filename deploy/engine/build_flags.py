@@ -58,7 +58,7 @@ def _plugins(recipe: Recipe) -> Iterator[Pair]:
     yield "--kv_cache_type", "paged"  # in-flight batching serves no other
     yield "--gemm_plugin", _gemm(recipe)
     yield "--use_paged_context_fmha", "enable" if paged else "disable"  # block reuse and chunked context read pages
-    yield "--use_fp8_context_fmha", "enable" if fp8 else "disable"  # an fp8 cache in pages is read by no other kernel
+    yield "--use_fp8_context_fmha", "enable" if fp8 else "disable"  # no other kernel reads an fp8 cache in pages
 
 
 def _gemm(recipe: Recipe) -> str:

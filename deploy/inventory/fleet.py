@@ -19,13 +19,14 @@ from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
+from deploy.inventory.support import BESIDE, beside
 from deploy.inventory.texts import unsafe_texts
 from deploy.inventory.types import hints_of, mistyped
 from deploy.inventory.words import MEANT, word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.refusals.renamed import renamed
-from deploy.spec import Balancer, BalancerHost, Firewall, Host, Monitor, MonitorHost, Proxy, Rollout
+from deploy.spec import Balancer, BalancerHost, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))
 FLEET_KEYS = (
@@ -122,7 +123,7 @@ def read_host(
     wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
-    places = {problem.facts["where"] for problem in wrong}  # a secret where a Secret belongs is refused as that alone
+    places = {problem.facts["where"] for problem in wrong}  # such a secret gets this refusal only
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     places |= {problem.facts["where"] for problem in typed_out}
     unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
@@ -153,7 +154,7 @@ def read_balancer(
     problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
-    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **_beside(data)), []
+    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **beside(data)), []
 
 
 def read_monitor(
@@ -163,15 +164,7 @@ def read_monitor(
     problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
     if problems:
         return None, problems
-    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **_beside(data)), []
-
-
-BESIDE = {"firewall": Firewall | None, "proxy": Proxy | None}
-"""Further keys of support hosts, and the types of their values."""
-
-
-def _beside(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: data.get(key) for key in BESIDE}
+    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **beside(data)), []
 
 
 def _apart(
@@ -192,7 +185,9 @@ def _apart(
             )
         )
     problems += mistyped(data[key], declared, key)
-    problems += [problem for part, hint in BESIDE.items() for problem in mistyped(data.get(part), hint, part)]
+    problems += [
+        problem for part, hint in BESIDE.items() if part in data for problem in mistyped(data[part], hint, part)
+    ]
     problems += typed_out_problems({name: data[name] for name in (key, *BESIDE) if name in data})
     places = {problem.facts.get("where", "") for problem in problems}
     problems += [problem for part in (key, *BESIDE) for problem in unsafe_texts(data.get(part), part, places)]

@@ -9,20 +9,30 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import PurePath
 
 from deploy import spec
+from deploy.catalog import SYSTEMS
+from deploy.catalog.gpus import card_called
 from deploy.refusals.secrets_in_text import secret_in
+from deploy.spec.sources import DIRECTORY
 
 LONGEST = 200
+DEFAULT_SYSTEM = "ubuntu-24.04"
 FIRST_TEXTS = {
     "AcceptedHoles": '{0}(ids=("{1}",), reason="…")',
+    "Acme": '{0}(names=("{1}",))',
     "AptMirror": '{0}(url="{1}", key_file=…)',
     "Calibration": '{0}(directory="{1}")',
+    "Balancer": '{0}(os="debian-12", address="{1}", routes=(Route(…),))',
     "DataDisk": '{0}(device="{1}")',
     "Driver": '{0}(branch="{1}")',
+    "EngineTrust": '{0}(key="{1}")',
     "Fabric": '{0}(kind="{1}", gbit=400, interface="ib0")',
     "Hub": '{0}(endpoint="{1}")',
     "Identity": '{0}(header="{1}")',
+    "LLM": '{0}("{1}")',
+    "Monitor": '{0}(os="debian-12", address="{1}")',
     "Proxy": '{0}(url="{1}")',
     "Replay": '{0}(prompts="{1}")',
+    "Route": '{0}(pool="{1}", http_port=8443, grpc_port=8444)',
     "Toolkit": '{0}(version="{1}")',
 }
 """Objects that are often typed as the text of one of their fields."""
@@ -38,6 +48,8 @@ FIRST_NUMBERS = {
 SWITCHED_ON = {
     "Firewall": 'Firewall(allow=("10.0.0.0/8",))',
     "Gateway": "Gateway()",
+    "Https": 'Https(acme=Acme(names=("llm.example.com",)))',
+    "Rollout": "Rollout()",
     "Sharing": "Sharing()",
 }
 """Objects that are often typed as True."""
@@ -46,10 +58,15 @@ SWITCHED_ON = {
 def object_meant(value: object, wanted: str, field: str, is_item: bool) -> str:
     """The object of class `wanted` that this value was to be; empty if nothing is likely or a part may be a secret."""
     name = f"{field}=" if field and not is_item else ""
-    if value is True and wanted in SWITCHED_ON:
+    is_on = value is True or (isinstance(value, str) and value.lower() in ("on", "yes", "true", "auto", "default"))
+    if is_on and wanted in SWITCHED_ON:
         return f"{name}{SWITCHED_ON[wanted]}"
-    if isinstance(value, str) and (form := FIRST_TEXTS.get(wanted)) and _is_plain(value):
-        return form.format(wanted, value)
+    if isinstance(value, str) and _is_plain(value) and (built := _of_text(value, wanted)):
+        return built
+    if type(value) is int and wanted == "Driver" and 100 <= value < 1000:
+        return f'{name}Driver(branch="{value}")'
+    if type(value) is int and wanted == "DataDisk":
+        return f'{name}DataDisk(device="/dev/nvme1n1"), a whole blank disk; its size is its own'
     if type(value) is int and wanted in FIRST_NUMBERS and 0 < value < 10**9:
         return f"{name}{wanted}({FIRST_NUMBERS[wanted]}={value})"
     if isinstance(value, tuple) and wanted == "Opening":
@@ -60,6 +77,27 @@ def object_meant(value: object, wanted: str, field: str, is_item: bool) -> str:
         if len(value) == 1:
             return f"{name}{wanted}(…), without brackets and comma around it"
     return _of_dictionary(value, wanted, name) if isinstance(value, Mapping) else ""
+
+
+def _of_text(text: str, wanted: str) -> str:
+    if wanted == "Machine":
+        card = card_called(text)
+        if card or text in SYSTEMS:
+            return f'Machine(os="{DEFAULT_SYSTEM if card else text}", gpu="{card.name if card else "h100-80"}")'
+    if wanted == "Weights":
+        if text.startswith("/"):
+            return f'Weights.on_host("{text}") for files on the host, Weights.local("{text}") for files of this machine'
+        return f'Weights.local("{text}")' if DIRECTORY.fullmatch(text) else f'Weights.hub("{text}", "COMMIT")'
+    if wanted == "LoRA":
+        last = text.rstrip("/").rpartition("/")[2]
+        weights = _of_text(text, "Weights").partition(" for ")[0]
+        return f'LoRA(adapters=(Adapter(name="{last}", task_id=1, weights={weights}),))'
+    if wanted == "EngineStore":
+        is_rsync = "://" not in text and re.match(r"[\w.@-]+:/", text)
+        kind = "directory" if ":" not in text else "rsync" if is_rsync else "rclone"
+        return f'EngineStore.{kind}("{text.replace("://", ":")}")'
+    form = FIRST_TEXTS.get(wanted)
+    return form.format(wanted, text) if form else ""
 
 
 def _opening(value: tuple[object, ...]) -> str:
@@ -92,6 +130,13 @@ def _shown(value: object) -> str:
     if isinstance(value, str):
         return f'"{value}"' if _is_plain(value) else "…"
     return f"{value}" if isinstance(value, (int, float)) and -(10**9) < value < 10**9 else "…"
+
+
+def no_choice(value: object, words: list[str], field: str) -> str:
+    """The choice of None, False or a word for nothing; empty for any other value."""
+    if str(value).lower() not in ("none", "off", "no", "false", "null", "auto"):
+        return ""
+    return f'{field}="none"' if "none" in words else f"leave {field} out"
 
 
 def choice_of(values: tuple[object, ...], words: list[str], field: str) -> str:

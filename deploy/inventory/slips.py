@@ -6,11 +6,12 @@ import re
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
-from deploy.inventory.objects_meant import choice_of, object_meant, text_of_list
+from deploy.inventory.objects_meant import choice_of, no_choice, object_meant, text_of_list
 
 NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 MIB = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "t": 1024**2, "tb": 1024**2, "tib": 1024**2}
+TOKENS_LEFT = "tokens counts tokens; KVCache() takes the memory that is left, and the plan writes their number"
 MEMORY = ("mb", "mib", "g", "gb", "gib", "tb", "tib", "%")
 """Units of a cache typed as memory or as a share of it."""
 DAYS = {"d": 1, "day": 1, "days": 1, "w": 7, "m": 30, "y": 365, "a": 365}
@@ -50,10 +51,15 @@ MOST_PARAMETERS = 20 * 10**12
 def meant_by(value: object, wanted: str, where: str) -> str:
     """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
-    if built := object_meant(value, wanted.removesuffix(" or NoneType"), field, where.endswith("]")):
-        return built
+    for kind in wanted.split(" or "):
+        if kind[:1].isupper() and (built := object_meant(value, kind, field, where.endswith("]"))):
+            return built
     if wanted == "str" and (built := text_of_list(value, field)):
         return _of_place(built, where)
+    if wanted.startswith("int") and isinstance(value, str) and field == "tokens" and not NUMBER.fullmatch(value):
+        return TOKENS_LEFT
+    if wanted == "int" and field == "usage_days" and value is None:
+        return "usage_days=0 counts nothing"
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if field == "gpu" and type(value).__name__ == "GPU":
@@ -63,6 +69,10 @@ def meant_by(value: object, wanted: str, where: str) -> str:
     if isinstance(value, (tuple, list)) and value and wanted == "int" and all(type(item) is int for item in value):
         again = "; another object for each of the others" if len(value) > 1 else ""
         return _of_place(f"{field}={value[0]}" if abs(value[0]) < MOST else "", where) + again
+    if wanted in ("dict", "Mapping") and isinstance(value, str):
+        flags = re.findall(r"--([\w-]+)(?:[= ]([\w.-]+))?", value)
+        written = ", ".join(f'"{flag}": "{word or "enable"}"' for flag, word in flags if not word.startswith("--"))
+        return f"{field}={{{written}}}" if written and len(flags) <= MOST_SHOWN else ""
     if isinstance(value, (tuple, list)) and wanted in ("dict", "Mapping") and (built := _pairs(value)):
         return f"{field}={built}"
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -95,7 +105,9 @@ def choice_meant(value: object, words: list[str], where: str) -> str:
     same = [word for word in words if word.lower() == meant]
     if len(words) == 1 or same:
         return f'{field}="{(same or words)[0]}"'
-    return offer(text, words)
+    return (not any(word.startswith(text[:3] or "?") for word in words) and no_choice(value, words, field)) or offer(
+        text, words
+    )
 
 
 def _of_place(typed: str, where: str) -> str:
@@ -131,7 +143,7 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         units = next((table for ending, table in UNITS.items() if field.endswith(ending)), COUNT)
         ones = ("", "%") if is_share or field.endswith("_percent") else ("",)
         if match and field == "tokens" and match[2].lower() in MEMORY:
-            return "tokens counts tokens; KVCache() takes the memory that is left, and the plan writes their number"
+            return TOKENS_LEFT
         factor = 1 if match and match[2] in ones else units.get(match[2].lower(), 0) if match else 0
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:

@@ -173,6 +173,9 @@ def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
         return _kind(value, "tuple", where, attempt=typed)
     if isinstance(value, (list, dict, Stranger)):
         return _kind(value, "tuple", where, attempt=f"{field}=(…, …): round brackets, and a comma behind each value")
+    if type(value) is int and element is str:
+        example = f'mig=("1g.10gb",) * {value}' if field == "mig" and 0 < value <= 7 else f'{field}=("…",)'
+        return _kind(value, "tuple", where, attempt=f"{example}, of texts")
     if is_short or (type(value) is int and abs(value) < MOST):
         typed = f'"{value}"' if isinstance(value, str) else f"{value}"
         return _kind(value, "tuple", where, attempt=f"{field}=({typed},)   the comma makes it a tuple of one value")

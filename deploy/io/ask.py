@@ -61,7 +61,7 @@ def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[
 
 def ask(target: Target) -> str:
     """The machine's answers, one `name=value` a line. Raises: a Refusal if it does not answer."""
-    port = ["-p", str(target.port)] if target.port != SSH_PORT else []  # else ssh's own configuration may name another
+    port = ["-p", str(target.port)] if target.port != SSH_PORT else []  # else ssh's configuration decides
     argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *port, "--", target.login, "sh", "-s"]
     try:
         done = output_of(argv, stdin=QUESTIONS, seconds=TIMEOUT_SECONDS, most_bytes=MOST_BYTES)

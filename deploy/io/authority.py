@@ -80,7 +80,7 @@ def made(folder: Path, now: datetime) -> Authority:
     )
     _write(file, authority.pem.encode(), 0o644)
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    _write(folder / KEY, text, 0o600)  # last: a folder without it has no authority
+    _write(folder / KEY, text, 0o600)  # last: without it the folder has no authority
     return authority
 
 
@@ -141,7 +141,7 @@ def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str,
 
 
 def _own(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = f"enginehouse authority {secrets.token_hex(4)}"  # each of its own: several are trusted for a while
+    name = f"enginehouse authority {secrets.token_hex(4)}"  # unique: several may be trusted
     usage = x509.KeyUsage(
         digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
         key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,

@@ -76,7 +76,7 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return True
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, ValueError):  # ValueError: an extension that nobody can read
+    except (x509.ExtensionNotFound, ValueError):  # ValueError: an unreadable extension
         return False
 
 

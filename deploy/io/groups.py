@@ -137,7 +137,7 @@ def repeated_hosts(variables: Mapping[str, Any], is_read: Callable[[str], bool])
 def _differ(first: Any, second: Any) -> bool:
     try:
         return first is not second and bool(first != second)
-    except Exception:  # whatever an object of a class unknown here raises
+    except Exception:  # an object of an unknown class may raise anything
         return True
 
 

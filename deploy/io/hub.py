@@ -99,7 +99,7 @@ def resolve(source: str, access: Access) -> Resolved:
             raise _strange(source, path, "a header that describes no tensor")
         for shape, kind in described:
             elements[kind] = elements.get(kind, 0) + math.prod(shape)
-    if not paths:  # numbers of 4 bytes, or of 2, and little beside them
+    if not paths:  # mostly numbers of 4 or 2 bytes
         half = str(config.get("torch_dtype") or config.get("dtype")) in ("float16", "bfloat16")
         size = sum(sizes[name] for name in rewritten_files(sizes, architecture))
         elements = {"F16": size // 2} if half else {"F32": size // 4}

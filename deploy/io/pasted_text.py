@@ -29,7 +29,7 @@ def text_of(argument: str, verb: str = "check") -> str:
             if Path(argument).is_file():
                 with Path(argument).open("rb") as stream:
                     return decoded(stream.read(MOST_BYTES + 1), argument, verb)
-        except OSError:  # longer than this file system's names: then it is no path
+        except OSError:  # longer than a name of this file system, so it is not a path
             return argument
     return argument
 

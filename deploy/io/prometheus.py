@@ -78,6 +78,16 @@ def _host(labels: dict[str, str]) -> str:
 def asker(url: str) -> Ask:
     """A function that asks the Prometheus at `url` one query; it raises a Refusal if there is no answer."""
 
+    if not re.match(r"https?://", url):
+        raise refuse(
+            "no-prometheus",
+            f"{url} is not the URL of a Prometheus",
+            where="--from-prometheus",
+            seen=url,
+            wanted="http:// or https://, and its host and port",
+            attempt=f"--from-prometheus http://{url.rpartition('://')[2]}",
+        )
+
     def ask(query: str) -> list[Row]:
         """Labels and value of each series in the query's result; series without a number are left out."""
         address = f"{url.rstrip('/')}/api/v1/query?{urllib.parse.urlencode({'query': query})}"

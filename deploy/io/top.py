@@ -52,7 +52,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
         if labels.get("host") in hosts:
             hosts[labels["host"]].answers = bool(value)
     for figure in FIGURES:
-        for metric, divisor in reversed(figure.metrics):  # the first that there is comes last, and stays
+        for metric, divisor in reversed(figure.metrics):  # the first one overwrites the others
             for labels, value in ask(figure.expression(metric)):
                 if row := hosts.get(labels.get("host", "")):
                     row.figures[figure.name] = value / divisor

@@ -35,6 +35,31 @@ KEYWORDS = (*SYNTAX, "exec", "time", "command", "builtin", "export", "local", "d
 DOCKERFILE = ("RUN", "CMD", "ENTRYPOINT")
 LAUNCHERS = ("mpirun", "mpiexec", "orterun")
 MPI_VALUES = ("-n", "-np", "--np", "--hostfile", "-hostfile", "-x", "-H", "--host", "--map-by", "--bind-to")
+SRUN_VALUES = (
+    *(
+        "-n",
+        "-N",
+        "-p",
+        "-c",
+        "-w",
+        "-x",
+        "-t",
+        "-J",
+        "-A",
+        "-q",
+        "-o",
+        "-e",
+        "-G",
+        "-D",
+        "--mpi",
+        "--nodes",
+        "--ntasks",
+    ),
+    *("--ntasks-per-node", "--cpus-per-task", "--gpus", "--gpus-per-node", "--gpus-per-task", "--gres", "--partition"),
+    *("--nodelist", "--exclude", "--time", "--job-name", "--account", "--qos", "--output", "--error", "--jobid"),
+    *("--container-image", "--container-mounts", "--container-name", "--container-workdir", "--container-env"),
+    *("--export", "--mem", "--cpu-bind", "--gpu-bind", "--chdir", "--signal", "--reservation", "--constraint"),
+)
 WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
     **dict.fromkeys(LAUNCHERS, (MPI_VALUES, 0)),
     "sudo": (("-u", "-g", "-h", "-p", "-C", "-T", "-U"), 0),
@@ -47,7 +72,8 @@ WRAPPERS: dict[str, tuple[tuple[str, ...], int]] = {
     "stdbuf": (("-i", "-o", "-e"), 0),
     "taskset": ((), 1),
     "numactl": (("-m", "-N", "-C", "-i", "-p"), 0),
-    "srun": (("-n", "-N", "-p", "-c", "-w", "-t", "-J", "-A", "--mpi", "--container-image", "--container-mounts"), 0),
+    "srun": (SRUN_VALUES, 0),
+    **dict.fromkeys(("trtllm-llmapi-launch", "tini", "dumb-init", "catchsegv", "unbuffer", "--"), ((), 0)),
 }
 """Programs that start another one: their options with a value, and their own words before that program."""
 

@@ -78,7 +78,7 @@ def _unread(judged: Judged, image: Word, tag: str) -> None:
     else:
         judged.know(
             "release-unread",
-            f"release {tag[:5]} was never read: it is not judged, neither its flags nor whether the image is there",
+            f"release {tag[:5]} was never read: neither its flags nor the existence of its image is judged",
             seen=image.text,
             wanted=f"a release of the catalog, {min(RELEASES)} to {max(RELEASES)}",
             attempt=default_image(),

@@ -6,13 +6,14 @@ import re
 from dataclasses import replace
 
 from deploy.catalog.names import FEW
-from deploy.linter import clients, docker, engines, mpi, others, server
+from deploy.linter import clients, docker, engines, mpi, other_servers, others, server
 from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
 from deploy.linter.containers import judge_settings, judge_unreadable
 from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
 from deploy.linter.model_config import is_model_config, judge_model_config
+from deploy.linter.other_servers import PROGRAMS
 from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
@@ -151,7 +152,7 @@ def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checke
         call = call_of(words)
         if call is None:
             continue
-        judged = _judge(call, piece.target, named=named)
+        judged = _judge(call, piece.target, named=named) or other_servers.judge_secrets(call)
         if judged is None:
             unknown.append(masked(call.program))
             continue
@@ -267,6 +268,8 @@ def _breaks(line: Pasted) -> list[Finding]:
 def _why_nothing(text: str, programs: list[str]) -> str:
     if _is_path(text):
         return f"{text} is neither an existing file nor a known program"
+    if title := next((PROGRAMS[name] for name in programs if name in PROGRAMS), ""):
+        return f"{title} is another server: its options are not judged here, enginehouse migrate reads them"
     return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
 
 

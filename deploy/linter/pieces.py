@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from deploy.linter.dockerfile import RUNS, instructions, is_dockerfile
 from deploy.linter.manifests import Container, checks_of, containers, is_manifest
 from deploy.linter.model_config import is_model_config
+from deploy.linter.other_servers import is_another_server
 from deploy.linter.release import Target, target_inside
 from deploy.linter.words import HereDocument, Pasted, here_documents, pasted
 
@@ -47,7 +48,7 @@ def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
                 yield Piece(line=None, target=own, number=container.line, instruction="image")
             for line in pasted(container.words):
                 yield Piece(line=replace(line, line=container.line), target=own)
-            for number, words in checks_of(container):
+            for number, words in () if is_another_server(container) else checks_of(container):
                 yield from (Piece(line=replace(line, line=number), target=own) for line in pasted(words))
             yield Piece(line=None, target=own, number=container.line, container=container)
     else:

@@ -52,6 +52,7 @@ PLAIN = words_of(
     --net --privileged --cap-add --security-opt --user -u --runtime --pull --platform --memory --cpus --hostname
     -h --log-driver --log-opt --stop-timeout --entrypoint --workdir -w --pid --device-cgroup-rule --group-add
     --read-only --add-host --label -l --health-cmd --health-interval --health-retries --health-timeout -dit -itd
+    -ti -tid -dti -tdi -idt
     -td
     """
 )

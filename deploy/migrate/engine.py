@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from deploy.migrate.options import FLAGS, NO_PLACE
 from deploy.migrate.places import PLACES, SHORT
 
+LEVEL = re.compile(r"-O\.?[0-3a-z_.]{1,40}")
+"""vLLM's levels of optimisation: `-O3`, `-O.mode`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
@@ -20,6 +23,8 @@ class Engine:
     modules: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     """Words that have to follow a program: `vllm serve`."""
+    second_verbs: frozenset[str] = frozenset()
+    """Words that may follow the verb: `lmdeploy serve api_server`."""
     needs_verb: bool = True
     renamed: Mapping[str, str] = field(default_factory=dict)
     no_place: Mapping[str, str] = field(default_factory=dict)
@@ -33,6 +38,8 @@ class Engine:
     kind: str = ""
     takes_every_gpu: bool = False
     """True if a server without an option for it is split over every GPU of its container."""
+    shares_ranks: str = ""
+    """The option with which data-parallel groups lie on the same GPUs as the tensor's."""
     takes_a_word: bool = False
     """True if a word without an option is the model."""
 
@@ -52,6 +59,7 @@ class Engine:
         return self._reason(name) or self._reason(base) or self._reason(base.replace("--no-", "--", 1))
 
     def _reason(self, name: str) -> str:
+        name = "-O" if LEVEL.fullmatch(name) else name
         return self.no_place.get(name, NO_PLACE.get(name, ""))
 
     def stands_alone(self, name: str) -> bool:

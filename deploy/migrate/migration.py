@@ -25,11 +25,13 @@ from deploy.migrate.places import PLACES, Given
 from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
 from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
+from deploy.migrate.servers_more import not_read
 from deploy.migrate.weights import is_model, source_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
 from deploy.spec.sources import HUB_NAME
 
+SAME_GPUS = "its groups are the same GPUs: Parallel(tensor=…) has them"
 UNIT = "the roles write the units of servers: their user, limits, restarts and order"
 SEVERAL = frozenset(["--served-model-name", "--lora-modules", "--allowed-origins", "--middleware", "--api-key"])
 """Options that take several words."""
@@ -53,6 +55,9 @@ def migrate(text: str) -> Migration:
             return _written(call, findings)
         nameless = nameless or server
     if nameless is None:
+        title, advice = not_read(text)
+        if title:
+            raise _refused(f"it names {title}: {advice}", _first_words(text))
         raise _refused("no server was found that is known here", _first_words(text))
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
     raise _refused("it names no model", f"{nameless.engine.title} with {' '.join(options) or 'no options'}"[:120])
@@ -151,9 +156,17 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
         elif _has_a_model(server, call, name, values):
             yield from _of_words(server, call, values[1:])
             values = values[:1]
-        if name:
+        if server.engine.renamed.get(name, name) == "--data-parallel-size" and _shares_ranks(server):
+            yield Finding(f"{name} {option.value}".strip(), why=SAME_GPUS)
+        elif name:
             kept = Option(name, values, option.raw, option.is_attached)
             yield _finding(server, kept, name, call)
+
+
+def _shares_ranks(server: Server) -> bool:
+    """True if data-parallel groups of this server lie on the GPUs that the tensor is split over."""
+    words = {word.text.replace("_", "-") for word in server.args}
+    return bool(server.engine.shares_ranks) and server.engine.shares_ranks in words
 
 
 def _has_a_model(server: Server, call: Given, name: str, values: tuple[Word, ...]) -> bool:
@@ -261,6 +274,7 @@ def _refused(problem: str, seen: str) -> Exception:
         problem,
         where="enginehouse migrate",
         seen=seen,
-        wanted="a command, docker run, script, compose file or manifest that starts vLLM, SGLang, TGI, TEI or NIM",
+        wanted="a command, docker run, script, compose file or manifest that starts vLLM, SGLang, TGI, TEI, NIM, or"
+        " another server with weights of a hub",
         attempt="enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
     )

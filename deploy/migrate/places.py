@@ -69,6 +69,8 @@ Place = Callable[[Given, Option], Said]
 def number(arguments: dict[str, str], name: str, option: Option) -> Said:
     """Stores the number of an option as the argument `name`; returns its place, or why it is not a number."""
     match = LENGTH.fullmatch(option.value)
+    if option.value in ("auto", "-1") and name == "max_seq_len":
+        return "", "the longest that fits: enginehouse fit GPU CHECKPOINT says it; then max_seq_len=… of the LLM"
     if not match:
         return "", f"{option.value or 'no value'} is not a number"
     arguments[name] = str(round(float(match[1]) * SIZES[match[2]]))

@@ -22,6 +22,7 @@ from deploy.linter.options import Option
 from deploy.linter.shells import SHELLS, text_place
 from deploy.linter.systemd import unit_as_script
 from deploy.linter.words import Word, here_documents, pasted
+from deploy.migrate.code import commands_in
 from deploy.migrate.engine import Engine
 from deploy.migrate.servers import ENGINES, NIM
 
@@ -68,6 +69,10 @@ class Server:
 
 def servers_of(text: str) -> Iterator[Server]:
     for part in (text, *(document.body for document in here_documents(text))):
+        in_code = list(commands_in(part))
+        yield from filter(None, (_of_script(command, {}, 0) for command in in_code))
+        if in_code:
+            continue
         every = list(containers(part))
         yield from filter(None, map(_of_container, every))
         if every:
@@ -208,7 +213,8 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
         follows = words[place + 1].text if place + 1 < len(words) else ""
         for engine in ENGINES:
             if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
-                return engine, list(words[place + (2 if follows in engine.verbs else 1) :])
+                rest = list(words[place + (2 if follows in engine.verbs else 1) :])
+                return engine, rest[1:] if rest and rest[0].text in engine.second_verbs else rest
             if part.text in engine.modules or (part.text.endswith("openai/api_server.py") and engine.modules):
                 return engine, list(words[place + 1 :])
     return None, []

@@ -25,6 +25,7 @@ from deploy.migrate.options import (
     words_of,
 )
 from deploy.migrate.places import PLACES
+from deploy.migrate.servers_more import LMDEPLOY
 
 SPECULATION = "speculative=Draft(…), Eagle(…) or Lookahead(…) want weights that were trained for TensorRT-LLM's kind"
 QUEUES = "requests wait in the gateway and in Triton; GatewayLimits(connections=…, held=…) bound them"
@@ -34,9 +35,11 @@ PROMPTS = "max_seq_len counts prompt and answer together; a request says how lon
 
 VLLM = Engine(
     title="vLLM",
-    image=re.compile(r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"),
+    image=re.compile(
+        r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)[\w-]{0,40}vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"
+    ),
     programs=frozenset(["vllm"]),
-    modules=frozenset(["vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"]),
+    modules=frozenset(["vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "dynamo.vllm"]),
     verbs=frozenset(["serve"]),
     takes_a_word=True,
 )
@@ -44,8 +47,9 @@ SGLANG = Engine(
     title="SGLang",
     image=re.compile(r"(^|/)sglang(:|@|$)"),
     programs=frozenset(["sglang"]),
-    modules=frozenset(["sglang.launch_server"]),
+    modules=frozenset(["sglang.launch_server", "dynamo.sglang"]),
     verbs=frozenset(["serve"]),
+    shares_ranks="--enable-dp-attention",
     port=30000,
     renamed={
         **dict.fromkeys(("--model-path", "--model"), "--model"),
@@ -289,4 +293,4 @@ TRTLLM_SERVE = Engine(
     flags=frozenset(["--trust-remote-code", "--fail-fast"]),
 )
 """NVIDIA's image starts a shell, so that a command inside it names the server."""
-ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, TRTLLM_SERVE, KSERVE)
+ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, LMDEPLOY, TRTLLM_SERVE, KSERVE)

@@ -149,6 +149,7 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
             model.streams,
             gated=served.architecture.gated,
             mixes=served.architecture.mixes,
+            relative=served.architecture.relative,
         ),
         kv_cache_mib=0,
     )

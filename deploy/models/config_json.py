@@ -46,6 +46,13 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
     if modalities := [name for name in MODALITIES if isinstance(config.get(f"{name}_config"), Mapping)]:
         part["modalities"] = modalities
+    labels = config.get("id2label")
+    if (
+        architecture_of(config).endswith("ForSequenceClassification")
+        and isinstance(labels, Mapping)
+        and len(labels) > 1
+    ):
+        part["labels"] = len(labels)
     if isinstance(stored := config.get("quantization_config"), Mapping):
         part["quantization_config"] = {
             key: value

@@ -33,6 +33,10 @@ ENCODER_CONTEXT_MIB = 793
 ENCODER_FIXED_MIB = 185
 """MiB held by an encoder's allocator in every pass: cuBLAS' workspaces, small graphs (fitted with the percents)."""
 
+ENCODER_SCORES_MIB = 512
+"""DeBERTa's scores in float32 and their parts (MOST_SCORES of files/encoders/deberta.py), and its tables of distances.
+Counted, not measured."""
+
 ENCODER_HELD_PERCENT = 93
 """Percent that graphs and allocator hold of the live bytes of a layer: layers use their memory in turn (measured)."""
 
@@ -189,14 +193,22 @@ def attention_elements(shape: Checkpoint) -> int:
 
 
 def encoder_workspace_mib(
-    shape: Checkpoint, dtype: DType, max_batch_tokens: int, streams: int, *, gated: bool = False, mixes: bool = False
+    shape: Checkpoint,
+    dtype: DType,
+    max_batch_tokens: int,
+    streams: int,
+    *,
+    gated: bool = False,
+    mixes: bool = False,
+    relative: bool = False,
 ) -> int:
     """MiB that an encoder's allocator holds besides the weights, for full passes in each of `streams`.
 
     Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of the elements of a full pass in a layer. Its
              experts are not gated and read tokens where they lie: 1 hidden and 2 intermediate each.
              Not measured: a gated feed-forward holds its product too, 1 intermediate; a network that `mixes` turns its
-             heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each.
+             heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each; one that is
+             `relative` holds ENCODER_SCORES_MIB of scores and tables.
     Source:  in bfloat16 the states are added up in float32 beside (files/encoders/plain.py): 2 hidden x 4 bytes.
     By hand: bge-reranker-large, 16,384 tokens: 448 x 0.93 = 417 a stream; 185 + 2 x 417 = 1,019; 740 measured.
     """
@@ -205,7 +217,8 @@ def encoder_workspace_mib(
     beside += (shape.intermediate or 4 * shape.hidden) * ELEMENT_BYTES[dtype] if gated and not shape.experts else 0
     unused = shape.active_experts * (shape.hidden + (shape.intermediate or 4 * shape.hidden)) if shape.experts else 0
     live = ((layer_elements(shape) - unused) * ELEMENT_BYTES[dtype] + beside) * max_batch_tokens
-    return ENCODER_FIXED_MIB + streams * mib(live * ENCODER_HELD_PERCENT // 100)
+    scores_mib = ENCODER_SCORES_MIB if relative else 0
+    return ENCODER_FIXED_MIB + streams * (mib(live * ENCODER_HELD_PERCENT // 100) + scores_mib)
 
 
 def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size: int, tensor_parallel: int = 1) -> int:

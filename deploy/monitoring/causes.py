@@ -138,7 +138,7 @@ CAUSES = (
     finding(
         "ModelSilent",
         "model-not-ready",
-        # The file of a server that was taken off the host stays, with what it last said.
+        # The metrics file of a removed server stays on the host, with its last values.
         "enginehouse_watch_misses > 0 and on (instance, server) "
         "time() - enginehouse_watch_looked_timestamp_seconds < 600",
         3,
@@ -189,7 +189,7 @@ CAUSES = (
     ),
     Alert(
         "CacheNearlyFull",
-        # Of engines the first, told by the C++ backend; of the PyTorch backend the second, counted by the slot.
+        # The C++ backend exports the first, for engines; the slot counts the second, for the PyTorch backend.
         'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} > 0.95 '
         "or enginehouse_llm_cache_share > 0.95",
         "ticket",

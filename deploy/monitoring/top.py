@@ -53,7 +53,7 @@ class Figure:
             if last:
                 first = [value for name, labels, value in before if name == metric and self._counts(metric, labels)]
                 total = sum(last) if self.how == "sum" else max(last)
-                # A counter that fell was begun anew.
+                # A counter that fell was reset.
                 return (max(total - sum(first), 0) / seconds if self.is_rate else total) / divisor
         return None
 

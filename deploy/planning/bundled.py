@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from deploy.models.files import NOWHERE
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.slices.image import DOCKER_HUB, ImageSlice, registry_of
-from deploy.spec import AptMirror, Host, Hub, Mirrors, Registry
+from deploy.slices.monitor import MonitorSlice
+from deploy.slices.traffic import BalancerSlice
+from deploy.spec import AptMirror, BalancerHost, Host, Hub, Mirrors, MonitorHost, Registry
+
+Support = TypeVar("Support", BalancerSlice, MonitorSlice)
 
 PORT = 5480
 """Port of the host's loopback that leads to the bundle while a run goes on."""
@@ -28,9 +32,7 @@ def with_bundles(slices: Iterable[Slice], hosts: Iterable[Host]) -> tuple[Slice,
 
 
 def _bundled(mine: Slice, bundle: str) -> Slice:
-    mirrors = {
-        name: AptMirror(url=mirror_url(mine, name), key_file=key_file(mine, bundle, name)) for name in REPOSITORIES
-    }
+    mirrors = {name: mirror(mine.machine.os, bundle, name) for name in REPOSITORIES}
     moved: Slice = _on_loopback(mine)
     return replace(
         moved,
@@ -41,12 +43,22 @@ def _bundled(mine: Slice, bundle: str) -> Slice:
     )
 
 
-def mirror_url(mine: Slice, name: str) -> str:
-    return f"http://{PLACE}/apt/{mine.machine.os}/{name}"
+def support_with_bundles(slices: Iterable[Support], hosts: Iterable[BalancerHost | MonitorHost]) -> tuple[Support, ...]:
+    """The slices of balancers or monitors with their sources: a mirror of the distribution, or the bundle for it."""
+    declared = {host.name: host for host in hosts}
+    return tuple(_support_bundled(slice_, declared[slice_.host]) for slice_ in slices)
 
 
-def key_file(mine: Slice, bundle: str, name: str) -> str:
-    return f"{bundle}/keys/{mine.machine.os}-{name}.asc"
+def _support_bundled(mine: Support, host: BalancerHost | MonitorHost) -> Support:
+    if host.connected:
+        return replace(mine, engine_trust=host.engine_trust, mirrors=host.mirrors)
+    mirrors = Mirrors(system=mirror(mine.os, host.bundle, "system"))
+    return replace(mine, engine_trust=host.engine_trust, mirrors=mirrors, bundle=host.bundle)
+
+
+def mirror(os: str, bundle: str, name: str) -> AptMirror:
+    """The bundle's copy of a repository, at the host's loopback."""
+    return AptMirror(url=f"http://{PLACE}/apt/{os}/{name}", key_file=f"{bundle}/keys/{os}-{name}.asc")
 
 
 def _on_loopback(value: Any) -> Any:

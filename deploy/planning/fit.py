@@ -10,16 +10,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
+from deploy.catalog.gpus import GPU as CatalogGPU
 from deploy.catalog.gpus import card_called
 from deploy.catalog.runtimes import TRITON, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
 from deploy.models.budget import server_budget
+from deploy.models.cards import planned_card
 from deploy.models.names import resolved
 from deploy.models.resolve import Served, serve, shape_of
 from deploy.models.runtimes import image_for
 from deploy.planning.plan import Plan, make_plan
+from deploy.refusals.refuse import refuse
 from deploy.spec import (
+    GPU,
     LLM,
     Calibration,
     Checkpoint,
@@ -78,6 +82,8 @@ class Wish:
 
 
 AS_IT_COMES = Wish()
+NO_PCI_ID = "10de:0000"
+"""Of a card whose numbers were typed: a fit asks no host for it."""
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:
@@ -135,8 +141,33 @@ def near_card(word: str) -> tuple[str, str]:
     return rows[0].name, f"{chosen}; there is also {others}" if others else chosen
 
 
+def card_of(name: str, sm: str, mib: int) -> GPU | None:
+    """The card of numbers typed beside its name; None without numbers, for a row of the catalog.
+
+    Raises: a Refusal for a number alone, and for numbers of a card that the catalog has.
+    """
+    if not sm and not mib:
+        return None
+    if name in GPUS or not (sm and mib):
+        known = name in GPUS
+        raise refuse(
+            "own-card",
+            f"{name} is in the catalog already" if known else "a card that the catalog lacks has two numbers here",
+            where="--sm and --mib",
+            seen=f"--sm {sm or 'left out'}, --mib {mib or 'left out'}",
+            wanted="neither of them" if known else "compute capability and MiB, as nvidia-smi shows them",
+            attempt=f"enginehouse fit {name} MODEL" if known else f"enginehouse fit {name} MODEL --sm 120 --mib 32607",
+        )
+    return GPU(pci_id=NO_PCI_ID, sm=sm, mib=mib)
+
+
 def fit_of(
-    gpu: str, models: tuple[Model, ...], release: str, surroundings: Surroundings, wish: Wish = AS_IT_COMES
+    gpu: str,
+    models: tuple[Model, ...],
+    release: str,
+    surroundings: Surroundings,
+    wish: Wish = AS_IT_COMES,
+    card: GPU | None = None,
 ) -> Fit:
     """The fit of models on one card, as an inventory declares them; engines are assumed to be signed."""
     models = tuple(resolved(model, surroundings) for model in models)
@@ -144,7 +175,7 @@ def fit_of(
     server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))
     host = Host(
         name=gpu,
-        machine=Machine(os="ubuntu-24.04", gpu=gpu, gpus=wish.gpus),
+        machine=Machine(os="ubuntu-24.04", gpu=gpu, gpus=wish.gpus, card=card),
         servers=(server,),
         release=release,
         engine_trust=EngineTrust(key="keys/engines"),
@@ -158,8 +189,9 @@ def fit_of(
     trtllm = plan.slices[0].image.trtllm
     own_length = {llm.model.max_seq_len} if isinstance(llm.model, LLM) and wish.max_seq_len else set()
     lengths = sorted(length for length in {*LENGTHS, *own_length} if length <= llm.shape.positions)
-    users = {length: _tokens_left(server, served, gpu, length, trtllm) // length for length in lengths}
-    cache_tokens = _tokens_left(server, served, gpu, 0, trtllm)
+    row = planned_card(host.machine)
+    users = {length: _tokens_left(server, served, row, length, trtllm) // length for length in lengths}
+    cache_tokens = _tokens_left(server, served, row, 0, trtllm)
     return Fit(plan=plan, llm=llm.model.name, cache_tokens=cache_tokens, users=users)
 
 
@@ -182,10 +214,10 @@ def _without_judging(model: Model) -> Model:
     return replace(model, replay=Replay.none(reason="a fit builds no engine"))
 
 
-def _tokens_left(server: Server, served: list[Served], gpu: str, length: int, trtllm: str) -> int:
+def _tokens_left(server: Server, served: list[Served], card: CatalogGPU, length: int, trtllm: str) -> int:
     """Tokens that the cache could hold if the LLM had to take prompts of `length`."""
     resized = [replace(known, model=_for_prompts(known, known.model, length)) for known in served]
-    budget = server_budget(server, resized, GPUS[gpu], trtllm)
+    budget = server_budget(server, resized, card, trtllm)
     share = next(share for share in budget.shares if share.kv_bytes_per_token)
     return memory.kv_tokens_in(budget.left_mib + share.memory.kv_cache_mib, share.kv_bytes_per_token)
 

@@ -16,7 +16,7 @@ from deploy.inventory.named_models import with_names
 from deploy.models.cards import planned_card
 from deploy.models.files import all_weights_of, disk_needed_mib, fetched, on_host_of
 from deploy.models.resolve import image_of, release_row
-from deploy.planning.bundled import with_bundles
+from deploy.planning.bundled import support_with_bundles, with_bundles
 from deploy.planning.digest import digest
 from deploy.planning.groups import with_groups
 from deploy.planning.key_models import key_notices
@@ -126,7 +126,8 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
     balancers = balancer_slices(fleet)
-    monitors = with_proxies(monitor_slices(fleet.monitors, slices, balancers), fleet.monitors, fleet)
+    scraping = monitor_slices(fleet.monitors, slices, balancers)
+    monitors = support_with_bundles(with_proxies(scraping, fleet.monitors, fleet), fleet.monitors)
     plan = with_order(Plan(slices=slices, balancers=balancers, monitors=monitors), fleet)
     plan = with_notices(plan, fleet, surroundings)
     refuse_all(plan_refusals(plan, fleet, surroundings))
@@ -145,7 +146,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
     """The slices of all balancers, with the exporters that the fleet's monitors read."""
     slices = (balancer_slice(balancer, fleet.hosts, fleet.balancers) for balancer in fleet.balancers)
     watched = tuple(watched_balancer(slice_, fleet.monitors) for slice_ in slices)
-    return with_proxies(watched, fleet.balancers, fleet)
+    return support_with_bundles(with_proxies(watched, fleet.balancers, fleet), fleet.balancers)
 
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:

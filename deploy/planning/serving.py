@@ -106,7 +106,7 @@ def full_context_sequences(model: Model, kv_cache_tokens: int) -> int:
 def _settings(served: Served, share: Share, engines: tuple[EngineSlice, ...], image: ImageSlice) -> dict[str, object]:
     path = weights_path(weights_of(served))
     if is_beside(served):
-        return {}  # its start line has them
+        return {}  # the program's start line has these settings
     if not engines:
         return settings_of(served, share, path)
     draft = engines[1] if len(engines) > 1 else None

@@ -22,7 +22,7 @@ def source(value: str | bool | int) -> str:
 
 def inside_quotes(text: str) -> str:
     """The text between the quotes of `source`, which no quote and no line break in it can end."""
-    # With a double quote in front repr() chooses single ones, and escapes those alone.
+    # After a leading double quote repr() chooses single quotes, and escapes only those.
     return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
 
 
@@ -64,6 +64,8 @@ WORDS = {
     "dict": "a dictionary",
     "NoneType": "None",
 }
+AN = ("LLM", "Https")
+"""Classes whose names begin with the sound of a vowel."""
 
 
 @dataclass(frozen=True)
@@ -81,4 +83,4 @@ def described(value: object) -> str:
 
 
 def kind_of(name: str) -> str:
-    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' else 'a'} {name}")
+    return WORDS.get(name, f"{'an' if name[:1] in 'AEIOUaeiou' or name in AN else 'a'} {name}")

@@ -41,7 +41,7 @@ _KINDS = (
 _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 
-@lru_cache(4096)  # hosts of a fleet say much the same
+@lru_cache(4096)  # hosts of a fleet give similar texts
 def secret_in(text: str) -> str:
     """The kind of secret in the text, in words; empty without one."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):

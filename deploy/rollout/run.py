@@ -107,7 +107,7 @@ class Run:
         self._ready: dict[str, bool] = {}
         self._waiting, self._lost, self._out = set(self.states), set[str](), set[str]()
         self._newcomers = set[str]()
-        # The first wave that is not settled, and the last one that drained a host.
+        # The first unsettled wave, and the last wave that drained a host.
         self._current, self._last = 0, -1
 
     def hear(self, event: Event, host: str) -> None:

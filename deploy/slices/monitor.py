@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from deploy.slices.proxy import ProxySlice
-from deploy.spec import Firewall, Secret
+from deploy.slices.support import without_sources
+from deploy.spec import EngineTrust, Firewall, Mirrors, Secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,13 +70,17 @@ class MonitorSlice:
     readers: tuple[str, ...] = ()
     """Networks that may read both."""
     proxy: ProxySlice | None = None
+    bundle: str = ""
+    """Directory of the control machine that has this host's packages; empty for a connected host."""
+    engine_trust: EngineTrust | None = None
+    mirrors: Mirrors = field(default_factory=Mirrors)
 
     def data_disk(self) -> None:
         """None: samples are on the system's disk."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists; a secret appears only as its source."""
-        plain = asdict(self)
-        if self.proxy is None:  # as in Slice: what is not declared is not said
+        plain = without_sources(asdict(self))
+        if self.proxy is None:  # as in Slice: undeclared fields are left out
             del plain["proxy"]
         return plain

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from deploy.slices.monitor import ExportersSlice
 from deploy.slices.proxy import ProxySlice
-from deploy.spec import Firewall, Secret
+from deploy.slices.support import without_sources
+from deploy.spec import EngineTrust, Firewall, Mirrors, Secret
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,22 +114,26 @@ class BalancerSlice:
     """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
     address_requests: int = 0
     proxy: ProxySlice | None = None
+    bundle: str = ""
+    """Directory of the control machine that has this host's packages; empty for a connected host."""
+    engine_trust: EngineTrust | None = None
+    mirrors: Mirrors = field(default_factory=Mirrors)
 
     def data_disk(self) -> None:
         """None: a balancer stores no data."""
 
     def to_json(self) -> dict[str, object]:
         """Plain dictionaries and lists; a secret appears only as its source."""
-        plain = asdict(self)
+        plain = without_sources(asdict(self))
         if not self.keys:
             del plain["keys"], plain["sharing"]
         if not self.clients:
             del plain["clients"]
         for route in plain["routes"]:
-            if route["gateway"] is None:  # what is not declared is not said: digests of older inventories stay
+            if route["gateway"] is None:  # undeclared fields are left out, so digests of older inventories stay
                 del route["gateway"]
         if self.proxy is None:
             del plain["proxy"]
-        if self.exporters is None:  # as in Slice: what is not declared is not said
+        if self.exporters is None:  # as in Slice: undeclared fields are left out
             del plain["exporters"]
         return plain

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from deploy.spec.engines import EngineTrust
 from deploy.spec.firewall import Firewall
+from deploy.spec.machine import Mirrors
 from deploy.spec.proxy import Proxy
 from deploy.spec.sources import Secret
 
@@ -42,4 +44,11 @@ class MonitorHost:
     monitor: Monitor
     firewall: Firewall | None = None
     proxy: Proxy | None = None
+    connected: bool = True
+    """False: its packages come from `bundle`, as a GPU host's do."""
+    bundle: str = "bundle"
+    engine_trust: EngineTrust | None = None
+    """The key that signed the bundle."""
+    mirrors: Mirrors = Mirrors()
+    """Read for the bundle alone: `system` is the mirror that `enginehouse bundle` takes the packages from."""
     groups: tuple[str, ...] = ()

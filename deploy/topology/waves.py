@@ -59,7 +59,7 @@ def allowed(pool: str, units: int, rollout: Rollout) -> int:
         return min(limit, units)
     if limit:
         if not limit.removesuffix("%").isdecimal():
-            return 0  # it is refused by its own place
+            return 0  # another check refuses it, with its place
         return min(units, units * int(limit.removesuffix("%")) // 100)
     return max(1, units // 4) if pool else units
 

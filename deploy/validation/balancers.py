@@ -36,7 +36,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
     for pool in sorted(routed):
         hosts = [host for host in fleet.hosts if host.pool == pool]
         yield from _other_models(pool, hosts)
-        yield from equal_addresses(hosts, "are in one pool and have one address")
+        yield from equal_addresses(hosts, "are in one pool and have the same address")
         yield from ((host.name, problem) for host in hosts for problem in _out_of_reach(host))
 
 

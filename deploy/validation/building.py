@@ -36,7 +36,7 @@ def building_problems(host: Host, fleet: Fleet, surroundings: Surroundings) -> I
 
 def _on_gpu(recipe: Recipe, served: Served, server: Server, gpu: GPU, host: Host) -> Iterator[Refusal]:
     if not (PRECISIONS[recipe.precision].calibrated or recipe.kv_dtype in ("fp8", "int8")):
-        return  # converted on the CPU; what the builder wants then is less than what is served
+        return  # converted on the CPU, which needs less GPU memory than serving
     wanted, world = build_gpu_mib(recipe, served), recipe.layout.world
     if wanted <= gpu.usable_mib:
         return

@@ -16,7 +16,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems
 from deploy.validation.balancers import balancer_problems
 from deploy.validation.building import building_problems
-from deploy.validation.bundled import bundled_problems
+from deploy.validation.bundled import bundled_problems, bundled_support_problems
 from deploy.validation.cards import own_card
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.consequences import without_consequences
@@ -75,7 +75,12 @@ def judge(fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
         numbers += [(host.name, problem) for problem in strange]
         refusals += [(host.name, problem) for problem in host_problems(host, fleet, surroundings, strange)]
     refusals += [*balancer_problems(fleet, surroundings), *remote_models_problems(fleet), *monitor_problems(fleet)]
-    refusals += [*sharing_problems(fleet), *address_problems(fleet), *group_problems(fleet)]
+    refusals += [
+        *bundled_support_problems(fleet),
+        *sharing_problems(fleet),
+        *address_problems(fleet),
+        *group_problems(fleet),
+    ]
     return together(without_consequences([*refusals, *_unrefused(numbers, refusals)]))
 
 

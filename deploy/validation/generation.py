@@ -32,7 +32,7 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     if model.runtime != VLLM:
         yield from _features(server, served, model)
     placed = Placed.of(host, server, served, model)
-    if not placed.path:  # said already; what a path would take makes no sense without one
+    if not placed.path:  # refused already; without a path its further checks make no sense
         return
     if model.runtime != TRITON:
         runtime = list(runtime_problems(placed))
@@ -41,7 +41,7 @@ def llm_problems(host: Host, server: Server, served: Served, model: LLM) -> Iter
     checks = (parallel_problems, precision_problems, speculation_problems, lora_problems, engine_problems)
     formats = list(format_problems(placed))
     refusals = formats or [problem for problems in checks for problem in problems(placed)]
-    yield from refusals or flag_problems(placed)  # commands are written last, of what is fine in itself
+    yield from refusals or flag_problems(placed)  # commands are written last, for models without other mistakes
 
 
 def _lengths(server: Server, served: Served, model: LLM) -> Iterator[Refusal]:

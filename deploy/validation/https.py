@@ -196,5 +196,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
             where="gateway.https.acme.directory",
             seen=repr(acme.directory),
             wanted="a URL that begins with https:// and leads to the directory, not to the authority's page",
-            attempt=f'directory="{Acme(names=()).directory}", the default',
+            attempt='directory="https://acme-staging-v02.api.letsencrypt.org/directory"'
+            if acme.directory.lower() in ("staging", "test", "testing")
+            else f'directory="{Acme(names=()).directory}", the default',
         )

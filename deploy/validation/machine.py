@@ -38,13 +38,17 @@ FLAVOURS = (
     *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
 )
 """First parts of the names of kernels of Ubuntu and Debian."""
+WITHOUT_GPU = ("", "none", "no", "cpu", "cpu-only", "without")
+"""Words that declare a machine without a card."""
 FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 """Endings of kernel and driver packages' names: generic, aws, generic-hwe-24.04, cloud-amd64."""
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
 """Devices that are no disk, or forget."""
-RDMA_DEVICE = re.compile(r"(?:mlx[45]|bnxt_re|irdma|efa|rocep|ibp)_?[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
+OF_CONTENT = re.compile(r"/dev/disk/by-(?:uuid|label|partuuid|partlabel)/")
+"""Names of file systems and partitions, which a blank disk does not have."""
+RDMA_DEVICE = re.compile(r"(?:mlx[45]_|bnxt_re|irdma|rdmap|rocep)[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")
 """Names of RDMA devices, as `ibstat` and NCCL_IB_HCA have them."""
 INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 """A network interface's name: 15 bytes at most in Linux."""
@@ -149,12 +153,20 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a row of catalog.GPUS in gpu, and MIG profiles in machine.mig",
             attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
         )
+    elif name.lower() in WITHOUT_GPU:
+        yield refuse(
+            "no-gpus",
+            "the machine is declared without a GPU, and every server needs one: driver, image and memory are planned "
+            "for a card, also if all its encoders compute on the CPU",
+            where="machine.gpu" if host.machine.gpus > 0 else "machine.gpus",
+            seen=repr(name) if host.machine.gpus > 0 else f"gpu={name!r}, gpus={host.machine.gpus}",
+            wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',
+            attempt='gpu="h100-80", or move the encoders into a GPU host\'s server with device="cpu"',
+        )
     elif row is None:
         yield refuse(
             "unknown-gpu",
-            f"GPU {name} is not in the catalog"
-            if name
-            else "the machine is declared without a GPU, and every server needs one",
+            f"GPU {name} is not in the catalog",
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
@@ -183,7 +195,7 @@ def _card_meant(name: str) -> str:
 
 def _sizes(host: Host) -> Iterator[Refusal]:
     count = host.machine.gpus
-    if count < 1:
+    if count < 1 and host.machine.gpu.lower() not in WITHOUT_GPU:
         yield refuse(
             "no-gpus",
             f"a machine with {count} GPUs cannot serve",
@@ -242,7 +254,7 @@ def _secure_boot(host: Host) -> Iterator[Refusal]:
 
 
 def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
-    if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device):
+    if not DEVICE.fullmatch(disk.device) or NO_DISK.fullmatch(disk.device) or OF_CONTENT.match(disk.device):
         yield refuse(
             "data-disk-device",
             f"{disk.device!r} is not a disk that can store weights",
@@ -251,7 +263,7 @@ def _data_disk(disk: DataDisk) -> Iterator[Refusal]:
             wanted="a path under /dev, preferably one that stays the same after a reboot",
             attempt='DataDisk(device="/dev/disk/by-id/…")',
         )
-    if disk.mount != ROOT:  # over /var or /var/lib it would hide what lies there
+    if disk.mount != ROOT:  # a mount over /var or /var/lib would hide the files there
         yield refuse(
             "data-disk-mount",
             f"a disk mounted at {disk.mount!r} would not hold weights, releases and images",

@@ -236,7 +236,7 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
 def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
     gpu = declared_card(host.machine)
     place, attempt = model_at(server.name, model.name, "products"), "leave products out"
-    if served.architecture.mixes:
+    if served.architecture.mixes or served.architecture.relative:
         yield refuse(
             "no-fp8-of-this-family",
             f"{model.name}: the encoders here have no 8-bit matrix products for {served.architecture.name}",

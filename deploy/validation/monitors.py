@@ -72,7 +72,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
             where="monitor.dcgm_image",
             seen=repr(declared.dcgm_image),
             wanted="NAME@sha256: and 64 hex digits",
-            attempt="docker buildx imagetools inspect nvcr.io/nvidia/k8s/dcgm-exporter:TAG prints the digest",
+            attempt=f"docker buildx imagetools inspect {_image_meant(declared.dcgm_image)} prints the digest",
         )
 
 
@@ -90,3 +90,9 @@ def _of_host(host: Host) -> Iterator[Refusal]:
             wanted="another port",
             attempt=f"{taken[port].rpartition('.')[2]}={port + 1000}",
         )
+
+
+def _image_meant(image: str) -> str:
+    """The typed image if it has a tag; else dcgm-exporter's own."""
+    has_tag = re.fullmatch(r"[\w./:-]{1,200}:[\w.-]{1,128}", image) is not None
+    return image if has_tag else "nvcr.io/nvidia/k8s/dcgm-exporter:TAG"

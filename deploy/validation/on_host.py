@@ -35,6 +35,10 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
         yield _refused(model, f"{place}.path", f"would be read from {above}, which the gateway's unit does not see",
                        repr(weights.path), "a directory such as one below /mnt, /srv or /opt",
                        f"mount --bind {weights.path} /mnt/models on the host, and name that")  # fmt: skip
+    elif path_of_file := re.fullmatch(r"(.+)/[^/]+\.(?:safetensors|bin|gguf|json|pt)", weights.path):
+        yield _refused(model, f"{place}.path", "is read from a directory of the host, and this is one of its files",
+                       shortened(weights.path), "the directory with config.json and all files of the weights",
+                       f'Weights.on_host("{path_of_file[1]}")')  # fmt: skip
     if weights.repository and not REPOSITORY.fullmatch(weights.repository):
         yield _refused(model, f"{place}.repository", "has weights of a repository whose name is not valid on a hub",
                        shortened(weights.repository), "owner/name, without a host, or nothing",

@@ -34,14 +34,18 @@ def proxy_problems(host: Host) -> Iterator[Refusal]:
             attempt="leave proxies out",
         )
     if not host.connected:
-        yield refuse(
-            "proxy-of-no-network",
-            "a host without a network cannot use a proxy",
-            where="proxy",
-            seen="connected=False, and a Proxy",
-            wanted="either of the two",
-            attempt="leave proxy out",
-        )
+        yield proxy_of_no_network()
+
+
+def proxy_of_no_network() -> Refusal:
+    return refuse(
+        "proxy-of-no-network",
+        "a host without a network cannot use a proxy",
+        where="proxy",
+        seen="connected=False, and a Proxy",
+        wanted="either of the two",
+        attempt="leave proxy out",
+    )
 
 
 def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
@@ -72,7 +76,7 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
             f"{proxy.username!r} cannot be the user name of a proxy",
             where="proxy.username",
             seen=repr(proxy.username),
-            wanted="letters, digits and . _ @ + - \\; the password stands in password",
+            wanted="letters, digits and . _ @ + - \\; the password belongs in `password`",
             attempt='username="builder"',
         )
     if proxy.password is not None:

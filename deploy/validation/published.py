@@ -83,6 +83,16 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted=f"{name} without its own code; code of a repository is never run",
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
         )
+    elif files.config.get("labels", 1) != 1:
+        yield _no(
+            server,
+            served,
+            "several-labels",
+            "it sorts a pair into classes, as models of natural-language inference do, and scores no relevance",
+            seen=f"{files.config['labels']} labels in id2label of config.json",
+            wanted="a head of one label",
+            attempt='Reranker("BAAI/bge-reranker-v2-m3"), or a checkpoint that was trained to rank',
+        )
     elif steps:
         yield _no(
             server,

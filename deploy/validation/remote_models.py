@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
@@ -46,6 +47,7 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
 def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
     serving = [remote for remote in fleet.hosts if remote.servers and not remote.farm]
     known = sorted({name for remote in serving for name in (remote.name, remote.pool) if name})
+    by_address = {address_of(remote): remote.name for remote in serving}
     for name in host.gateway.others if host.gateway else ():
         if name not in known:
             yield refuse(
@@ -54,7 +56,9 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
                 where="gateway.others",
                 seen=repr(name),
                 wanted="names of hosts and pools of this inventory",
-                attempt=offer(name, known),
+                attempt=f'others=("{meant}",)'
+                if (meant := by_address.get(re.sub(r"^https?://|:[0-9]+/?$|/$", "", name), ""))
+                else offer(name, known),
             )
 
 

@@ -46,25 +46,19 @@ def _too_many_canaries(rollout: Rollout, members: list[tuple[str, str]]) -> Iter
 
 
 def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:
+    smallest = min(Counter(pool for _, pool in members).values(), default=1)
+    attempt = f"Rollout(max_unavailable={source('25%' if smallest > 3 else 1)})"
     number = re.fullmatch(r"([0-9]{1,3}) *(?:percent|per cent|pct)?", limit)
     if number and 1 <= (share := int(number[1])) <= 100:
         hosts = f"; {share} without quotes is a number of hosts" if limit.isdecimal() else ""
-        return refuse(
-            "out-of-range",
-            f"`max_unavailable` is a number of hosts or a share of a pool, and {limit!r} is neither",
-            where="rollout.max_unavailable",
-            seen=repr(limit),
-            wanted='a whole number, or one with % behind it: "25%"',
-            attempt=f'Rollout(max_unavailable="{share}%"){hosts}',
-        )
-    smallest = min(Counter(pool for _, pool in members).values(), default=1)
+        attempt = f'Rollout(max_unavailable="{share}%"){hosts}'
     return refuse(
         "out-of-range",
         f"`max_unavailable` is a number of hosts or a share of a pool, and {limit!r} is neither",
         where="rollout.max_unavailable",
         seen=repr(limit),
         wanted='a whole number, or one with % behind it: "25%"',
-        attempt=f"Rollout(max_unavailable={source('25%' if smallest > 3 else 1)})",
+        attempt=attempt,
     )
 
 

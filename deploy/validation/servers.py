@@ -74,7 +74,9 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
             where=place,
             seen=str(server.gpus),
             wanted=last,
-            attempt=f"Machine(gpus={max(missing) + 1}) if it has them, or gpus=(0,)",
+            attempt=f"Machine(gpus={max(missing) + 1}) if it has them, or gpus=(0,)"
+            if max(missing) >= gpus
+            else "gpus=" + ("(0,)" if gpus == 1 else f"tuple(range({gpus})) for all of them"),
         )
     if not server.gpus:
         yield refuse(

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 
 from . import bert as _bert
+from . import deberta as _deberta
 from . import gemma as _gemma
 from . import modern as _modern
 from . import nomic as _nomic
@@ -24,7 +25,7 @@ from .weights import Weights
 __all__ = ["DTYPES", "EMBEDDERS", "RERANKERS", "Family", "Network", "choose", "load"]
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-NETWORKS = (_bert, _nomic, _modern, _qwen, _gemma)
+NETWORKS = (_bert, _nomic, _modern, _qwen, _gemma, _deberta)
 
 
 def choose(directory: Path, register: Mapping[str, Reader]) -> Family:

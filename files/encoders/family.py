@@ -62,6 +62,8 @@ class Family:
     """True if its attention is causal, has windows, or shares keys and values among heads: `Kernels.mix`."""
     halves: bool = True
     """True if float16 holds all its states."""
+    reads_lengths: bool = False
+    """True if a pass reads its lengths back to the host, so that no CUDA graph holds it."""
     pooling: str = "mean"
     """Of an embedder whose checkpoint says nothing of it."""
     template: Template | None = None

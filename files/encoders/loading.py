@@ -27,11 +27,12 @@ def start(
 
     Raises: CheckpointError where weights, memory or the 8-bit products do not allow it.
     """
-    if settings.products and family.mixes:
+    if settings.products and (family.mixes or family.reads_lengths):
         raise CheckpointError("config.pbtxt: products is `fp8`; this network has no 8-bit products here, leave it out")
     if settings.dtype == "fp16" and not family.halves:
         raise CheckpointError("config.pbtxt: dtype is `fp16`, which does not hold this network's states; say `bf16`")
     kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture, family.mixes)
+    kernels.silent = kernels.silent and not family.reads_lengths
     network = families.load(family, Path(settings.model_path), kernels)
     if settings.products == "fp8":
         moved = float8.narrow(network.trunk, kernels, lambda: calibration_states(network, kernels, family, limit))

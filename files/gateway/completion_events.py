@@ -244,7 +244,7 @@ def ids_of(value: object) -> Sequence[int]:
 
 
 def outputs_of(value: object, width: int) -> Outputs:
-    """The log probabilities in the slot's tensors; `width` others beside each token.
+    """The log probabilities in the slot's tensors; and `width` alternatives for each token.
 
     Raises: Malformed.
     """

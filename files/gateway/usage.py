@@ -3,7 +3,8 @@
 Each finished request is a line of a log that only its process writes, so a killed process loses no finished request.
 Every second the lines become counters in one SQLite file, which all processes of the host share. The counted length of
 each log is in the same transaction, so no line is counted twice. The log of a dead process is counted to its end, and
-then removed; the kernel releases the lock on it when the process dies. A power cut loses the lines of the last second.
+then removed; the kernel releases the lock on it when the process dies. A thread syncs the log while lines arrive, so a
+power cut loses the lines of the last SYNC_SECONDS and of one sync.
 
 A cost of a million units or more is moved to a separate table, because whole numbers of SQLite end at 9.2 million
 units.
@@ -38,6 +39,8 @@ FILE = "usage-1.sqlite"
 BUSY_SECONDS = 5.0
 MOST_LOG_BYTES = 4 * 2**20
 """A longer log is left to be removed, and a new one begun."""
+SYNC_SECONDS = 0.1
+"""Pause after each sync of a log: a group of lines shares one."""
 MOST_HELD_BYTES = 16 * 2**20
 """Most bytes of lines that wait for a full disk; later lines are lost, and the journal says so."""
 SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81
@@ -116,6 +119,11 @@ class Log:
         self._folder, self._held = folder, b""
         self._lock = threading.Lock()  # requests end in the event loop, and are counted in a thread
         self._handle, self.name = self._opened()
+        self._written, self._closed = threading.Event(), threading.Event()
+        self._sync_lock = threading.Lock()  # the handle stays open during a sync; never held while a line is written
+        self._sync_error = self._named = ""
+        self._syncing = threading.Thread(target=self._keep_synced, name="usage-sync", daemon=True)
+        self._syncing.start()
 
     def add(self, ended: Ended) -> None:
         """Writes the request to the log; on a full disk the line waits here for the next attempt."""
@@ -132,17 +140,49 @@ class Log:
             with contextlib.suppress(OSError):
                 while self._held:
                     self._held = self._held[os.write(self._handle, self._held) :]
+                    self._written.set()
             return not self._held
 
     def renew(self) -> None:
         """Starts a new log for the next line. Raises: OSError; the old log then stays in use."""
-        with self._lock:
-            if not self._held:
+        with self._sync_lock:
+            with self._lock:
+                if self._held:
+                    return
                 old, (self._handle, self.name) = self._handle, self._opened()
-                os.close(old)
+            self._sync(old)
+            os.close(old)
+            self._sync(self._handle)
 
     def close(self) -> None:
+        """Syncs and closes the log; nothing is added afterwards."""
+        self._closed.set()
+        self._written.set()
+        self._syncing.join()
+        self._sync(self._handle)
         os.close(self._handle)
+
+    def _keep_synced(self) -> None:
+        """Syncs the log while lines arrive, until `close`."""
+        while not self._closed.wait(SYNC_SECONDS):
+            self._written.wait()
+            self._written.clear()
+            with self._sync_lock:
+                self._sync(self._handle)
+
+    def _sync(self, handle: int) -> None:
+        """Syncs a log, and at its first time its name in the folder."""
+        error = ""
+        try:
+            os.fdatasync(handle)
+            if self._named != self.name:
+                _sync_folder(self._folder)
+                self._named = self.name
+        except OSError as problem:
+            error = str(problem)
+        if error and error != self._sync_error:
+            print(f"<4>usage is not on the disk for now: {error}", file=sys.stderr, flush=True)
+        self._sync_error = error
 
     def _opened(self) -> tuple[int, str]:
         while True:

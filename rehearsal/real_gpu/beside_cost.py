@@ -72,7 +72,7 @@ def cost(results: StepResults) -> None:
             rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ALONE}
             for number in range(ROUNDS):
                 for name in ALONE:
-                    # No prompt comes twice, so that nobody finds another's in the engine's cache of prefixes.
+                    # No prompt is repeated, so that no request profits from the engine's cache of prefixes.
                     seed = ports[name] + 100_000 * (100 * streams + number)
                     rounds[name].append(ask(process, words(ports[name], model.name, weights, streams, seed)))
                     row[name] = medians(rounds[name])

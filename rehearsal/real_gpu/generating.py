@@ -61,7 +61,7 @@ def filling(model: ModelSlice, answer: int = ANSWER_TOKENS) -> Shape:
     blocks = goal_tokens(model) // TOKENS_PER_BLOCK * (100 - OTHERS_PERCENT) // 100
     count = -(-blocks * TOKENS_PER_BLOCK // longest)
     sizes = [blocks // count + (number < blocks % count) - SPARE_BLOCKS for number in range(count)]
-    # Short beside its prompt: a cache is full as soon as all sequences run, wherever in its answer each of them is.
+    # Short compared with its prompt: the cache is full once all sequences run, at any point of their answers.
     answer = min(answer, min(sizes) * TOKENS_PER_BLOCK // 16)
     most = int(str(model.settings["max_num_tokens"]))
     return Shape(tuple(min(most, size * TOKENS_PER_BLOCK - answer) for size in sizes), answer)

@@ -151,14 +151,14 @@ def _make_control_root(root: Path, locked: str) -> None:
     (local / "python3").symlink_to("/usr/bin/python3")
     (local / "pyinfra").write_text("#!/usr/local/bin/python3\nfrom pyinfra_cli.main import cli\n\ncli()\n")
     (local / "pyinfra").chmod(0o755)
-    # The deploy has pip fetch what repairs the image, and what the gateway wants; there it finds both fetched.
+    # A deploy has pip fetch the image's repairs and the gateway's packages; in this root it finds both downloaded.
     fetched = root / "root/.cache/enginehouse/wheels"
     for wheel in repairs.wheels(repairs.REPAIRS):
         repairs.unpacked(wheel, fetched)
     gateway = wheels.fetch(MACHINE_PYTHON, fetched / wheels.digest(MACHINE_PYTHON), Defaults())
     if gateway:
         raise RehearsalRefused(str(gateway))
-    # Nobody answers there; a loopback address would be refused, and whatever is asked for is in /etc/hosts.
+    # A nameserver that does not answer: a loopback address would be refused, and all needed names are in /etc/hosts.
     (root / "etc/resolv.conf").unlink(missing_ok=True)
     (root / "etc/resolv.conf").write_text("nameserver 10.213.0.1\n")
     (root / "etc/machine-id").write_text(hashlib.md5(b"rehearsal control root").hexdigest() + "\n")

@@ -106,7 +106,7 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
         warm = beside_cost.words(port, model.name, weights, 16, 1_000_003 * (number + 1), 16)
         beside_cost.ask(process, warm)
         for streams in STREAMS:
-            # No prompt comes twice, so that nobody finds another's in the engine's cache of prefixes.
+            # No prompt is repeated, so that no request profits from the engine's cache of prefixes.
             seed = 1_000_003 * (number + 1) + streams
             words = beside_cost.words(port, model.name, weights, streams, seed, REQUESTS[streams])
             row[str(streams)] = beside_cost.medians([beside_cost.ask(process, words)])

@@ -93,7 +93,7 @@ class Hold:
             with gevent.Timeout(ANSWER_SECONDS, False):
                 asked_at = now()
                 line = opened(self.host, StringCommand("bash -c", *words), self._as_user)
-                if line is None:  # a connector that keeps no command open; no real host has such a one
+                if line is None:  # a connector without long-running commands; real hosts do not use one
                     return "mine"
                 reply = line.answer() or line.problem() or "nothing"
                 if reply.partition(" ")[0] == "mine":

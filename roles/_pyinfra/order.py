@@ -57,7 +57,7 @@ def install() -> None:
     """Places every operation that is added from now on by `line_numbers`, unless UNCHANGED is set."""
     if os.environ.get(UNCHANGED):
         return
-    # pyinfra.api.operation is a function to whoever asks for the attribute.
+    # As an attribute, pyinfra.api.operation is a function and not the module.
     operation = import_module("pyinfra.api.operation")
     setattr(operation, "get_operation_order_from_stack", line_numbers)  # noqa: B010
     setattr(operation, "signature", cache(inspect.signature))  # noqa: B010

@@ -83,7 +83,7 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
         Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).tell(target)
         target.state.fail_hosts({target.state.inventory.get_host(target.name)})
         return cast(T, cast(Any, fact).default())
-    finally:  # it raises where no host is left
+    finally:  # it raises if no host is left
         if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
             Refuse(unanswered(fact, ANSWER_SECONDS, bool(target.state.is_executing))).tell(target)
 
@@ -147,7 +147,7 @@ def _step(
         host.noop("nothing it follows has changed")
         return
     if not state.is_executing and any_changed([*after, *only_after]):
-        yield "true"  # never run: in prepare it only says that there will be something to do
+        yield "true"  # never run: in prepare it only announces a change
         return
     answer = fact.now()
     if has_failed(host):
@@ -157,7 +157,7 @@ def _step(
     if not commands:
         host.noop("as wanted")
     elif ctx_host.get() in _looked_at:
-        yield "true"  # never run: somebody only looks
+        yield "true"  # never run: the operator only inspects
         return
     elif state.is_executing and (first := before_acting.pop(ctx_host.get(), None)):
         yield first

@@ -89,7 +89,7 @@ class Together(FactBase[dict[int, list[str]]]):
     """The lines that each of these facts printed, by its number; failed facts are left out."""
 
     default = dict
-    shell_executable = "bash"  # the lock wants it too, and every Debian and Ubuntu has it
+    shell_executable = "bash"  # the lock needs it too, and every Debian and Ubuntu has it
 
     def command(self, batch: Batch) -> Script:
         return Script(batch.calls, batch.prefix)
@@ -205,7 +205,7 @@ class FactCache:
                 if number in printed:
                     answers[number] = call.read(printed[number])
             except (FactProcessError, *STRANGE):
-                continue  # asked alone, it says what it could not read
+                continue  # asked alone, it reports the unreadable part
         self._answers += [(batch[number], answer) for number, answer in answers.items()]
         return answers
 

@@ -129,7 +129,7 @@ class WatchedChange:
         if changes or risky:
             yield f"{PROGRAM} watch --making {self.name} {self.longest}"
         yield from changes
-        # The host itself says when what is risky is done: we may be shut out by then.
+        # The host itself records the end of the risky change, because this run may be locked out by then.
         risk = Risk(self, f"{risky} && {made}") if risky else None
         yield risk or made
         yield Confirm(self, risk)
@@ -160,7 +160,7 @@ class Risk(PyinfraCommand):
             done, output = over_a_new_connection(state, host, self.command, arguments)
             if done is not None or output != NEVER_CONNECTED:
                 break
-            gevent.sleep(RETRY_SECONDS)  # nothing was run: a server may turn one away that comes with many others
+            gevent.sleep(RETRY_SECONDS)  # no command ran: a server may reject one of many simultaneous connections
         self.is_lost = done is None and output != NEVER_CONNECTED
         if done or self.is_lost:
             return True
@@ -198,7 +198,7 @@ class Confirm(PyinfraCommand):
                 done, _ = over_a_new_connection(state, host, confirm, connector_arguments)
             if done:
                 return True
-            if done is False or time.monotonic() >= until:  # we got in, with nothing to confirm (yet)
+            if done is False or time.monotonic() >= until:  # the login succeeded, and there is nothing to confirm (yet)
                 record = self._taken_back(state, host, connector_arguments)
             if not record:
                 gevent.sleep(RETRY_SECONDS)

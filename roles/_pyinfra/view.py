@@ -131,7 +131,7 @@ class View(logging.Filter):
 
     def _see_result(self, host: str, result: str) -> bool:
         self._results[host] = result
-        if not WAVE.match(self._operation):  # whom the gate stops has not failed
+        if not WAVE.match(self._operation):  # a host that the gate stops has not failed
             {"changed": self._changed, "failed": self._failed}.get(result, set[str]()).add(host)
         if result == "skipped":
             return False

@@ -20,7 +20,7 @@ from pyinfra import logger
 from pyinfra.api import Host
 
 from deploy.bundle.contents import Contents
-from deploy.bundle.lacking import kernel_problem, lacking
+from deploy.bundle.lacking import Bundled, kernel_problem, lacking
 from deploy.io.bundle_verify import confirm_whole, opened
 from deploy.io.local_paths import local_path
 from deploy.planning.bundled import PLACE, PORT
@@ -40,7 +40,7 @@ _lines: dict[str, Line] = {}
 _turn = BoundedSemaphore()
 
 
-def contents_of(mine: Slice) -> Contents:
+def contents_of(mine: Bundled) -> Contents:
     with _turn:
         if mine.bundle not in _contents:
             directory = local_path(mine.bundle)
@@ -50,7 +50,7 @@ def contents_of(mine: Slice) -> Contents:
         return _contents[mine.bundle]
 
 
-def opened_for(host: Host, mine: Slice, packages: tuple[str, ...]) -> None:
+def opened_for(host: Host, mine: Bundled, packages: tuple[str, ...]) -> None:
     """Connects the host to its bundle. Raises: a Refusal for parts that the bundle lacks, before the first change."""
     refuse_all(lacking(mine, packages, contents_of(mine)))
     if host.name not in _lines:
@@ -77,7 +77,7 @@ def kernel_refusal(mine: Slice, kernel: str) -> Refusal | None:
 class Line:
     """The forwarded port of one host."""
 
-    def __init__(self, host: Host, mine: Slice) -> None:
+    def __init__(self, host: Host, mine: Bundled) -> None:
         self.host, self.mine = host, mine
         self.process: Popen | None = None
         self.turn = BoundedSemaphore()

@@ -23,7 +23,7 @@ from deploy.refusals.errors import Refusal
 # Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)
 RESUMING = ["rsync", "--recursive", "--times", "--copy-links", "--chmod=D755,F644", "--partial-dir=.rsync-partial"]
-# Where a power cut may have left files of the right size and time with other bytes.
+# After a power cut, files may have the right size and time with other bytes.
 BY_CONTENT = "--checksum"
 STATE = "  state   nothing that serves was touched; what was sent stays, and the next run continues it"
 TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]

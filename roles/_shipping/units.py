@@ -78,7 +78,7 @@ class Follow(PyinfraCommand):
         after: str = "",
     ) -> None:
         super().__init__()
-        # Run on the host where the unit ended badly; never fails the more for it.
+        # Runs on a host whose unit failed; its own failure changes nothing.
         self.after = after
         self.unit, self.what, self.seconds, self.explain = unit, what, seconds, explain
 
@@ -110,7 +110,7 @@ class Follow(PyinfraCommand):
                 last_status = unit_state.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {last_status}", log_func=logger.info)
-            # A tenth of what it has taken: what ends after seconds is not seen seconds later.
+            # A tenth of the time so far, so that short units are not noticed late.
             gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
         return None
 

@@ -43,7 +43,7 @@ def config(
         "came": CAME,
         "streams": streams(mine.haproxy),
         "certificate": certificate,
-        # A client without a certificate is let in as far as a message that says what it lacks.
+        # A client without a certificate only gets a message that names the missing certificate.
         "tls": f" ssl crt {certificate}{clients and f' ca-file {clients} verify optional'}" if certificate else "",
         "clients": clients,
         "address": f"[{mine.address}]" if is_v6 else mine.address,

@@ -26,7 +26,7 @@ def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
                               "mount": disk.mount if disk else ""})  # fmt: skip
     placed = step(fact, operations.missing_programs, name="Base | Place helper programs")
     sourced = [placed]
-    if isinstance(mine, Slice) and mine.mirrors.system:
+    if operations.is_sourced(mine):
         named = "Base | Let apt read the mirror of the distribution"
         sourced.append(step(fact, lambda facts: operations.sources(facts, mine), after=[placed], name=named))
     packages = step(

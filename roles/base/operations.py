@@ -55,7 +55,7 @@ def missing_programs(facts: HostFacts) -> Iterator[Command]:
             yield write(path, content, mode="0755")
 
 
-def sources(facts: HostFacts, mine: Slice) -> Iterator[Command]:
+def sources(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice) -> Iterator[Command]:
     """Commands after which apt reads the distribution's mirror, and of all other sources only this project's."""
     mirror = mine.mirrors.system
     assert mirror
@@ -71,16 +71,21 @@ def sources(facts: HostFacts, mine: Slice) -> Iterator[Command]:
         yield f"{PROGRAMS}/patient-apt update"
 
 
-def system_list(mine: Slice) -> str:
+def is_sourced(mine: Slice | MonitorSlice | BalancerSlice) -> bool:
+    """True if apt reads a mirror of the distribution, or a bundle, in place of the host's sources."""
+    return bool(mine.mirrors.system and (mine.bundle or isinstance(mine, Slice)))
+
+
+def system_list(mine: Slice | MonitorSlice | BalancerSlice) -> str:
     """The source list of the distribution at its mirror."""
-    system, mirror = SYSTEMS[mine.machine.os], mine.mirrors.system
+    system, mirror = SYSTEMS[mine.machine.os if isinstance(mine, Slice) else mine.os], mine.mirrors.system
     assert mirror
     url = mirror.url.rstrip("/")
     lines = (f"{url}/{folder} {suite} {system.components}" for folder, suite in system.archive)
     return "".join(f"deb [signed-by={SYSTEM_KEY}] {line}\n" for line in lines)
 
 
-def settings_of_apt(mine: Slice) -> str:
+def settings_of_apt(mine: Slice | MonitorSlice | BalancerSlice) -> str:
     """apt's settings for the mirror. A bundle has one form of each list of its day, without translations."""
     settings = {"Dir::Etc::SourceList": SYSTEM_LIST, "Dir::Etc::SourceParts": PARTS}
     if mine.bundle:
@@ -106,7 +111,7 @@ def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: 
     """Commands that install the tools, from the inventory's sources, through its proxy or without one."""
     if mine.proxy is None:
         yield from left_files(facts)
-    yield from own_sources(facts, mine.mirrors if isinstance(mine, Slice) else None)
+    yield from own_sources(facts, mine.mirrors if is_sourced(mine) else None)
     yield from packages(facts, chosen, mine.data_disk())
 
 

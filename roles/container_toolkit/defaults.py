@@ -17,7 +17,7 @@ PACKAGES = (
     *("libnvidia-container-tools", "libnvidia-container1"),
 )
 UNITS = ("nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path")
-# Files of earlier instructions; apt warns about their keys, or stops where they name today's repository.
+# Files of earlier instructions; apt warns about their keys, or fails if they name today's repository.
 OLD_LISTS = ("nvidia-docker", "libnvidia-container", "nvidia-container-runtime", "nvidia-container-toolkit")
 SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
 PROVE = program("prove-gpu-container")

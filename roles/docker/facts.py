@@ -32,7 +32,7 @@ class DockerHost(RoleFact):
             ask_units("docker.service", "docker.socket", "containerd.service"),
             ask_value("daemon", f"base64 -w0 {defaults.DAEMON}"),
             ask_value("containerd", f"base64 -w0 {defaults.CONTAINERD}"),
-            # It takes longer than ten other questions, and of what a package brought dpkg knows the version.
+            # It takes longer than ten other checks, and dpkg knows the version of a packaged Docker.
             ask_value(
                 "docker",
                 f"dpkg-query -W -f='${{db:Status-Abbrev}}\\n' {' '.join(ENGINES)} | grep -q ^.i || dockerd --version",

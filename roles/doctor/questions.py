@@ -96,7 +96,7 @@ _IMAGES = (
     f"for d in {SERVERS}/*/; do f=$d/current/server.json; [ -f $f ] || continue; s=${{d%/}};"
     r""" echo "${s##*/}" $(sed -nE 's/^ *"(triton_core|trtllm)": "([^"]*)".*/\1 \2/p' $f); done"""
 )
-# Shared, so that two who look do not take each other for a run. Who may not read it does not know.
+# A shared lock, so that two readers do not mistake each other for a run. Without read access the state is unknown.
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
 _NO_SMI = "nvidia-smi: command not found"
@@ -212,7 +212,7 @@ def _of_machine() -> dict[str, str]:
         "[ -e /run/systemd/timesync/synchronized ] || systemd-detect-virt -cq"  # a container has its host's clock
         " || systemctl -q is-active chrony ntpsec ntp openntpd"
     )
-    # Root may write anywhere but where the file system itself takes nothing.
+    # Root may write everywhere except on a read-only file system.
     unwritable = f"[ $EUID = 0 ] || exit 0; for d in {_WRITTEN}; do [ ! -d $d ] || [ -w $d ] || echo $d; done"
     ours = "-u 'triton@*' -u 'llm@*' -u 'enginehouse-*'"
     errors = f"{_JOURNAL} -b -p 0..3 -o json --output-fields=_SYSTEMD_UNIT -n 500 {ours}"

@@ -67,7 +67,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
         name="Gateway | Write unit, settings and keys",
     )
     step(
-        CachedFact(NotInForce),  # asked anew: nothing before it in this run says what runs
+        CachedFact(NotInForce),  # asked again: no earlier answer of this run tells which processes run
         operations.in_force,
         after=[made, published, written],
         name="Gateway | Run every process, and hear it answer",

@@ -89,7 +89,7 @@ def _timer(what: str, seconds: int) -> str:
     )
 
 
-@cache  # hosts of a kind are told the same
+@cache  # hosts of the same kind get the same settings
 def _gpu_state(servers: tuple[tuple[str, tuple[int, ...]], ...], gpus: int) -> str:
     rows = {
         str(row.number): {"means": row.means, "remedy": row.remedy, "stops": row.stops(gpus)} for row in XIDS.values()

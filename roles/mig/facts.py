@@ -7,7 +7,7 @@ from roles._pyinfra.facts import ask_files, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles.mig import defaults
 
-# Processes of a Triton of ours are stopped by whoever cuts; the daemons let go by themselves or are stopped too.
+# The cutting program stops Triton's processes; the daemons release the GPU themselves or are stopped too.
 _USERS = (
     "ours=$(docker ps --no-trunc --quiet --filter name=^triton- --filter name=^llm- 2>/dev/null | paste -sd'|'); "
     "find /proc/[0-9]*/fd \\( -lname '/dev/nvidia[0-9]*' -o -lname '/dev/nvidia-caps/*' \\) -printf '%h\\n'"

@@ -78,6 +78,6 @@ def _place(facts: HostFacts, content: str) -> Iterator[Command]:
 
 def _run(facts: HostFacts) -> Iterator[Command]:
     yield f"{command('mig')} apply || [ $? -eq {PENDING} ]"
-    # Not told of a changed cut by anybody: the path unit watches the driver's files.
+    # No notification of a changed cut is needed: the path unit watches the driver's files.
     if facts.unit(defaults.REFRESH).exists:
         yield f"systemctl restart {defaults.REFRESH}"

@@ -94,7 +94,7 @@ def alerts(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
         first, new = f"{ALERTS}.head", f"{ALERTS}.checked"
         yield write(first, head)
         refused = f"{{ rm -f {new}; echo {quote(REFUSED)} >&2; false; }}"
-        # What amtool says of a mistake may quote the receivers, so it is not shown.
+        # amtool's message about a mistake may quote the receivers, so it is not shown.
         yield StringCommand(
             f"umask 077 && cat {first} - > {new} && chgrp prometheus {new} && chmod 0640 {new} && rm -f {first}"
             f" && {{ amtool check-config {new} >/dev/null 2>&1 || {refused}; }} && {_in_place(ALERTS, new)}",

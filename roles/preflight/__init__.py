@@ -36,7 +36,7 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
     chosen = settings(host)
     about = About(mine, chosen.connect_seconds) if isinstance(mine, Slice) else None
     login = _entered(about)
-    if has_failed(host):  # what it did not answer is no finding
+    if has_failed(host):  # a missing answer is no finding
         return
     _refuse_login(mine, login, bool(host.data.get("_sudo") or state.config.SUDO))
     facts = ask(host, MachineHost, about=about) if about else ask(host, BalancerMachine)

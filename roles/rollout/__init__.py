@@ -109,7 +109,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
         return
     following.stage(state)
     balancers = [balancer.host for balancer in plan.balancers]
-    if missing := lost(state, balancers):  # nobody knows whom one that failed sends to
+    if missing := lost(state, balancers):  # the targets of a failed host are unknown
         yield Refuse(stopped(missing, len(balancers), STAGED))
         return
     yield from _stopping(following, len(plan.hosts), STAGED)

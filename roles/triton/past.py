@@ -116,7 +116,7 @@ def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Colle
     """
     runs = lines_of(pasts)
     every = [change for past in pasts.values() for change in past.changes]
-    # A run that took back another is none to take back unasked, nor is one whose own gate took all of it back.
+    # A run that rolled back another run, or that its own gate rolled back completely, is not rolled back by default.
     own = {change.run for change in every} - {change.run for change in every if change.back not in ("", change.run)}
     run = run_id or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
     if run not in runs:

@@ -83,7 +83,7 @@ class FollowSwap(units.Follow):
         if not super().execute(state, host, connector_arguments):
             return False
         verdict = self._verdict(host, connector_arguments)
-        # A host whose programs are older says nothing of who asked.
+        # A host with older programs does not report the requester.
         if verdict["release"] == self.release or verdict.get("asked", self.request_id) == self.request_id:
             for line in compared_lines(verdict):
                 host.log(f"{self.server}: {line}", log_func=logger.info)

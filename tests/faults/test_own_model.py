@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 
 import pytest
 
@@ -29,7 +30,6 @@ class TritonPythonModel:
 """
 PLACE = "/srv/triton/echo"
 ASKED = {"inputs": [{"name": "text", "shape": [1], "datatype": "INT32", "data": [21]}]}
-ANSWER = f"curl -s -m 20 localhost:8000/v2/models/echo/infer -d '{json.dumps(ASKED)}'"
 SUMS = f"find {PLACE} -type f -exec sha256sum {{}} + | sort -k 2"
 
 
@@ -39,12 +39,20 @@ def written(scene: Scene, initialize: str = "pass", config: str = CONFIG) -> Non
         scene.machine.run(f"mkdir -p {PLACE}/1 && cat > {PLACE}/{name} <<'END'\n{text}END")
 
 
+def answer(scene: Scene) -> list[int]:
+    """Returns the model's answer to a client of Triton."""
+    place = f"http://{scene.machine.address}:8000/v2/models/echo/infer"
+    with urllib.request.urlopen(place, json.dumps(ASKED).encode(), timeout=20) as response:
+        numbers: list[int] = json.load(response)["outputs"][0]["data"]
+    return numbers
+
+
 def test_triton_serves_it_in_place_and_the_next_run_is_silent(scene: Scene) -> None:
     written(scene)
     before = scene.machine.run(SUMS).stdout
     run = scene.deploy(inventory=OWN)
     assert run.code == 0, run.output[-4000:]
-    assert json.loads(scene.machine.run(ANSWER).stdout)["outputs"][0]["data"] == [42]
+    assert answer(scene) == [42]
     assert scene.deploy(inventory=OWN).is_silent
     assert scene.ends_well() == WELL
     assert scene.machine.run(SUMS).stdout == before, "an inventory without it leaves its files"
@@ -60,9 +68,9 @@ def test_one_that_does_not_load_brings_the_earlier_release_back(scene: Scene) ->
 
 
 def test_a_wrong_configuration_is_refused_before_the_first_change(scene: Scene) -> None:
-    written(scene, config=CONFIG.replace('"python"', '"onnxruntime"'))
+    written(scene, config=f'name: "other"\n{CONFIG}')
     scene.mark()
     run, changed = scene.deploy(inventory=OWN), scene.written()
     assert (run.code, changed) == (1, [])
-    assert f"{PLACE} wants a backend that the image has not" in run.output
+    assert f"{PLACE} has the configuration of another model" in run.output
     assert scene.ends_well() == WELL

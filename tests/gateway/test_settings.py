@@ -92,6 +92,8 @@ def test_every_sampling_number_is_an_input_of_the_slot() -> None:
     known = {tensor.name: tensor.type for tensor in llm_contract.INPUTS}
     types = {name: "INT32" if number.is_whole else "FP32" for name, number in SAMPLING_NUMBERS.items()}
     assert {name: known.get(f"sampling_param_{name}") for name in types} == types
+    fractions = {name.removeprefix("sampling_param_") for name, kind in known.items() if kind == "FP32"}
+    assert fractions <= types.keys(), "an input that no client can reach"
 
 
 def test_every_parser_that_an_inventory_may_name_is_known_here() -> None:

@@ -40,7 +40,7 @@ class Process:
 
     name: str
     begun: int = 0
-    counted: int = 0
+    synced: int = 0
     reached: threading.Event = field(default_factory=threading.Event)
     end: Callable[[], None] = field(default=lambda: None)
     """Ends the connection, which does not notice that the power went."""
@@ -94,7 +94,7 @@ class Counting:
         counted, most = self.counts()
         of_these = {process.name: counted.get(process.name, 0) for process in processes}
         begun = {process.name: process.begun for process in processes}
-        self.cuts.append(Cut(begun, {process.name: process.counted for process in processes}, of_these, most, before))
+        self.cuts.append(Cut(begun, {process.name: process.synced for process in processes}, of_these, most, before))
         return self.cuts[-1]
 
     def counts(self) -> tuple[dict[str, int], int]:
@@ -139,7 +139,7 @@ def test_no_request_is_counted_twice(cut: Cut) -> None:
 
 
 def test_requests_that_were_on_the_disk_outlive_the_power(cut: Cut) -> None:
-    """Only lines of the last second are lost."""
+    """Only lines of the last sync, and of the pause before it, are lost."""
     assert all(cut.counted[name] >= least > 0 for name, least in cut.on_disk.items())
 
 

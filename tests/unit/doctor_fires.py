@@ -32,6 +32,7 @@ KERNEL_FIRES: Mapping[str, dict[str, str]] = {
     "uvm-fatal": _line("NVRM: nvGpuOpsReportFatalError: uvm encountered global fatal error 0x60, requiring os reboot"),
     "disk-failing": _line("EXT4-fs (nvme1n1): Remounting filesystem read-only"),
     "nvlink-error": _line("nvidia-nvswitch0: link 12 training failed"),
+    "gpu-reset-wanted": _line("NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED]"),
     "gsp-crashed": _line("NVRM: GPU0 kgspHealthCheck_GH100: ****** GSP-CrashCat Report ******"),
     "kernel-fault": _line("BUG: unable to handle page fault for address: ffffb2c0c0a3f000"),
     "iommu-fault": _line("DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x7f0000000"),

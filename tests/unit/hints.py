@@ -209,7 +209,7 @@ class NotTyped(Exception):
 
 
 def built(node: ast.expr, kept: Any = None, whole: bool = False) -> Any:
-    """The object that code builds; `…` is replaced by the part of `kept` there."""
+    """The object that the code builds; each `…` is replaced by the part of `kept` at that place."""
     if isinstance(node, ast.Constant) and node.value is ...:
         if kept is None:
             raise NotTyped

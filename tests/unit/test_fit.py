@@ -11,7 +11,7 @@ import pytest
 from deploy.cli.fit import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
-from deploy.planning.fit import Fit, Wish, fit_of, near_card
+from deploy.planning.fit import Fit, Wish, card_of, fit_of, near_card
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
 from tests.unit.given import AROUND, ONE_B
@@ -203,3 +203,38 @@ def test_an_encoder_is_as_it_comes() -> None:
     ((model,), _around) = models_of(["nomic-embed-text-v2-moe"], AROUND, Path("."))
     assert isinstance(model, Embedder) and not isinstance(model, LLM)
     assert fitted("nomic-embed-text-v2-moe", max_seq_len=100_000).llm == ""
+
+
+def test_a_card_that_the_catalog_lacks_is_counted_by_its_typed_numbers() -> None:
+    """Tokens follow from the card's MiB, as on a row of the catalog with the same numbers."""
+    model = LLM(name="mine", checkpoint=ONE_B, weights=Weights.hub("example/mine", "b" * 40))
+    small, large = (fit_of("rtx-5090-32", (model,), "26.07", AROUND, card=card_of("x", "120", mib)) for mib in SIZES)
+    assert small.plan.slices[0].gpu_mib == SIZES[0]
+    per_token = 2 * ONE_B.layers * ONE_B.kv_heads * ONE_B.head_dim * 2
+    more = (SIZES[1] - SIZES[0]) * 2**20 // per_token
+    assert large.cache_tokens - small.cache_tokens == pytest.approx(more, abs=64)
+
+
+SIZES = (24_576, 32_607)
+
+
+@pytest.mark.parametrize(
+    ("name", "sm", "mib", "words"),
+    [("h100-80", "90", 81_559, "is in the catalog already"), ("rtx-5090-32", "120", 0, "has two numbers here"),
+     ("rtx-5090-32", "", 32_607, "has two numbers here")],
+)  # fmt: skip
+def test_half_a_card_and_a_card_twice_are_refused(name: str, sm: str, mib: int, words: str) -> None:
+    with pytest.raises(Refusal, match=words) as caught:
+        card_of(name, sm, mib)
+    assert caught.value.attempt.startswith("enginehouse fit ")
+
+
+def test_a_card_without_numbers_is_looked_up() -> None:
+    assert card_of("h100-80", "", 0) is None
+
+
+def test_a_wrong_capability_is_refused_as_in_an_inventory() -> None:
+    model = LLM(name="mine", checkpoint=ONE_B, weights=Weights.hub("example/mine", "b" * 40))
+    with pytest.raises(Refusal) as caught:
+        fit_of("rtx-5090-32", (model,), "26.07", AROUND, card=card_of("x", "12.0", 32_607))
+    assert caught.value.kind == "own-card"

@@ -8,12 +8,13 @@ import pytest
 
 from deploy.catalog import ARCHITECTURES
 from deploy.inventory.fleet import Fleet
+from deploy.models.config_json import kept
 from deploy.models.runtimes import image_for
 from deploy.planning.fit import Wish, fit_of
 from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Gateway, Model, Parallel, Reranker, Server
-from tests.unit.given import AROUND, MACHINE, sources
+from tests.unit.given import AROUND, MACHINE, main, refusals, sources
 from tests.unit.published import ENTRIES, locked
 
 VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
@@ -44,7 +45,7 @@ VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
     "mistral-small-3.2": (LLM, "h100-80", 1, "multi-modal"),
     "ms-marco-minilm": (Reranker, "h100-80", 1, ""),
     "multilingual-e5-large": (Embedder, "h100-80", 1, ""),
-    "mxbai-rerank-large-v1": (Reranker, "h100-80", 1, "unknown-architecture"),
+    "mxbai-rerank-large-v1": (Reranker, "h100-80", 1, ""),
     "my-finetune-of-llama": (LLM, "h100-80", 1, ""),
     "nemotron-nano-9b-v2": (LLM, "h100-80", 1, "unknown-cache"),
     "nemotron-super-49b": (LLM, "h100-80", 2, "unknown-cache"),
@@ -81,7 +82,7 @@ def refused(name: str, *, gpus: int = 0, parallel: Parallel | None = None) -> li
 
 def test_every_repository_has_a_verdict() -> None:
     assert sorted(VERDICTS) == sorted(ENTRIES)
-    assert sum(not kind for _declared, _card, _gpus, kind in VERDICTS.values()) == 22
+    assert sum(not kind for _declared, _card, _gpus, kind in VERDICTS.values()) == 23
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -94,7 +95,7 @@ def test_a_published_repository_is_planned_or_refused_for_this_reason_alone(name
 
 @pytest.mark.parametrize("name", [name for name, row in VERDICTS.items() if row[3] == "unknown-architecture"])
 def test_no_near_name_of_an_architecture_is_offered(name: str) -> None:
-    """ModernBERT is not a BERT, jina's XLM-R not XLM-R, DeBERTa not BERT: such an offer would serve wrongly."""
+    """ModernBERT is not a BERT, jina's XLM-R not XLM-R: such an offer would serve wrongly."""
     (problem,) = refused(name)
     assert "did you mean" not in problem.attempt
 
@@ -157,3 +158,14 @@ def test_vllm_beside_triton_reads_what_tensorrt_llm_does_not(
 def test_a_format_that_nothing_of_tensorrt_llm_reads_is_offered_vllm() -> None:
     (problem,) = refused("llama-3.3-70b-awq")
     assert problem.attempt.startswith('runtime="vllm", image="')
+
+
+def test_a_classifier_of_several_labels_is_refused_before_a_host_is_touched() -> None:
+    """Natural-language inference gives three numbers for a pair; a lock keeps how many there are."""
+    labels = {str(number): name for number, name in enumerate(("entailment", "neutral", "contradiction"))}
+    config = {"architectures": ["DebertaV2ForSequenceClassification"], "id2label": labels}
+    assert kept(config)["labels"] == 3 and "labels" not in kept(config | {"id2label": {"0": "LABEL_0"}})
+    name = "mxbai-rerank-large-v1"
+    files = replace(locked(name), config={**locked(name).config, "labels": 3})
+    (problem,) = refusals(around=replace(AROUND, locked={f"x/{name}": files}), **main(Reranker(f"x/{name}")))
+    assert (problem.kind, problem.facts["seen"]) == ("several-labels", "3 labels in id2label of config.json")

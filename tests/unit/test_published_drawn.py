@@ -47,7 +47,12 @@ ENCODERS: dict[str, dict[str, Any]] = {
     },
     "mixedbread-ai/mxbai-rerank-base-v1": {
         "architectures": ["DebertaV2ForSequenceClassification"],
+        "id2label": {"0": "LABEL_0"},
+        "hidden_size": 768,
         "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 512,
         "vocab_size": 128_100,
     },
 }
@@ -79,7 +84,7 @@ VERDICTS = {
     "MiniMaxAI/MiniMax-M2.5": Verdict(LLM, "no-pytorch", gpus=4),
     "MiniMaxAI/MiniMax-M3": OTHER_CACHE,
     "mistralai/Mixtral-8x22B-v0.1": PLANNED,
-    "mixedbread-ai/mxbai-rerank-base-v1": Verdict(Reranker, "unknown-architecture", gpus=1),
+    "mixedbread-ai/mxbai-rerank-base-v1": Verdict(Reranker, "", gpus=1),
     "moonshotai/Kimi-K2.5": SEES,
     "moonshotai/Kimi-K3": SEES,
     "nvidia/DeepSeek-V3.1-NVFP4": Verdict(LLM, "", "b200-180"),
@@ -100,8 +105,8 @@ VERDICTS = {
     "XiaomiMiMo/MiMo-V2-Flash": OTHER_CACHE,
     "zai-org/GLM-5.2": OTHER_CACHE,
 }
-BILLIONS = {"DeepSeek-V3.1-NVFP4": 685, "Mixtral-8x22B-v0.1": 141, "Llama-4-Maverick-17B-128E-Instruct": 400}
-BILLIONS |= {"MiniMax-M2.5": 230}
+BILLIONS = {"DeepSeek-V3.1-NVFP4": 685, "Mixtral-8x22B-v0.1": 141, "Llama-4-Maverick-17B-128E-Instruct": 400.0}
+BILLIONS |= {"MiniMax-M2.5": 230, "mxbai-rerank-base-v1": 0.184}
 
 
 def tensors(name: str) -> dict[str, tuple[str, list[int]]]:

@@ -70,7 +70,10 @@ ROWS = (
         elsewhere="`benchmarks/`, or the fleet's own gate: it stops a rollout whose hosts answer more slowly",
     ),
     Row("EAGLE is slower than no speculation", elsewhere="`benchmarks/`: nothing is wrong on a host"),
-    Row("several nodes never come to a steady state", elsewhere="`enginehouse plan`: a server never spans hosts"),
+    Row(
+        "several nodes never come to a steady state",
+        elsewhere="`enginehouse plan`: Triton never spans hosts; vLLM and trtllm-serve do, by `Parallel(hosts=…)`",
+    ),
     Row(
         "adapters are slow to begin",
         elsewhere="the latency metrics; `LoRA(max_rank=…, gpu_mib=…)` of the LLM is what there is to turn",

@@ -121,6 +121,7 @@ MACHINES = {
     "an unknown GPU is offered the nearest": Wrong(machine(gpu="H100"), "unknown-gpu", "machine.gpu"),
     "a MIG slice is not a card": Wrong(machine(gpu="h100-80-mig-1g.10gb"), "mig", "machine.gpu"),
     "an ARM machine has no image here": Wrong(machine(gpu="gh200-96"), "platform", "machine.gpu"),
+    "a machine is declared without a card": Wrong(machine(gpu="none"), "no-gpus", "machine.gpu"),
     "a machine without GPUs serves nothing": Wrong(machine(gpus=0), "no-gpus", "machine.gpus"),
     "a machine's memory is no less than nothing": Wrong(
         machine(memory_mib=-65_536), "negative-size", "machine.memory_mib"

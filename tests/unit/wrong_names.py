@@ -63,8 +63,8 @@ ALL = {
     "a locked reranker is no embedder": published("bge-reranker-v2-m3", "wrong-kind", Embedder),
     "Gemma 3 with pictures is named as such": published("gemma-3-27b-it", "multi-modal"),
     "MiniMax is offered vLLM": published("minimax-m2", "no-pytorch", field="path"),
-    "DeBERTa is offered as no BERT": published(
-        "mxbai-rerank-large-v1", "unknown-architecture", Reranker, "checkpoint.architecture"
+    "jina is offered as no XLM-R": published(
+        "jina-embeddings-v3", "unknown-architecture", Embedder, "checkpoint.architecture"
     ),
     "states beside a cache are not counted as a cache": published("qwen3-next-80b", "unknown-cache"),
     "Nemotron's blocks are code of its repository": published("nemotron-super-49b", "unknown-cache"),

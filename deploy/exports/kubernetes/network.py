@@ -37,7 +37,7 @@ def services(server: ServedServer, label: str, namespace: str, ready_port: int) 
             object_name("ready", server.slice.name, label),
             namespace,
             marks,
-            # A gateway that could not read "drain" would go on sending.
+            # A gateway that cannot read "drain" would continue to send requests.
             spec={"selector": marks, "ports": [page], "publishNotReadyAddresses": True},
         ),
     ]
@@ -98,7 +98,7 @@ def policies(hosts: tuple[ServedHost, ...], namespace: str) -> list[Manifest]:
     rules: list[tuple[str, dict[str, str], dict[str, Any]]] = [
         ("enginehouse-none", {}, {"policyTypes": ["Ingress", "Egress"]}),
         ("triton", triton, {"policyTypes": ["Ingress", "Egress"], "ingress": into_triton, "egress": []}),
-        # The hub and a package index, whose addresses nobody can name here.
+        # The hub and a package index, whose addresses are unknown here.
         (
             "fetch",
             {"app.kubernetes.io/name": "fetch"},

@@ -54,7 +54,7 @@ def deployment(
     pod = {
         **pod_head(server.triton.uid),
         "terminationGracePeriodSeconds": server.stop_seconds,
-        # Nobody answers a name: the container has no way out, and the host's resolver would be one.
+        # No DNS: the container may not reach the outside, and the host's resolver would be a way out.
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["127.0.0.1"]},
         **placed(host),
@@ -73,7 +73,7 @@ def deployment(
             "replicas": 1,
             "revisionHistoryLimit": host.keep_releases,
             "progressDeadlineSeconds": server.stop_seconds + server.start_seconds * (2 if mine.beside else 1) + 600,
-            # The GPUs are taken: nothing new starts beside the old.
+            # The old Pod holds the GPUs, so no new Pod can start beside it.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "selector": {"matchLabels": marks},
             "template": template(host, marks | {"enginehouse/release": server.release}, pod),
@@ -235,7 +235,7 @@ def _probes(served: Served, host: ServedHost, server: ServedServer, of: str, mod
         "livenessProbe": {
             "exec": {"command": host_program(served, f"watch{of}", name)},
             "periodSeconds": host.watch_seconds,
-            # A question and two looks at counters for each model.
+            # A test request and two readings of counters for each model.
             "timeoutSeconds": 3 * host.answer_seconds * max(models, 1),
             "failureThreshold": host.misses,
         },

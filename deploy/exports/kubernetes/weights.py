@@ -99,7 +99,7 @@ def _job(
     secret = {"secretName": TOKEN_SECRET, "defaultMode": 0o440, "items": [{"key": "token", "path": "token"}]}
     pod = {
         **pod_head(server.triton.uid),
-        # Beside the servers: a disk of the node is the same then.
+        # On the nodes of the servers, so that a node's own disk is the same.
         **placed(host),
         **({"imagePullSecrets": [{"name": "enginehouse-registry"}]} if host.slice.registry.key else {}),
         "restartPolicy": "OnFailure",

@@ -83,7 +83,7 @@ class Loop:
 
     def _deliver(self):
         while True:
-            running = self._manager.is_running()  # asked first: what is said last lies in the queue by then
+            running = self._manager.is_running()  # checked first: the last message is in the queue by then
             result = self._manager.get_result(timeout=POLL_SECONDS)
             if result is not None:
                 self._hand_over(result)

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-# They speak over the loopback and the cards' own links. Without multicast: on a shared host it is not ours to use.
+# They use the loopback and the cards' own links, without multicast, which belongs to the owner of the host.
 ENVIRONMENT = {
     "GLOO_SOCKET_IFNAME": "lo",
     "NCCL_SOCKET_IFNAME": "lo",

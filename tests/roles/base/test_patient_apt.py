@@ -30,9 +30,19 @@ def script(path: Path, text: str) -> None:
     path.chmod(0o755)
 
 
+def package(path: Path) -> None:
+    """Writes an archive as dpkg-deb makes it."""
+    root = path.parent / f"{path.stem}-root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "DEBIAN/control").write_text("Package: a\nVersion: 1\nArchitecture: all\nMaintainer: m\nDescription: d\n")
+    (root / "content").write_bytes(bytes(range(256)) * 400)
+    subprocess.run(["dpkg-deb", "--build", "-Zxz", root, path], check=True, capture_output=True)
+
+
 def install(machine: Path, seconds: int) -> subprocess.CompletedProcess[str]:
     """`patient-apt install rsync` with a time limit."""
     more = {"PATH": f"{machine}:/usr/bin:/bin", "ENGINEHOUSE_DPKG_JOURNAL": str(machine / "journal")}
+    more |= {"ENGINEHOUSE_APT_ARCHIVES": str(machine / "archives")}
     more |= {"ENGINEHOUSE_APT_STAMP": str(machine / "stamp"), "ENGINEHOUSE_APT_WAIT_SECONDS": str(seconds)}
     return subprocess.run([PATIENT_APT, "install", "rsync"], env={**os.environ, **more}, capture_output=True, text=True)
 
@@ -62,3 +72,32 @@ def test_other_errors_of_dpkg_are_reported_at_once(machine: Path) -> None:
     script(machine / "dpkg", "echo 'dpkg: error processing package foo' >&2; exit 1")
     done = install(machine, 900)
     assert (done.returncode, done.stderr.strip()) == (1, "dpkg: error processing package foo")
+
+
+def test_archives_that_lost_bytes_are_removed_and_fetched_once_more(machine: Path) -> None:
+    """apt itself takes a whole archive by its size alone; a partial one is its own to resume."""
+    script(machine / "dpkg", f"rm -f {machine}/journal/*")
+    archives = machine / "archives"
+    (archives / "partial").mkdir(parents=True)
+    for name in ("whole.deb", "flipped.deb"):
+        package(archives / name)
+    content = bytearray((archives / "flipped.deb").read_bytes())
+    content[-200] ^= 1
+    (archives / "flipped.deb").write_bytes(content)
+    (archives / "partial/refused.deb.FAILED").touch()
+    (archives / "partial/begun.deb").touch()
+    script(
+        machine / "apt-get", f'echo "apt-get $*" >>{machine}/said; [[ $* != *install* || ! -e {archives}/flipped.deb ]]'
+    )
+    assert install(machine, 900).returncode == 0
+    calls = [line for line in (machine / "said").read_text().splitlines() if line.endswith("install rsync")]
+    assert len(calls) == 2
+    left = sorted(str(path.relative_to(archives)) for path in archives.rglob("*.deb*"))
+    assert left == ["partial/begun.deb", "whole.deb"]
+
+
+def test_an_installation_that_fails_with_whole_archives_is_not_tried_again(machine: Path) -> None:
+    script(machine / "dpkg", f"rm -f {machine}/journal/*")
+    script(machine / "apt-get", f'echo "apt-get $*" >>{machine}/said; [[ $* != *install* ]] || exit 100')
+    assert install(machine, 900).returncode == 100
+    assert (machine / "said").read_text().count("install rsync") == 1

@@ -55,7 +55,7 @@ def lead(world: Any, words: list[str]) -> int:
             try:
                 answer(listener.accept()[0], key, world)
             except OSError:
-                continue  # nobody yet, or the command has ended
+                continue  # no process yet, or the command has ended
     while command.returncode:
         time.sleep(60)
     if world.Get_size() > 1:

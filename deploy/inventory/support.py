@@ -1,0 +1,22 @@
+"""Further keys of support hosts, and the types of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from deploy.spec import EngineTrust, Firewall, Mirrors, Proxy
+
+BESIDE = {
+    "firewall": Firewall | None,
+    "proxy": Proxy | None,
+    "connected": bool,
+    "bundle": str,
+    "engine_trust": EngineTrust | None,
+    "mirrors": Mirrors,
+}
+"""By key, the type of its value."""
+
+
+def beside(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data[key] for key in BESIDE if key in data}

@@ -1,0 +1,101 @@
+"""LMDeploy under vLLM's names, and servers that are known by name and not read: each with what to do instead.
+
+Sources: LMDeploy docs/en/llm/api_server.md and lmdeploy/cli/serve.py, known from reports and not read again.
+"""
+
+from __future__ import annotations
+
+import re
+
+from deploy.migrate.counterparts import CACHED, EXPERTS
+from deploy.migrate.engine import Engine
+from deploy.migrate.options import GATEWAY_LOGS, KERNELS, LOADING, MANY_HOSTS, MEMORY, SCHEDULING, TLS, TOKENIZER
+
+LMDEPLOY = Engine(
+    title="LMDeploy",
+    image=re.compile(r"(^|/)lmdeploy(:|@|$)"),
+    programs=frozenset(["lmdeploy"]),
+    modules=frozenset(["lmdeploy.serve.openai.api_server"]),
+    verbs=frozenset(["serve"]),
+    second_verbs=frozenset(["api_server", "gradio", "proxy"]),
+    port=23333,
+    takes_a_word=True,
+    renamed={
+        "--server-port": "--port",
+        "--server-name": "--host",
+        "--model-name": "--served-model-name",
+        "--session-len": "--max-model-len",
+        "--max-batch-size": "--max-num-seqs",
+        "--max-prefill-token-num": "--max-num-batched-tokens",
+        "--tp": "--tensor-parallel-size",
+        "--dp": "--data-parallel-size",
+        "--ep": EXPERTS,
+        "--api-keys": "--api-key",
+        "--enable-prefix-caching": "--enable-prefix-caching",
+        "--adapters": "--lora-modules",
+        "--cache-tokens": CACHED,
+        **{
+            name: name
+            for name in ("--revision", "--dtype", "--tool-call-parser", "--reasoning-parser", "--port", "--host")
+        },
+    },
+    no_place={
+        **dict.fromkeys(("--cache-max-entry-count", "--cache-block-seq-len", "--max-log-len"), MEMORY),
+        "--backend": KERNELS,
+        "--eager-mode": KERNELS,
+        "--communicator": KERNELS,
+        "--device": KERNELS,
+        "--quant-policy": 'kv_cache=KVCache(dtype="fp8"): a cache of 8-bit integers or 4 bits is not served',
+        "--model-format": "the precision is the checkpoint's own; enginehouse fit says which a model has",
+        "--rope-scaling-factor": "positions are the checkpoint's own; another length wants another checkpoint",
+        "--download-dir": LOADING,
+        "--num-tokens-per-iter": SCHEDULING,
+        "--max-prefill-iters": SCHEDULING,
+        "--chat-template": TOKENIZER,
+        "--log-level": GATEWAY_LOGS,
+        "--ssl": TLS,
+        "--proxy-url": MANY_HOSTS,
+        "--nnodes": MANY_HOSTS,
+        "--node-rank": MANY_HOSTS,
+        "--allow-origins": "Gateway(cors_origins=…)",
+    },
+    flags=frozenset(["--enable-prefix-caching", "--eager-mode", "--ssl", "--trust-remote-code"]),
+)
+GGUF = "its models are GGUF files, which no server here reads: name the repository that they were made of"
+OTHER_FORM = "its options are not read here: name its model"
+NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    ("Ollama", re.compile(r"\bollama\b"), GGUF),
+    ("llama.cpp", re.compile(r"\bllama-server\b|\bllama[._-]?cpp\b|\bllama-cli\b|\.gguf\b"), GGUF),
+    ("MLC LLM", re.compile(r"\bmlc_llm\b|\bmlc-llm\b"), OTHER_FORM),
+    ("infinity", re.compile(r"\binfinity(?:_emb)?\b"), OTHER_FORM),
+    (
+        "LightLLM or Aphrodite",
+        re.compile(r"\blightllm\b|\baphrodite\b|\btabbyapi\b|\bexllama", re.I),
+        OTHER_FORM,
+    ),
+    ("Ray Serve with code of its own", re.compile(r"\bRayService\b|\bray\.serve\b|\bserve run\b"), OTHER_FORM),
+    ("NVIDIA Dynamo's deployment", re.compile(r"DynamoGraphDeployment|\bdynamo\b"), OTHER_FORM),
+    ("llm-d's chart", re.compile(r"\bmodelArtifacts\b|\bllm-d\b"), OTHER_FORM),
+    ("LocalAI, LM Studio or KoboldCpp", re.compile(r"\blocalai\b|\blmstudio\b|\bkoboldcpp\b", re.I), GGUF),
+    (
+        "Triton itself",
+        re.compile(r"\btritonserver\b|\bconfig\.pbtxt\b|^backend: |launch_triton_server", re.MULTILINE),
+        "enginehouse check reads its flags and files; the inventory names the model and its checkpoint instead",
+    ),
+    (
+        "a build of TensorRT-LLM",
+        re.compile(r"trtllm-build|convert_checkpoint|quantize\.py"),
+        "enginehouse check reads its flags; here the plan builds the engine from the model's checkpoint",
+    ),
+    (
+        "a load for a server",
+        re.compile(r"\bgenai-perf\b|\baiperf\b|\bperf_analyzer\b|\bbenchmark_serving\b|\bvllm bench\b"),
+        "it starts no server: enginehouse bench measures one",
+    ),
+)
+"""Programs by name, in order: title, its words in a text, and what to do."""
+
+
+def not_read(text: str) -> tuple[str, str]:
+    """The title and the advice for the first program of NOT_READ in the text; empty without one."""
+    return next(((title, advice) for title, words, advice in NOT_READ if words.search(text)), ("", ""))
