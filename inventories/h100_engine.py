@@ -2,8 +2,8 @@
 
 The engine path ends with TensorRT-LLM 1.2.1 (release 26.07): read README.md beside this file first. Needed on
 this machine: calibration texts (a dataset saved by the `datasets` library), prompts to replay, and a key that signs
-what answered well: `ssh-keygen -t ed25519 -f keys/engines`. The build takes place once, on the first host; equal hosts
-fetch the engine. Llama is gated: accept its licence on the hub and export HF_TOKEN.
+what answered well: `mkdir -p keys && ssh-keygen -t ed25519 -f keys/engines`. The build takes place once, on the first
+host; equal hosts fetch the engine. Llama is gated: accept its licence on the hub and export HF_TOKEN.
 """
 
 from deploy.spec import (

@@ -49,7 +49,7 @@ FILE = click.Path(path_type=Path)
 )
 @click.option("--deploy-record", type=FILE, help="A recorded deploy; else benchmarks/results/h100-deploy.json.")
 @click.option(
-    "--build-minutes", type=Number(0, 10_080), default=0.0, help="Of one engine: built once against by every host."
+    "--build-minutes", type=Number(0, 10_080), default=0.0, help="To build one engine: once, or on every host."
 )
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")

@@ -115,7 +115,9 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
 @click.option(
     "--runtime", default=Cluster.runtime, show_default=True, type=click.Choice(RUNTIMES), help="Of containers on nodes."
 )
-@click.option("--root", default=Cluster.root, show_default=True, help="Directory of all nodes that has `weights`.")
+@click.option(
+    "--root", default=Cluster.root, show_default=True, help="Directory shared by all nodes, with the folder `weights`."
+)
 @click.option("--time", "limit", default=Cluster.time, show_default=True, help="Time limit of a serving job.")
 def slurm(inventory: str, hosts: tuple[str, ...], folder: Path, runtime: str, root: str, limit: str) -> None:
     """Write batch files to a folder; with them, Slurm's nodes serve as the hosts of INVENTORY, or as these HOSTs.

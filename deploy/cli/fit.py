@@ -23,7 +23,7 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 )
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
-@click.option("--release", default=DEFAULT_RELEASE, show_default=True)
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Of Triton's image.")
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--hosts", type=GPUS, default=1, show_default=True, help="Hosts it is split over, a stage each.")
 @click.option("--ep", type=GPUS, default=None, help="GPUs its experts are split over, whole (expert parallelism).")

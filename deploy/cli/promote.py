@@ -27,7 +27,8 @@ from deploy.refusals.errors import Refusal, Refusals
 def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
     """Print the changes if another program serves MODEL, the comparison of both programs, and the command to type.
 
-    MODEL is an LLM's name in INVENTORY. Nothing is changed by this verb.
+    MODEL is an LLM's name in INVENTORY, with a `Replay` of your prompts; without one, the move is refused.
+    Nothing is changed by this verb.
     """
     from deploy.reports.promotion import promotion_report, steps
 

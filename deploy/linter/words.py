@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL
 """Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens nothing."""
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
+LONGEST_WORD = 2**16
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
 READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
@@ -73,7 +75,7 @@ class HereDocument:
 def word(raw: str) -> Word:
     """The shell word that `raw` is."""
     try:
-        cut = shlex.split(raw)
+        cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # its time grows with the square of the length
     except ValueError:
         cut = []
     return Word(raw, cut[0] if len(cut) == 1 else raw)
@@ -100,19 +102,23 @@ def pasted(text: str) -> list[Pasted]:
 def without_here_documents(text: str) -> str:
     """The text with empty bodies of `<<EOF`: a command's input is not a command. Line numbers do not change."""
     lines, ends = text.split("\n"), list[str]()
+    last = {row.strip(): place for place, row in enumerate(lines)}
     for place, line in enumerate(lines):
         if ends:
             is_end = line.strip() == ends[0]
             ends = ends[1:] if is_end else ends
             lines[place] = ""
         elif not line.lstrip().startswith("#"):
-            ends = [match[2] for match in HERE.finditer(line) if any(match[2] == row.strip() for row in lines[place:])]
+            ends = [match[2] for match in HERE.finditer(line) if last.get(match[2], -1) >= place]
     return "\n".join(lines)
 
 
 def here_documents(text: str) -> Iterator[HereDocument]:
     """Every complete here-document, in order, with the line of its first word."""
     lines = text.replace("\r\n", "\n").split("\n")
+    places: dict[str, list[int]] = {}
+    for number, row in enumerate(lines):
+        places.setdefault(row.strip(), []).append(number)
     place = 0
     while place < len(lines):
         line = lines[place]
@@ -120,8 +126,9 @@ def here_documents(text: str) -> Iterator[HereDocument]:
         place += 1
         if not match:
             continue
-        length = next((at for at, row in enumerate(lines[place:]) if row.strip() == match[2]), None)
-        if length is not None:
+        ends = places.get(match[2], [])
+        if (following := bisect_left(ends, place)) < len(ends):
+            length = ends[following] - place
             body = "\n".join(lines[place : place + length])
             is_script = body.startswith("#!") or READS_A_SCRIPT.search(line[: match.start()]) is not None
             yield HereDocument(line=place + 1, body=body, is_script=is_script)
@@ -136,11 +143,12 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
     """The logical line from `start` on, the breaks in it, and the number of the next line."""
     parts: list[str] = []
     breaks: list[tuple[str, str]] = []
-    position = start
+    position, has_quotes = start, False
     while position < len(lines):
         line = PROMPT.sub("", lines[position], count=1) if position == start else lines[position]
         position += 1
-        if _quote_is_open("".join([*parts, line])) and any(_closes(later) for later in lines[position:]):
+        has_quotes = has_quotes or _closes(line)
+        if has_quotes and _quote_is_open("".join([*parts, line])) and any(_closes(later) for later in lines[position:]):
             parts.append(line + "\n")
             continue
         goes_on = line.rstrip().endswith("\\")

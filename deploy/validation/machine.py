@@ -161,7 +161,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu" if host.machine.gpus > 0 else "machine.gpus",
             seen=repr(name) if host.machine.gpus > 0 else f"gpu={name!r}, gpus={host.machine.gpus}",
             wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',
-            attempt='gpu="l4-24", or move the encoders into a GPU host\'s server with device="cpu"',
+            attempt='gpu="h100-80", or move the encoders into a GPU host\'s server with device="cpu"',
         )
     elif row is None:
         yield refuse(

@@ -22,6 +22,7 @@ from deploy.io.deadline import within
 from deploy.io.engine_records import read_ledger
 from deploy.io.fit_models import _of_directory
 from deploy.io.hosts import ansible_hosts, terraform_hosts
+from deploy.linter.words import here_documents, pasted, without_here_documents
 from deploy.refusals.errors import Refusal
 from host import fetch, loopback, metrics, publish
 from host.hub import Refused, shards_in
@@ -208,6 +209,29 @@ def test_root_reads_a_manifest_of_another_user_to_a_limit(tmp_path: Path, monkey
 def test_an_index_of_no_known_form_is_refused(index: str) -> None:
     with pytest.raises(Refused, match="no weight_map"):
         shards_in(index.encode(), "model.safetensors.index.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run " + "\\\n" * 50_000,
+        "docker run " + "a \\\n" * 50_000,
+        "cat <<A\n" * 50_000,
+        "docker run -v " + "a:b," * 200_000,
+        "$" * 900_000,
+    ],
+    ids=["continuations", "words", "here-documents", "a long word", "a word of dollars"],
+)
+def test_a_pasted_text_is_cut_in_linear_time(text: str) -> None:
+    """600 KB of lines that go on took minutes."""
+    assert isinstance(pasted(text), list)
+    assert list(here_documents(text)) == []
+
+
+def test_here_documents_end_at_the_next_line_of_their_word() -> None:
+    text = "cat <<A\n1\nA\ncat <<A\n2\nA\ncat <<B\n3\nA\n"
+    assert [document.body for document in here_documents(text)] == ["1", "2"]
+    assert without_here_documents(text) == "cat <<A\n\n\ncat <<A\n\n\ncat <<B\n3\nA\n"
 
 
 def test_an_answer_that_drips_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
