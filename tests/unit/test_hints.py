@@ -26,10 +26,6 @@ NEXT: dict[str, tuple[set[str], str]] = {
         {"release-too-old-for-model"},
         "the case's image is of 25.04 by its tag, and its model is newer",
     ),
-    "a machine is declared without a card": (
-        {"over-committed", "wrong-sm"},
-        "the LLM of the case does not fit the small card of the hint",
-    ),
 }
 """Refusals that may come next although the hint is right, by the promise of the case, and why."""
 
