@@ -206,8 +206,8 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
             yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
         elif engine.says_nothing_of_judging:
             yield (
-                f"{engine.model}: its engine was signed before and nobody compared its answers; the next one wants "
-                'Replay(…) or Replay.none(reason="…")'
+                f"{engine.model}: its engine was signed before and its answers were never compared; the next engine "
+                'needs Replay(…) or Replay.none(reason="…")'
             )
 
 

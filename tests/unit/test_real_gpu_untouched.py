@@ -121,6 +121,7 @@ def test_the_command_names_the_log_and_ends_with_1(tmp_path: Path, capsys: pytes
 MEANT = {
     "deploy/doctor/catalogue.py": "sentences for a person: what to type for a GPU that wants a reset",
     "deploy/doctor/catalogue_logs.py": "sentences for a person: which daemon to start again after a fabric's fault",
+    "deploy/doctor/phrases_services.py": "a line that nvidia-modprobe logs when it fails",
     "files/host/gpu_state.py": "a sentence for a person: a broken GPU is reset by hand",
     "files/host/mig.py": "cuts GPUs as the inventory declares",
     "files/host/repair/act.py": "resets GPUs where the inventory allows repairs, which wants a managed driver",
