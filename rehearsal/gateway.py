@@ -68,7 +68,7 @@ def opened(machine: Machine) -> Gateway:
 
 
 def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
-    """Returns the gateway at `url` before the machines' own gateways, which all get the key of this rehearsal.
+    """Returns the gateway at `url`, which answers for the machines' own gateways; it takes the key of this rehearsal.
 
     Raises: RehearsalRefused if no server answers there, or none of the machines.
     """

@@ -94,6 +94,6 @@ def test_a_program_that_never_listens_ends_with_the_unit_s_time(place: Path, mon
 
 
 def _time_is_up(self: prove_llm.Engine, problem: str) -> None:
-    """Raises as after the time limit."""
+    """Raises the error of a proof whose time limit has passed."""
     self.client, self.deadline = 0, 0.0
     prove.Triton.pause(self, problem)
