@@ -15,7 +15,7 @@ from deploy.doctor.readings import Readings, number
 
 PATTERN = "|".join(phrase for phrases in PHRASES.values() for phrase in phrases)
 HOST_PATTERN = re.sub(r"(\[[^]]*\])|'", lambda match: match[1] or ".", PATTERN)
-"""As hosts are asked: any character for a quote outside brackets, because each quote costs the command many bytes."""
+"""The expression for a host's grep: any character stands for a quote outside brackets, which costs many bytes."""
 _KINDS = {kind: re.compile("|".join(phrases)) for kind, phrases in PHRASES.items()}
 _COUNTED = re.compile(r"\s*([0-9]{1,9})\s+(.*)")
 _IN_TROUBLE = (

@@ -15,7 +15,7 @@ BESIDE = {
     "engine_trust": EngineTrust | None,
     "mirrors": Mirrors,
 }
-"""By key, the type of its value."""
+"""Type of each key's value."""
 
 
 def beside(data: Mapping[str, Any]) -> dict[str, Any]:

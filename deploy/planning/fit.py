@@ -83,7 +83,7 @@ class Wish:
 
 AS_IT_COMES = Wish()
 NO_PCI_ID = "10de:0000"
-"""Of a card whose numbers were typed: a fit asks no host for it."""
+"""PCI id of a card whose numbers were typed; `fit` asks no host, so the id is never compared."""
 
 
 def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surroundings) -> Fit:

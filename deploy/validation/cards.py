@@ -15,7 +15,7 @@ from deploy.spec import GPU, LLM, Host
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
 LEAST_MIB = 2048
-"""Of any card; `deploy.validation.numbers` refuses a smaller number, which is probably one of GiB."""
+"""Least memory of a card in MiB; `deploy.validation.numbers` refuses less, which is probably a number of GiB."""
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
 PRODUCT = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9 ._+-]{0,62}[A-Za-z0-9])?)?")
 OPEN_MODULES_SM, LLM_SM = 75, 80

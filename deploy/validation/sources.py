@@ -20,7 +20,7 @@ TAKEN = re.compile(
 )
 """Directories of the system whole, and everything in those that a boot empties or that hold no data."""
 USERNAME = re.compile(r"[\w$][\w.$@+=/-]*", re.ASCII)
-"""Without a colon, which begins the password in a registry's login (RFC 7617)."""
+"""A registry's user name. It has no colon, because a colon begins the password of a login (RFC 7617)."""
 
 
 def source_problems(host: Host) -> Iterator[Refusal]:

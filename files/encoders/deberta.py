@@ -205,7 +205,7 @@ class Layer:
         self.place_query, self.place_key = (
             part.view(len(places), shape.heads, -1).permute(1, 2, 0).contiguous() for part in (query * self.scale, key)
         )
-        """Of every bucket, [heads, head, buckets]."""
+        """Scaled queries, and keys, of every bucket of distances. Shape: [heads, head, buckets]."""
         self.out = weights.linear(f"{at}.attention.output.dense")
         self.up, self.down = weights.linear(f"{at}.intermediate.dense"), weights.linear(f"{at}.output.dense")
         self.norm1 = norm(weights, f"{at}.attention.output.LayerNorm", shape.epsilon)

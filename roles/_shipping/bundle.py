@@ -30,7 +30,7 @@ from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words
 from roles._shipping.texts import HERE
 
-# The ssh of a killed run still held the port for about twenty seconds (a rehearsal machine, 2026-11-28).
+# The ssh of a killed run held the port for 20 to 29 seconds (two runs on a rehearsal machine, 2026-11-28).
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
 """On the host: reports that the port is open, and runs as long as the pipe is."""

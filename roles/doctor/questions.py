@@ -42,7 +42,7 @@ _SERVICES = " ".join(
 _UPGRADES = "tail -qn 300 $(find /var/log/unattended-upgrades/unattended-upgrades.log -mtime -1)"
 """unattended-upgrades has a file of its own; nothing of it is read if it is older than a day."""
 _PHRASED = f"LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sort | uniq -c | head -n 50"
-"""In the C locale the expression costs half; its letters are ASCII."""
+"""Command that counts known phrases. Its expression is ASCII, and the C locale halves its cost."""
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """The kernel's messages, and root's in its name: as files/host/gpu_state.py reads them."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"

@@ -25,8 +25,8 @@ class TritonPythonModel:
         {}
 
     def execute(self, requests):
-        given = [pb_utils.get_input_tensor_by_name(request, "text").as_numpy() for request in requests]
-        return [pb_utils.InferenceResponse([pb_utils.Tensor("twice", 2 * numbers)]) for numbers in given]
+        inputs = [pb_utils.get_input_tensor_by_name(request, "text").as_numpy() for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("twice", 2 * numbers)]) for numbers in inputs]
 """
 PLACE = "/srv/triton/echo"
 ASKED = {"inputs": [{"name": "text", "shape": [1], "datatype": "INT32", "data": [21]}]}

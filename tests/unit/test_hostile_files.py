@@ -150,7 +150,7 @@ class Endless(io.RawIOBase):
     status = 200
 
     def read(self, size: int = -1) -> bytes:
-        """As many bytes as are asked for."""
+        """Returns `size` bytes, at every call."""
         assert size >= 0, "the whole answer is asked for"
         return b"a" * size
 

@@ -131,7 +131,7 @@ def test_steps_of_models_that_are_served_are_accepted(folder: Path) -> None:
 
 
 def test_files_that_the_server_s_user_cannot_read_are_named(folder: Path) -> None:
-    """As root the question is asked as that user; another user of this machine stands in for it by its own rights."""
+    """A test run by root asks as another user of this machine, which stands in for the server's user."""
     if os.getuid() == 0:
         for above in folder.parents:
             above.chmod(above.stat().st_mode | 0o011) if str(above).startswith("/tmp/") else None
