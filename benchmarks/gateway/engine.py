@@ -24,34 +24,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-
 from benchmarks.gateway.processes import ROOT, Process, begun, free_ports, heard, listens, litellm, start_gateway
+from benchmarks.gateway.shapes import CONTEXT, ENVIRONMENT, LLAMA, model
 
-VOCABULARY, CONTEXT = 128_256, 4_096
-SHAPE: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14_336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": 131_072,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500_000.0,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "bos_token_id": VOCABULARY - 2,
-    "eos_token_id": VOCABULARY - 1,
-    "torch_dtype": "bfloat16",
-}
-"""config.json of Llama-3.1-8B as published; read on 2026-11-25."""
-TEMPLATE = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
 START_SECONDS = 400
-ENVIRONMENT = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 FIGURES = {
     "requests_per_second": "request_throughput",
     "tokens_per_second": "output_throughput",
@@ -69,7 +45,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="engine-") as made, contextlib.ExitStack() as stack:
         work = Path(made)
         ports = dict(zip(("engine", "gateway", "litellm"), free_ports(3), strict=True))
-        weights = model(work / "llama")
+        weights = model(work / "llama", LLAMA)
         stack.enter_context(engine(weights, ports["engine"], options))
         stack.enter_context(start_gateway(settings(work, weights, ports), 0))
         if options.peer:
@@ -190,22 +166,6 @@ def settings(work: Path, weights: Path, ports: dict[str, int]) -> Path:
     path = work / "settings.json"
     path.write_text(json.dumps(values))
     return path
-
-
-def model(folder: Path) -> Path:
-    """Writes the files of a published model, except its weights."""
-    folder.mkdir()
-    vocabulary = {f"w{number}": number for number in range(VOCABULARY - 2)}
-    special = {"<bos>": VOCABULARY - 2, "<eos>": VOCABULARY - 1}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary | special, unk_token="w0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>", "eos_token": "<eos>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": TEMPLATE}))
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    (folder / "config.json").write_text(json.dumps(SHAPE))
-    return folder
 
 
 if __name__ == "__main__":
