@@ -1,4 +1,4 @@
-"""Steps of the fourth sitting: the LLM beside Triton is killed, stopped, promoted to FP8, rolled back, called by SDKs."""
+"""Steps of the fourth sitting: the LLM is killed, stopped, promoted to FP8 and rolled back; SDKs call it."""
 
 from __future__ import annotations
 

@@ -104,7 +104,9 @@ def openai_calls(model: str, embedder: str) -> dict[str, Call]:
         "responses_stream": responses_stream,
         "responses_tool": responses_tool,
         "responses_schema": responses_schema,
-        "completion": lambda: some(client.completions.create(model=model, prompt="the cat").choices[0].text),
+        "completion": lambda: some(
+            client.completions.create(model=model, prompt="the cat", max_tokens=24).choices[0].text
+        ),
         "vectors": lambda: [len(item.embedding) for item in client.embeddings.create(model=embedder, input=TEXTS).data],
     }
 
