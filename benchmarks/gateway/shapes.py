@@ -1,4 +1,4 @@
-"""Published shapes of LLMs for vLLM's dummy weights, with a tokenizer that has a word for each of the model's ids."""
+"""The published shape of gpt-oss-20b for vLLM's dummy weights, and a tokenizer that has a word for each of its ids."""
 
 from __future__ import annotations
 
@@ -9,26 +9,6 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
 CONTEXT = 4_096
-LLAMA: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14_336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 128_256,
-    "max_position_embeddings": 131_072,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500_000.0,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "bos_token_id": 128_254,
-    "eos_token_id": 128_255,
-    "torch_dtype": "bfloat16",
-}
-"""config.json of Llama-3.1-8B as published; read on 2026-11-25."""
 GPT_OSS: dict[str, Any] = {
     "architectures": ["GptOssForCausalLM"],
     "model_type": "gpt_oss",

@@ -12,12 +12,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.gateway import alike
+from benchmarks.gateway.alike import Load
 from rehearsal import gateway
 from rehearsal.gateway import SETTINGS
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 from rehearsal.real_gpu import bench_client, beside, two_hosts
-from rehearsal.real_gpu.bench_client import Load
 from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import CHECKPOINTS, machine, real, tell
@@ -75,7 +76,7 @@ def measure(results: StepResults) -> None:
     card_host, leader = machine(), two_hosts.hosts()[0]
     engine = beside.llm()[1].port
     rows: dict[str, dict[str, dict[str, float]]] = {}
-    results["prompt_tokens"], results["answer_tokens"] = bench_client.PROMPT_TOKENS, bench_client.ANSWER_TOKENS
+    results["prompt_tokens"], results["answer_tokens"] = alike.PROMPT_TOKENS, alike.ANSWER_TOKENS
     programs: list[tuple[str, Machine, Callable[[], int]]] = [
         ("one GPU", card_host, lambda: ALONE_PORT),
         ("two GPUs of a host", card_host, lambda: engine),
@@ -104,19 +105,25 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
         return
     model, _ = beside.llm()
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
-    # No prompt is repeated, so that no request profits from the engine's cache of prefixes.
     prompts = Prompts(weights / "tokenizer.json", number)
     with (
         tempfile.TemporaryDirectory(prefix="rates-", dir="/dev/shm") as work,
         bench_client.client(gateway.opened(host).key, host) as process,
     ):
         Path(work).chmod(0o755)
+        servers = alike.Servers(
+            {"": port},
+            model.name,
+            weights,
+            Path(work),
+            lambda words: bench_client.ask(process, words),
+            lambda: host.run(f"curl -s -m 5 http://127.0.0.1:{port}/metrics", check=False).stdout,
+            lambda: prompts.text(alike.PROMPT_TOKENS)[0],
+        )
         # The first batch of a program compiles kernels; its figures are not kept.
-        for load in (Load("warm", 16, 16), *LOADS):
-            file = bench_client.prompts_file(Path(work), prompts, load.requests)
-            words = bench_client.words(port, model.name, weights, load, file)
-            row[load.name] = bench_client.ask(process, words)
-            row.pop("warm", None)
+        servers.figures("", alike.WARM, servers.prompts(alike.WARM))
+        for load in LOADS:
+            row[load.name] = servers.figures("", load, servers.prompts(load))
             keep()
 
 

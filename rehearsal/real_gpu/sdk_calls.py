@@ -1,6 +1,6 @@
 """Calls of OpenAI's and Anthropic's own Python libraries, unmodified, to a gateway before a model with random weights.
 
-    ENGINEHOUSE_URL=… OPENAI_API_KEY=… python -m rehearsal.real_gpu.sdk_calls MODEL EMBEDDER
+    ENGINEHOUSE_URL=… OPENAI_API_KEY=… python -m rehearsal.real_gpu.sdk_calls MODEL [EMBEDDER]
 
 It runs where the libraries are, and prints one JSON line a call: its name, the answer's outline, or the error. Such a
 model calls no tool by itself and writes no word that means anything, so calls are demanded and schemas have few values.
@@ -51,7 +51,7 @@ def some(text: str | None) -> str:
     return text[:40]
 
 
-def openai_calls(model: str, embedder: str) -> dict[str, Call]:
+def openai_calls(model: str, embedder: str = "") -> dict[str, Call]:
     """Returns the calls of OpenAI's library, by their names in `tests/clients/README.md`."""
     client = importlib.import_module("openai").OpenAI(
         base_url=f"{os.environ['ENGINEHOUSE_URL']}/v1", api_key=os.environ["OPENAI_API_KEY"], max_retries=0, timeout=60
@@ -95,7 +95,7 @@ def openai_calls(model: str, embedder: str) -> dict[str, Call]:
     def responses_schema() -> Any:
         return trip(new.create(model=model, input="hello", text={"format": FORMAT}, max_output_tokens=300).output_text)
 
-    return {
+    calls: dict[str, Call] = {
         "chat": lambda: some(chats.create(messages=HELLO, **shared).choices[0].message.content),
         "stream": stream,
         "tool": call,
@@ -107,8 +107,12 @@ def openai_calls(model: str, embedder: str) -> dict[str, Call]:
         "completion": lambda: some(
             client.completions.create(model=model, prompt="the cat", max_tokens=24).choices[0].text
         ),
-        "vectors": lambda: [len(item.embedding) for item in client.embeddings.create(model=embedder, input=TEXTS).data],
     }
+    if embedder:
+        calls["vectors"] = lambda: [
+            len(item.embedding) for item in client.embeddings.create(model=embedder, input=TEXTS).data
+        ]
+    return calls
 
 
 def anthropic_calls(model: str) -> dict[str, Call]:
@@ -161,8 +165,8 @@ def tried(call: Call) -> dict[str, Any]:
 
 def main() -> None:
     """Prints the lines of both libraries."""
-    model, embedder = sys.argv[1:3]
-    for name, calls in (("openai", openai_calls(model, embedder)), ("anthropic", anthropic_calls(model))):
+    model, *embedders = sys.argv[1:]
+    for name, calls in (("openai", openai_calls(model, *embedders)), ("anthropic", anthropic_calls(model))):
         client = f"{name} {importlib.metadata.version(name)}"
         for call, body in calls.items():
             print(json.dumps({"client": client, "call": call, **tried(body)}), flush=True)
