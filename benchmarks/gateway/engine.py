@@ -28,11 +28,11 @@ from typing import Any
 from benchmarks.gateway import alike, beside
 from benchmarks.gateway.alike import ENGINE, GATEWAY, PEER, Servers
 from benchmarks.gateway.processes import ROOT, Process, begun, free_ports, heard, listens, litellm, start_gateway
-from benchmarks.gateway.shapes import ENVIRONMENT
 from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.weights import llama_files
 
 CONTEXT = 8_192
+ENVIRONMENT = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 START_SECONDS = 400
 LIBRARY_SECONDS = 240
 MODEL, EMBEDDER = "llama", "nomic"

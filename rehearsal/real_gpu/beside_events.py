@@ -28,7 +28,7 @@ from rehearsal.real_gpu.beside import (
 )
 from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under_way
 from rehearsal.real_gpu.report import StepResults
-from rehearsal.real_gpu.scene import machine, real, tell
+from rehearsal.real_gpu.scene import TRAVELLED, machine, real, tell
 
 ALL_EQUAL, TASKS_ALONE = 100.0, 0.0
 """Percent of tokens that have to be equal: random weights in FP8 miss the first; with the second, tasks judge."""
@@ -134,6 +134,8 @@ def _swapped(results: StepResults, verb: str, name: str) -> None:
 
 def libraries(results: StepResults) -> None:
     """Runs each call of both libraries (sdk_calls.py), which travelled with vLLM; keeps a line for each."""
+    if not (TRAVELLED / "vllm/openai").exists():
+        raise RehearsalRefused("vLLM did not travel\n  wanted  the parts of `--vllm`\n  state   nothing was asked")
     listen = json.loads(machine().run(f"cat {gateway.SETTINGS}").stdout)["listen"]
     place = os.environ["ENGINEHOUSE_PLACE"]
     variables = {
