@@ -69,7 +69,7 @@ def _record(record: dict[str, Any]) -> EngineRecord:
 
 
 def _calibrations(fleet: Fleet, root: Path) -> Iterator[tuple[str, str]]:
-    models = [model for host in fleet.hosts for server in host.servers for model in server.models]
+    models = [model for host in fleet.hosts for _, model in host.served_models]
     named = {model.calibration.directory for model in models if isinstance(model, LLM) and model.calibration}
     for name in sorted(named):
         directory = local_path(name, root)

@@ -73,10 +73,9 @@ def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
     """The hub names to lock, each with the hub of the first host that names it; True if its numbers are typed."""
     hubs: dict[str, tuple[Hub, bool]] = {}
     for host in fleet.hosts:
-        for server in host.servers:
-            for model in server.models:
-                for source, is_typed in _sources_of(model):
-                    hubs.setdefault(source, (host.hub, is_typed))
+        for _, model in host.served_models:
+            for source, is_typed in _sources_of(model):
+                hubs.setdefault(source, (host.hub, is_typed))
     return hubs
 
 

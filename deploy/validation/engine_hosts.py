@@ -46,11 +46,10 @@ def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Ref
 def _compiled(host: Host, surroundings: Surroundings) -> Iterator[tuple[Server, LLM]]:
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
-    for server in host.servers:
-        for model in server.models:
-            served = serve(model, surroundings)
-            if served and isinstance(model, LLM) and is_compiled(served, trtllm):
-                yield server, model
+    for server, model in host.served_models:
+        served = serve(model, surroundings)
+        if served and isinstance(model, LLM) and is_compiled(served, trtllm):
+            yield server, model
 
 
 def _serving_farm(host: Host) -> Refusal:

@@ -147,9 +147,7 @@ def _problems_of_models(
     if names := list(name_problems(host, surroundings)):
         yield from names
     elif any(".checkpoint." in problem.facts["where"] for problem in strange):
-        yield from (
-            problem for server in host.servers for model in server.models for problem in shape_problems(server, model)
-        )
+        yield from (problem for server, model in host.served_models for problem in shape_problems(server, model))
     else:
         yield from known_model_problems(host, fleet, surroundings, is_believed=not strange)
 
@@ -204,10 +202,9 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
     yield from tool_notices(host)
     yield from group_notices(host)
-    for server in host.servers:
-        for model in server.models:
-            served = serve(model, surroundings)
-            yield from fp8_gains_and_costs(model)
-            if served and isinstance(model, LLM) and served.architecture.kind == "llm":
-                yield from slow_links(Placed.of(host, server, served, model))
-                yield from shared_prefixes(host, served, row.trtllm if row else "")
+    for server, model in host.served_models:
+        served = serve(model, surroundings)
+        yield from fp8_gains_and_costs(model)
+        if served and isinstance(model, LLM) and served.architecture.kind == "llm":
+            yield from slow_links(Placed.of(host, server, served, model))
+            yield from shared_prefixes(host, served, row.trtllm if row else "")

@@ -19,6 +19,7 @@ from roles._pyinfra.steps import CachedFact, ask, step
 from roles._shipping import haproxy
 from roles.https import operations
 from roles.https.config import config
+from roles.https.defaults import CONFIG
 from roles.https.facts import HttpsHost, HttpsLeft
 
 
@@ -42,7 +43,7 @@ def _apply(mine: Slice, https: Https) -> None:
     certified = _ordered(https.acme, fact, placed) if https.acme else _sent(https, fact, placed)
     written = step(
         fact,
-        lambda facts: operations.written(facts, config(mine, https)),
+        lambda facts: haproxy.written(facts, CONFIG, config(mine, https)),
         after=[package, placed, *certified],
         name="HTTPS | Write the configuration",
     )

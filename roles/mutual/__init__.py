@@ -18,7 +18,7 @@ from roles._shipping import certificates, haproxy
 from roles._shipping.certificates import Certified
 from roles.mutual import operations
 from roles.mutual.config import config
-from roles.mutual.defaults import AUTHORITY, CERTIFICATE, UNIT_NAME
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, UNIT_NAME
 from roles.mutual.facts import MutualHost, MutualLeft
 
 
@@ -65,7 +65,7 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
     )
     written = step(
         fact,
-        lambda facts: operations.written(facts, config(mine, mutual)),
+        lambda facts: haproxy.written(facts, CONFIG, config(mine, mutual)),
         after=[package, trusts, has],
         name="Mutual TLS | Write the configuration",
     )
