@@ -72,6 +72,19 @@ KERNEL_ROWS = (
         "nothing; if it returns at each boot, send the report of nvidia-bug-report.sh to the provider",
     ),
     Kind(
+        "driver-other",
+        "warning",
+        "NVIDIA's driver logged an error that no other row of this table describes",
+        "journalctl -k -b | grep -iE 'nvrm|nvidia' on the host has the lines around it; if work on a GPU fails, "
+        + VENDOR,
+    ),
+    Kind(
+        "kernel-other",
+        "note",
+        "the kernel logged an error of a device that no other row of this table describes",
+        "journalctl -k -b -p 3 on the host has the lines around it",
+    ),
+    Kind(
         "sxid-fatal",
         "broken",
         "an NVSwitch had a fatal error: programs on the GPUs that it joins fail until GPUs and switches are reset",
@@ -379,8 +392,9 @@ CAUSE_ROWS = (
     Kind(
         "cause-other",
         "warning",
-        "a server or a build ended with an error that no other row of this table describes",
-        f"{_SERVER_LOG} has its text; pyinfra INVENTORY rollback.py if it began with a new release",
+        "a program logged an error that no other row of this table describes",
+        "journalctl {what} -b | tail -n 100 on the host has its text; pyinfra INVENTORY rollback.py if it began with a"
+        " new release",
     ),
 )
 _DOCKER_LOG = "journalctl -u docker -u containerd -b | tail -n 50 on the host"
