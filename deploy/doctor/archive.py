@@ -4,8 +4,6 @@ A question without a form is left out, a line has to match its question's form a
 again from the admitted lines. So no rule can quote text that the table below does not admit.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

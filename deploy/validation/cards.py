@@ -1,7 +1,5 @@
 """Refusals of a card that the inventory declares itself, and the sentence that says what is unproven on it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

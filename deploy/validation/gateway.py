@@ -3,8 +3,6 @@
 More than 300 lines, because all refusals of a gateway's own fields are in one place.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Prices of tokens by which a gateway counts cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
