@@ -73,6 +73,7 @@ FORMS: Mapping[str, str] = {
     "holds": rf"{_NAME} \{{.*\}}",
     "causes": rf"{_COUNT} (?:{PATTERN})",
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
+    "links": rf"{_NAME} [\d.]{{1,20}}",
     "ready": rf"{_NAME} {_NAME} \d{{0,3}}",
 }
 """Pattern of a whole line of each question."""

@@ -355,6 +355,13 @@ _ROWS = (
         True,
     ),
     Kind(
+        "link-slow",
+        "warning",
+        "the ranks of a group exchanged at less than a quarter of the declared speed before their first start",
+        "journalctl -u llm@{server} -g NCCL on the host names the interface; the inventory's `Fabric` declares one",
+        True,
+    ),
+    Kind(
         "swap-cut",
         "broken",
         "a swap was interrupted: it neither finished nor went back",

@@ -22,7 +22,7 @@ class BaseHost(RoleFact):
             ask_packages(*PACKAGES),
             ask_files(JOURNAL, NEEDRESTART, SOURCES, SYSTEM_LIST, SYSTEM_KEY, proxy_files.WANTED, *programs),
             ask_units(*TIME_SERVICES),
-            ask_value("directories", f'stat -c "%a %U %n" {" ".join(path for path, _ in DIRECTORIES)}'),
+            ask_value("directories", f'stat -c "%a %U %n" {" ".join(DIRECTORIES)}'),
             *(_ask_disk(device, mount) if device else ()),
         )
 

@@ -135,11 +135,11 @@ def journal(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
 
 
 def directories(facts: HostFacts) -> Iterator[Command]:
-    """Commands that make each directory that is missing or has another mode or owner."""
+    """The command that makes the directories that are missing or have another mode or owner."""
     present = set(facts.value("directories").splitlines())
-    for path, mode in DIRECTORIES:
-        if f"{mode} root {path}" not in present:
-            yield f"install -d -m 0{mode} -o root -g root {path}"
+    lacking = [path for path in DIRECTORIES if f"755 root {path}" not in present]
+    if lacking:
+        yield f"install -d -m 0755 -o root -g root {' '.join(lacking)}"
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
