@@ -3,8 +3,6 @@
 More than 300 lines, because it is one table.
 """
 
-from __future__ import annotations
-
 from deploy.doctor.finding import Kind
 from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 

@@ -3,8 +3,6 @@
 `deploy/doctor/phrases.py` holds the phrases and their sources.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -11,8 +11,6 @@ character ">" is written as part of a range, so that a test can see that no ques
 300 lines: one for each phrase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.doctor.phrases_services import SERVICES

@@ -6,8 +6,6 @@ block devices, file systems, network cards, IOMMU, mce, EDAC and the kernel's ow
 sources were not read. More than 300 lines: one for each phrase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _PROGRAMS = (

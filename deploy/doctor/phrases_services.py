@@ -5,8 +5,6 @@ Fabric Manager's and dockerd's lines in issue threads, runc's wrappers, HAProxy'
 dpkg, systemd's exit codes, chrony and timesyncd. Rules of deploy/doctor/phrases.py hold here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _PATH = "[A-Za-z0-9_./@:-]{1,120}"

@@ -86,6 +86,7 @@ FIRES = {
     "cdi-stale": {"cdi": "libcuda.so.580.95.05"},
     "toolkit-old": {"toolkit": "1.17.8-1"},
     "hole-known": {"installed": "runc-binary 1.2.7"},
+    "link-slow": {"links": "main 3.2"},
     "disk-full": {"room": "/dev/sda1 102400000 102400000 0 100% /"},
     "disk-low": {"room": "/dev/sda1 102400000 98304000 4096000 96% /"},
     "inodes-low": {"inodes": "/dev/sda1 6553600 6553600 0 100% /"},
