@@ -1,7 +1,5 @@
 """Paths of the control machine as an inventory names them; no text raises an exception. Locks on its folders."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator
