@@ -97,6 +97,9 @@ _ROWS = (
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
     Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(name="auto-round", title="AutoRound", why=_NO_BRANCH),
+    Format(name="mlx", title="MLX, the format of Apple's computers", vllm=False, why=_NO_BRANCH),
+    Format(name="exl", title="EXL2 or EXL3, ExLlama's format", vllm=False, why=_NO_BRANCH),
     Format(name="unknown", title="a format that this project does not know", vllm=False, why=_NO_BRANCH),
 )
 
