@@ -25,7 +25,7 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
     method = str(quantization.get("quant_method") or "").lower()
     if not method and not quantization:
         return ""
-    if method == "modelopt" or not method and "quant_algo" in quantization:
+    if method == "modelopt" or (not method and "quant_algo" in quantization):
         return _of_modelopt(quantization, names)
     if method == "fp8":
         block = quantization.get("weight_block_size")

@@ -43,8 +43,7 @@ class Verdict(NamedTuple):
     gpus: int = 1
 
 
-PLANNED, OF_ENCODER, OF_RERANKER = Verdict(LLM), Verdict(Embedder), Verdict(Reranker)
-BESIDE, FORMAT, NOWHERE = Verdict(LLM, "no-pytorch", ""), Verdict(LLM, "format-not-read", ""), Verdict(LLM, "")
+PLANNED, BESIDE, FORMAT = (Verdict(LLM, kind, "" if kind else None) for kind in ("", "no-pytorch", "format-not-read"))
 VERDICTS = {
     "allenai/Olmo-3-7B-Instruct": BESIDE,
     "arcee-ai/Trinity-Mini": BESIDE,
@@ -60,7 +59,7 @@ VERDICTS = {
     "HuggingFaceTB/SmolLM3-3B": BESIDE._replace(card="l4-24"),
     "ibm-granite/granite-3.3-8b-instruct": BESIDE._replace(card="a100-40"),
     "ibm-granite/granite-4.0-h-small": Verdict(LLM, "unknown-cache"),
-    "ibm-granite/granite-embedding-english-r2": OF_ENCODER,
+    "ibm-granite/granite-embedding-english-r2": Verdict(Embedder),
     "inclusionAI/Ling-mini-2.0": Verdict(LLM, "unknown-architecture"),
     "intfloat/e5-mistral-7b-instruct": Verdict(Embedder, "unknown-architecture"),
     "LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct": Verdict(LLM, "unknown-architecture"),
@@ -86,6 +85,26 @@ VERDICTS = {
     "turboderp/Qwen3-8B-exl3": FORMAT._replace(beside="format-not-read"),
     "zai-org/GLM-4-9B-0414": BESIDE,
     "zai-org/GLM-4.7-Flash": BESIDE,
+    "01-ai/Yi-1.5-34B-Chat": Verdict(LLM, "beyond-positions"),  # 4,096 positions, and 8,192 is the default
+    "Alibaba-NLP/gte-Qwen2-7B-instruct": Verdict(Embedder, "wrong-kind"),
+    "allenai/Olmo-3.1-32B-Instruct": BESIDE,
+    "cardiffnlp/twitter-xlm-roberta-base-sentiment": Verdict(Reranker, "several-labels"),
+    "colbert-ir/colbertv2.0": Verdict(Embedder, "unknown-architecture"),
+    "google/gemma-3n-E4B-it": Verdict(LLM, "multi-modal"),
+    "Intel/Qwen3-14B-int4-AutoRound": FORMAT,
+    "internlm/internlm3-8b-instruct": Verdict(LLM, "no-tokenizer"),
+    "meta-llama/Llama-Prompt-Guard-2-86M": Verdict(Reranker, "several-labels"),
+    "microsoft/Phi-3.5-MoE-instruct": BESIDE._replace(card="h200-141"),
+    "mistralai/Ministral-3-8B-Instruct-2512": Verdict(LLM, "multi-modal"),
+    "mixedbread-ai/mxbai-rerank-large-v2": Verdict(Reranker, "wrong-kind"),
+    "moonshotai/Kimi-K2-Thinking": Verdict(LLM, "no-tokenizer", card="h200-141", gpus=8),
+    "nvidia/Llama-3.1-70B-Instruct-FP8": PLANNED._replace(gpus=2),
+    "nvidia/Llama-3_1-Nemotron-Ultra-253B-v1": Verdict(LLM, "unknown-cache", card="h200-141", gpus=8),
+    "nvidia/llama-embed-nemotron-8b": Verdict(Embedder, "unknown-architecture"),
+    "opensearch-project/opensearch-neural-sparse-encoding-doc-v3-distill": Verdict(Embedder, "unknown-architecture"),
+    "RedHatAI/Qwen3-32B-NVFP4": FORMAT,
+    "tiiuae/Falcon-H1-34B-Instruct": Verdict(LLM, "unknown-cache"),
+    "unsloth/Qwen3-14B-unsloth-bnb-4bit": FORMAT._replace(beside="format-not-read"),
 }
 
 
