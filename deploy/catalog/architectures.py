@@ -19,8 +19,6 @@ Only `files` are fetched: exact names, or fnmatch patterns matched against the n
 root.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 

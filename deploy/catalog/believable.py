@@ -6,8 +6,6 @@ milliseconds in a field of seconds. Limits that depend on another setting are ju
 2026-11-27.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -13,8 +13,6 @@ Blocks and the split: fused_moe/quantization.py cuts weights and block scales se
 loading raises, or one row of scales is copied over several blocks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 FP8_BLOCK = 128

@@ -5,8 +5,6 @@ Measured on an H100 80GB HBM3 (driver 580.159.04, 2026-11-21): 81,559 total, 480
 cuDeviceTotalMem. Cards that were not measured are planned with 640 reserved, to err on the small side.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

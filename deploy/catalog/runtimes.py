@@ -6,8 +6,6 @@ v1/metrics/loggers.py, model_executor/models/registry.py); TensorRT-LLM's tensor
 metrics/collector.py. A flag that a release's row lacks is never rendered: `RuntimeRow.knows` answers for one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from deploy.catalog.architectures import OF_VLLM

@@ -1,7 +1,5 @@
 """Verbs that belong to pyinfra, or that other programs have: refused with the command that does the same here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

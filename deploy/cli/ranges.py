@@ -3,8 +3,6 @@
 A test walks every verb: a number without a range fails it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """The price of a card an hour: typed, or from a file that names its date and source. No price is built in."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

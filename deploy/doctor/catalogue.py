@@ -6,8 +6,6 @@ Sources: NVIDIA's Xid catalogue through deploy/catalog/xids.py; the driver's rec
 More than 300 lines, because it is one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from shlex import quote
 from typing import Any
@@ -354,6 +352,13 @@ _ROWS = (
         "warning",
         "the LLM's key/value cache is nearly full: new requests wait, and running ones are paused",
         "more hosts, or a larger cache: enginehouse plan INVENTORY shows the room on the card",
+        True,
+    ),
+    Kind(
+        "link-slow",
+        "warning",
+        "the ranks of a group exchanged at less than a quarter of the declared speed before their first start",
+        "journalctl -u llm@{server} -g NCCL on the host names the interface; the inventory's `Fabric` declares one",
         True,
     ),
     Kind(

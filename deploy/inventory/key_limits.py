@@ -1,7 +1,5 @@
 """Limits of keys and tenants in the file of a gateway's keys: names, bounds and words of limits; a tenant's line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

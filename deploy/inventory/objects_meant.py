@@ -1,7 +1,5 @@
 """The object, choice or text that an operator probably meant by a plain value in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

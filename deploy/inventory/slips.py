@@ -1,7 +1,5 @@
 """The literal that an operator probably meant by a value of the wrong type: "32k" for 32768, 580 for "580"."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog import SYSTEMS

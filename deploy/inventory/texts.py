@@ -1,7 +1,5 @@
 """Texts of an inventory that no file or command can take: unfilled, unprintable, or with surrounding blanks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass

@@ -3,8 +3,6 @@
 A plain string in the place of a `Secret` is the one mistake that a message must never show.
 """
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Collection, Iterator, Mapping

@@ -1,7 +1,5 @@
 """The steps of `enginehouse bundle`: gather the parts of the control machine, then make or verify a bundle."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

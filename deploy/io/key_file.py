@@ -1,7 +1,5 @@
 """Makes, lists and revokes API keys in the file beside the inventory. Concurrent commands wait for each other."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

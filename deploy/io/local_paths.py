@@ -1,7 +1,5 @@
 """Paths of the control machine as an inventory names them; no text raises an exception."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 

@@ -1,7 +1,5 @@
 """`models.lock.json` beside an inventory: the facts that `enginehouse pin` read about its models, for review."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

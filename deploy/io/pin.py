@@ -1,7 +1,5 @@
 """Pins the images of an inventory: asks registries for digests and writes them into the inventory's own file."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping

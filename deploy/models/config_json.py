@@ -1,7 +1,5 @@
 """A checkpoint's config.json as the planner's `Checkpoint`: the numbers behind its memory. Opens no file."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 

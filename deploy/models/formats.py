@@ -1,7 +1,5 @@
 """The format of published weights, from config.json's `quantization_config` and the names of the files. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from typing import Any

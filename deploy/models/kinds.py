@@ -1,7 +1,5 @@
 """Kinds of repositories that cannot be loaded here, recognised by the names of their files. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any

@@ -3,8 +3,6 @@
 The operator never has to guess it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.catalog import ENGINE_ENDS_WITH, LAST_WITH_ENGINES, RELEASES, Architecture

@@ -4,8 +4,6 @@ A runtime beside Triton is a separate container on the GPUs of its server. Its k
 which does not depend on memory that Triton's encoders take or free meanwhile. `RuntimeRow.knows` guards every flag.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

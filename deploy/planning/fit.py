@@ -3,8 +3,6 @@
 It counts the tokens, contexts and users that fit beside models on one GPU. Needs no inventory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any

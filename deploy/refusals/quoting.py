@@ -1,7 +1,5 @@
 """Words that came from elsewhere, as data: a literal of Python's, and a text that does nothing to a terminal."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -4,8 +4,6 @@ Checks build their refusals here, so that no part is missing. `where` is a path 
 `together` adds the hosts, once for all hosts that share the problem.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.refusals.errors import PLANNING, Refusal

@@ -1,7 +1,5 @@
 """Judges whether the program that serves an LLM can read the format of its published weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format

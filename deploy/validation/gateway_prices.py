@@ -1,7 +1,5 @@
 """Prices of tokens by which a gateway counts cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -17,7 +15,7 @@ STRONG, MOST_STRONG = ("USD", "EUR", "GBP", "CHF"), 10_000
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     """A refusal for each invalid price, and for each price of a model that the gateway does not offer."""
-    models = sorted({model.name for server in host.servers for model in server.models})
+    models = sorted({model.name for _, model in host.served_models})
     for name, price in gateway.prices.items():
         place = at("gateway", "prices", f'"{name}"')
         if name not in models and not gateway.others:

@@ -1,7 +1,5 @@
 """The declared machine: a known OS, a known GPU, and a combination that can work."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator

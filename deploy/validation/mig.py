@@ -3,8 +3,6 @@
 The memory of an instance is judged with the models, by the same checks as for a whole GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.mig import COMPUTE_SLICES, PROFILES, MigProfile, places, profiles_of, rank

@@ -1,7 +1,5 @@
 """The models of each server: known, servable by this release on this GPU, and within their own limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Judges every number of a host by its range in the catalog, and names the probable slip."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Judges the formats of weights and key/value cache: support by SM and path, and the needs of the conversion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import KV_FIRST_SM, PRECISIONS, STORED

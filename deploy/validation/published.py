@@ -4,8 +4,6 @@ Files are known for a model declared by name, and for a directory; encoders here
 repository with its own code would be served wrongly.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 A wrong image is then the only refusal: without a release no other setting can be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 

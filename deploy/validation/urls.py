@@ -1,7 +1,5 @@
 """URLs of a host: each is a base to which a program adds its own path, and not the address of a web page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -73,10 +71,9 @@ def has_place(url: str) -> bool:
 def _hub(host: Host) -> Iterator[Refusal]:
     endpoint, parts = host.hub.endpoint, _parts(host.hub.endpoint)
     base = OF_A_PAGE.sub("", _plain(endpoint))
-    for server in host.servers:
-        for model in server.models:
-            for _part, weights in sources_of(model):
-                base = base.removesuffix(f"/{weights.repository}") if weights.repository else base
+    for _, model in host.served_models:
+        for _part, weights in sources_of(model):
+            base = base.removesuffix(f"/{weights.repository}") if weights.repository else base
     if parts and parts.hostname in PUBLIC_HUBS:
         base = f"{parts.scheme}://{parts.hostname}{parts.port and f':{parts.port}'}"
     wanted = "the hub's own URL, or a mirror's with its path; each model's weights name the repository"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import gevent
@@ -16,6 +16,9 @@ from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
+
+from roles._pyinfra.facts import HostFacts
+from roles._shipping.places import UNITS
 
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
@@ -64,6 +67,18 @@ def start(unit: str) -> str:
     """The shell command that starts a unit without waiting, and clears an earlier failure."""
     quoted = shlex.quote(unit)
     return f"{{ systemctl reset-failed {quoted} 2>/dev/null || true; }} && systemctl start --no-block {quoted}"
+
+
+def kept_running(facts: HostFacts, unit: str, otherwise: str = "") -> Iterator[str]:
+    """The command after which a unit runs now and after every boot; the words `otherwise` follow it."""
+    state = facts.unit(unit)
+    if not state.runs or not state.starts_at_boot:
+        yield f"systemctl enable --now {unit}{otherwise}"
+
+
+def taken_off(unit: str, *left: str) -> str:
+    """The command that ends a service, and removes its unit and the files `left`."""
+    return f"systemctl disable --now {unit}; rm -rf {' '.join((*left, f'{UNITS}/{unit}'))} && systemctl daemon-reload"
 
 
 class Follow(PyinfraCommand):

@@ -1,7 +1,5 @@
 """The directories that every role needs, the base role's files, and its settings (`base_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -21,7 +19,7 @@ SOURCES = "/etc/apt/apt.conf.d/52enginehouse-sources"
 SYSTEM_LIST, PARTS = f"{SETTINGS}/apt/system.list", f"{SETTINGS}/apt/parts"
 SYSTEM_KEY = "/etc/apt/keyrings/enginehouse-system.asc"
 REPOSITORIES = ("nvidia", "docker", "container-toolkit")
-DIRECTORIES = tuple((path, "755") for path in (SETTINGS, PROGRAMS, ROOT, f"{ROOT}/weights", RELEASES, SERVERS, PROBES))
+DIRECTORIES = (SETTINGS, PROGRAMS, ROOT, f"{ROOT}/weights", RELEASES, SERVERS, PROBES)
 
 
 @dataclass(frozen=True)

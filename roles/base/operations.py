@@ -1,7 +1,5 @@
 """Commands for the difference between a host's base facts and its wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -137,11 +135,11 @@ def journal(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
 
 
 def directories(facts: HostFacts) -> Iterator[Command]:
-    """Commands that make each directory that is missing or has another mode or owner."""
+    """The command that makes the directories that are missing or have another mode or owner."""
     present = set(facts.value("directories").splitlines())
-    for path, mode in DIRECTORIES:
-        if f"{mode} root {path}" not in present:
-            yield f"install -d -m 0{mode} -o root -g root {path}"
+    lacking = [path for path in DIRECTORIES if f"755 root {path}" not in present]
+    if lacking:
+        yield f"install -d -m 0755 -o root -g root {' '.join(lacking)}"
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:

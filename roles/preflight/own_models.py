@@ -3,22 +3,18 @@
 Triton completes no configuration here (`--disable-auto-complete-config`), so config.pbtxt has to be whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
-from shlex import quote
 
 from deploy.catalog.model_config import FIELDS
 from deploy.catalog.releases import RELEASES
 from deploy.linter.pbtxt import Message, Unreadable, read
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
-from deploy.slices.container import CONTAINER_UID
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.own_model import OwnModelSlice
-from roles._pyinfra.facts import HostFacts, ask_value
-from roles.preflight.on_host import AS_SERVER, SECONDS
+from roles._pyinfra.facts import HostFacts
+from roles.preflight.on_host import AS_SERVER, Mistake, Rows, absent, closed, directories_asked, refused, rows_of
 
 MOST_BYTES, MOST_FILES = 65_536, 2000
 VERSION = re.compile(r"[1-9][0-9]{0,17}")
@@ -35,8 +31,6 @@ _SCRIPT = "; ".join(
         f'{AS_SERVER} ls . > /dev/null || echo "closed ."',
     )
 )
-Mistake = tuple[str, str, str, str]
-"""(problem, seen, wanted, attempt)"""
 
 
 def declared(mine: Slice) -> list[tuple[ServerSlice, OwnModelSlice]]:
@@ -44,56 +38,30 @@ def declared(mine: Slice) -> list[tuple[ServerSlice, OwnModelSlice]]:
 
 
 def fact_commands(mine: Slice) -> list[str]:
-    program = f"timeout {SECONDS} sh -c {quote(_SCRIPT)} -"
-    return [
-        ask_value(f"own-model-{number}", f"{program} {quote(model.directory)} || echo ended $?")
-        for number, (_, model) in enumerate(declared(mine))
-    ]
+    return directories_asked("own-model", _SCRIPT, [model.directory for _, model in declared(mine)])
 
 
 def own_models(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """The first mistake of each model, as a refusal."""
     for number, (server, model) in enumerate(declared(mine)):
-        rows: dict[str, list[str]] = {}
-        for line in facts.value(f"own-model-{number}").splitlines():
-            word, _, rest = line.partition(" ")
-            rows.setdefault(word, []).append(rest)
+        rows = rows_of(facts, f"own-model-{number}")
         is_known_image = mine.image.reference in {row.image for row in RELEASES.values()}
-        mistake = _of_directory(model, rows) or _of_text(model, server, rows, is_known_image)
-        if mistake:
-            problem, actual, wanted, attempt = mistake
-            yield Refusal(
-                f"{mine.host}: {model.directory} {problem}",
-                facts={"found": actual, "wanted": wanted},
-                attempt=attempt,
-                state=PREFLIGHT,
-                kind="own-model",
-            )
+        if mistake := _of_directory(model, rows) or _of_text(model, server, rows, is_known_image):
+            yield refused(mine, model.directory, mistake, "own-model")
 
 
-def _of_directory(model: OwnModelSlice, rows: dict[str, list[str]]) -> Mistake | None:
-    if rows.get("ended") == ["124"]:
-        attempt = f"timeout 5 ls {model.directory} on the host: mount it again, or let its server answer"
-        return "did not answer", f"nothing within {SECONDS} s", "a file system that answers", attempt
-    if not rows.get("dir"):
-        attempt = f"put {model.name}/config.pbtxt and {model.name}/1/model.py into {model.repository}, or mount it"
-        return "is no directory of the host", "nothing", f"the model {model.name}", attempt
+def _of_directory(model: OwnModelSlice, rows: Rows) -> Mistake | None:
+    attempt = f"put {model.name}/config.pbtxt and {model.name}/1/model.py into {model.repository}, or mount it"
+    if mistake := absent(model.directory, rows, f"the model {model.name}", attempt):
+        return mistake
     if "config.pbtxt" not in rows.get("f", []):
         wanted = "config.pbtxt: nothing of it is guessed here"
         return "has no configuration", _few(rows.get("f", [])), wanted, f"write {model.directory}/config.pbtxt"
-    outside = [path for path in rows.get("link", []) if not path.startswith(f"{rows['dir'][0]}/")]
-    if outside:
-        attempt = f"cp -rL into {model.directory}: a container sees no other directory"
-        return "has links that lead out of it", shortened(outside[0]), "files", attempt
-    if closed := rows.get("closed"):
-        attempt = f"chmod -R a+rX {model.directory} on the host, and chmod a+x for the directories above it"
-        return "cannot be read by the server's user", ", ".join(closed[:3]), f"read by user {CONTAINER_UID}", attempt
-    return None
+    attempt = f"cp -rL into {model.directory}: a container sees no other directory"
+    return closed(model.directory, rows, "files", attempt)
 
 
-def _of_text(
-    model: OwnModelSlice, server: ServerSlice, rows: dict[str, list[str]], is_known_image: bool
-) -> Mistake | None:
+def _of_text(model: OwnModelSlice, server: ServerSlice, rows: Rows, is_known_image: bool) -> Mistake | None:
     place = f"{model.directory}/config.pbtxt"
     try:
         config = read("\n".join(rows.get("pbtxt", [])))
@@ -140,7 +108,7 @@ def _tensors(config: Message, place: str) -> Mistake | None:
     return "has an unfinished configuration", f"no {missing[0]}", "its inputs and outputs; none are guessed", attempt
 
 
-def _versions(config: Message, model: OwnModelSlice, rows: dict[str, list[str]]) -> Mistake | None:
+def _versions(config: Message, model: OwnModelSlice, rows: Rows) -> Mistake | None:
     """Judges the versions that Triton's policy loads: by default the highest number."""
     present = sorted(int(name) for name in rows.get("d", []) if VERSION.fullmatch(name))
     policy = (config.messages("version_policy") or [Message()])[0]

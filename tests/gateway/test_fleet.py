@@ -169,6 +169,18 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 
 
 @in_loop
+async def test_a_model_whose_process_has_died_answers_on_another_server(tmp_path: Path) -> None:
+    """Triton stays ready, and refuses the model's requests as INTERNAL, until the watchdog restarts it."""
+    dead = Script(error=(grpc.StatusCode.INTERNAL, "Stub process 'llama_completion_0_0' is not healthy."))
+    async with running_gateway(tmp_path, tritons=2) as front:
+        front.triton.script = dead
+        assert [(await front.chat()).status for _ in range(4)] == [200] * 4
+        front.tritons[1].script = dead
+        refused = await front.chat()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "2")
+
+
+@in_loop
 async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its_queue_is_full(tmp_path: Path) -> None:
     """All waiting requests reach a restarted server at once; at any other time a full queue is refused immediately."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
