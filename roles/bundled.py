@@ -1,7 +1,5 @@
 """Bundles for the roles: the needed parts of a bundle, and a network-less host's connection to its bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 

@@ -5,8 +5,6 @@ Preflight refuses a wrong cut of such a card before the first change; the role `
 was verified.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ twice: before the waves for hosts on which no server runs, and inside a wave, af
 each call tells them apart. Long downloads are started here as soon as the host can run them; `stage` awaits them.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta

@@ -5,8 +5,6 @@ Docker, in parallel with the driver's installation. For a serving host they star
 engine is built from both, so it comes last; a build beside a server needs GPU memory that the server leaves free.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pyinfra import host

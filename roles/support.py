@@ -4,8 +4,6 @@ Neither is in a wave. Hosts join and leave a balancer before the first wave, and
 A monitor gets new targets after the last wave, because before that they would not answer.
 """
 
-from __future__ import annotations
-
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles import balancer, base, exporters, firewall, monitor, proxy

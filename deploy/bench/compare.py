@@ -6,8 +6,6 @@ is a little slower an hour later is no finding. A figure with too few runs for a
 reported as "too few runs", never as "no slower".
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

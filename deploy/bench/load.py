@@ -4,8 +4,6 @@ Names and places of its settings were read in its schema and templates (aiperf 0
 them: aiperf takes it from its environment, so that neither `ps` nor a file shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Parts that a host's plan wants and its bundle lacks, named before any host is touched. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from deploy.bundle.contents import ARCHITECTURE, Contents

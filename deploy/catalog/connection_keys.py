@@ -4,8 +4,6 @@ From pyinfra 3.10.0, `connectors/ssh.py` and `api/arguments.py`, read 2026-11-27
 installed version.
 """
 
-from __future__ import annotations
-
 SSH_KEYS = (
     "ssh_hostname",
     "ssh_port",

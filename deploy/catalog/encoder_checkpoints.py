@@ -1,7 +1,5 @@
 """Embedders and rerankers of the catalog; `checkpoints.py` has the form of a row and its sources."""
 
-from __future__ import annotations
-
 from deploy.catalog.known import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint
 

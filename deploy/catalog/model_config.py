@@ -4,8 +4,6 @@ Source: model_config.proto as compiled into tritonclient; a test compares these 
 are not here are not judged.
 """
 
-from __future__ import annotations
-
 _TENSOR = "name data_type dims reshape is_shape_tensor is_non_linear_format_io"
 
 FIELDS: dict[str, tuple[str, ...]] = {

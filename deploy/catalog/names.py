@@ -1,7 +1,5 @@
 """The right name for a misspelled one, so that every refusal of an unknown name can offer it."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

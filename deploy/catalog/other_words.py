@@ -3,8 +3,6 @@
 Options of vLLM, SGLang, TGI, TEI, trtllm-serve and Triton as their documentation names them, read 2026-11-27.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _SPLIT = "parallel=Parallel(tensor=2), and as many GPUs in gpus of the Server"

@@ -6,8 +6,6 @@ tensorrt_llm/_torch/pyexecutor/model_loader.py for the formats of the PyTorch ba
 quantize.py loads calibration texts for every format, and its default set comes from the model hub.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Comparable versions: `580.65.06`, `1.2.1`, `1.20.0-1`, `0.17.0.post1`."""
 
-from __future__ import annotations
-
 import re
 
 _Pieces = tuple[tuple[tuple[int, ...], int], ...]

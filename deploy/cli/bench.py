@@ -1,7 +1,5 @@
 """The verbs `enginehouse bench INVENTORY` and `enginehouse bench compare A B`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict

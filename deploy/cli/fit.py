@@ -1,7 +1,5 @@
 """The verb `enginehouse fit`: how many tokens and users fit on a GPU beside models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The verbs `enginehouse key …`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -4,8 +4,6 @@ The time of a new deploy is taken from a recorded one (benchmarks/results/h100-d
 apart from the rest, so that another image, other weights and another network can be calculated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

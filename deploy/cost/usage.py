@@ -1,7 +1,5 @@
 """Usage that gateways counted, added up over hosts and grouped by the operator's choice."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

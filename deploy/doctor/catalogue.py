@@ -6,8 +6,6 @@ Sources: NVIDIA's Xid catalogue through deploy/catalog/xids.py; the driver's rec
 More than 300 lines, because it is one table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from shlex import quote
 from typing import Any

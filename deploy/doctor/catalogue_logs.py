@@ -3,8 +3,6 @@
 More than 300 lines, because it is one table.
 """
 
-from __future__ import annotations
-
 from deploy.doctor.finding import Kind
 from deploy.doctor.remedies import BOOT, DEPLOY, VENDOR
 
@@ -70,6 +68,19 @@ KERNEL_ROWS = (
         "note",
         "the driver had this problem earlier in this boot; nvidia-smi lists every GPU now",
         "nothing; if it returns at each boot, send the report of nvidia-bug-report.sh to the provider",
+    ),
+    Kind(
+        "driver-other",
+        "warning",
+        "NVIDIA's driver logged an error that no other row of this table describes",
+        "journalctl -k -b | grep -iE 'nvrm|nvidia' on the host has the lines around it; if work on a GPU fails, "
+        + VENDOR,
+    ),
+    Kind(
+        "kernel-other",
+        "note",
+        "the kernel logged an error of a device that no other row of this table describes",
+        "journalctl -k -b -p 3 on the host has the lines around it",
     ),
     Kind(
         "sxid-fatal",
@@ -379,8 +390,9 @@ CAUSE_ROWS = (
     Kind(
         "cause-other",
         "warning",
-        "a server or a build ended with an error that no other row of this table describes",
-        f"{_SERVER_LOG} has its text; pyinfra INVENTORY rollback.py if it began with a new release",
+        "a program logged an error that no other row of this table describes",
+        "journalctl {what} -b | tail -n 100 on the host has its text; pyinfra INVENTORY rollback.py if it began with a"
+        " new release",
     ),
 )
 _DOCKER_LOG = "journalctl -u docker -u containerd -b | tail -n 50 on the host"

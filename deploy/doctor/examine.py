@@ -1,7 +1,5 @@
 """All findings of one host: its readings compared with its plan, and the changes that a deploy would make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.doctor.catalogue import finding_of

@@ -4,8 +4,6 @@
 the last may have no stamp.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Findings about what this project installed on the host: releases, swaps, leases, ports, certificates."""
 
-from __future__ import annotations
-
 import math
 import re
 import time

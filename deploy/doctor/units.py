@@ -1,7 +1,5 @@
 """Findings about systemd's units: services, oneshot units, and the timers that check both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.doctor.catalogue import finding_of

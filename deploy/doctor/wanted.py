@@ -1,7 +1,5 @@
 """The part of a host's plan that the doctor compares with, and the clock and address of the machine that asks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date

@@ -4,8 +4,6 @@ Forms of the line: `NVRM: Xid (PCI:0000:01:00): 79, …` and the same without `P
 read 2026-11-22). Xid 154 carries the driver's recovery action: `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping

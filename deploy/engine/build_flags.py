@@ -4,8 +4,6 @@ Defaults differ between releases (paged context FMHA: off in 0.17, on in 1.2), s
 always written. Run-time settings are not here: cache tokens, fractions, scheduler, decoding mode, cancellation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

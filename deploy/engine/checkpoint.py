@@ -7,8 +7,6 @@ Who does what (NVIDIA/TensorRT-LLM examples/quantization/README.md and examples/
 Only flags the catalog is certain of for the release may be written: `deploy.engine.gaps` says where that is not so.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

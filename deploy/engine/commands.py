@@ -4,8 +4,6 @@ Directories are put in last: an engine's fingerprint has none of them. Each comm
 for a shell. The build unit asks every program for its `--help` first and refuses what it lacks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.catalog.flags import FlagTable, build_flags

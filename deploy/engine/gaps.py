@@ -3,8 +3,6 @@
 A build that stops on its first line wastes a night, so a flag that the catalog is not certain of is never written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ The key/value cache is a number of tokens. TensorRT-LLM takes the smaller of tha
 moment of loading, so the fraction is written just high enough that the tokens decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.catalog.runtime_keys import BOOLEANS, RUNTIME_KEYS, RuntimeKey, choices_of, mandatory_keys

@@ -1,7 +1,5 @@
 """Refusals of weights and models that no cluster can serve, for every export."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal

@@ -1,7 +1,5 @@
 """The models of an inventory that `enginehouse init` writes: the named ones, or those of the shipped inventory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The guides bake eleven variables into an image; operators who used them may put 
 carried over to the same setting; a share of the card becomes the number of tokens that it would hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

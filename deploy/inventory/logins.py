@@ -1,7 +1,5 @@
 """Logins to hosts: names and SSH settings, which become words of ssh commands and lines of ssh_config."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A fleet whose models have numbers and files instead of hub names. Pure: the lock is in `Surroundings`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.inventory.fleet import Fleet

@@ -1,7 +1,5 @@
 """A fleet whose models have numbers and files instead of hub names. Pure: the lock is in `Surroundings`."""
 
-from __future__ import annotations
-
 import re
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)

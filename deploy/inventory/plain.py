@@ -3,8 +3,6 @@
 Such an object may raise when it is compared, printed or asked for an attribute; a `Stranger` stands in its place.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any

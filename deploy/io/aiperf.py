@@ -1,7 +1,5 @@
 """aiperf in a separate virtual environment, made on first use with the hashes in locks/requirements-bench.lock."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ by its owner alone, and `authority.pem`: the first certificate signs, all of the
 moved away, the next run makes a new authority, and the old one stays trusted until it expires.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import secrets

@@ -5,8 +5,6 @@ needs no other program and does not change. The lists are the publishers' own, s
 host, and apt there verifies the publisher of a package. The lists name more packages than the bundle has.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -7,8 +7,6 @@
 Objects are written under another name and renamed, so that an existing object is complete.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -4,8 +4,6 @@ The ledger is a hint for people: `enginehouse plan` names new, known and rebuilt
 decided by the hosts' own files; the ledger is not trusted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The folder of an export: the programs of Pods or jobs, read from this repository, and the written files."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

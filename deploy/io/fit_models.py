@@ -1,7 +1,5 @@
 """Models of `enginehouse fit`: names of the catalog, ids of the hub, or directories of this machine."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

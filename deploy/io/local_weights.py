@@ -1,7 +1,5 @@
 """Reads local checkpoints: headers of safetensors files only, so that a 60 GB directory costs milliseconds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

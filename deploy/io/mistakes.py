@@ -1,7 +1,5 @@
 """Mistakes in an inventory file in Python, explained: a misspelt keyword, an exception, a connector."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

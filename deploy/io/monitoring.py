@@ -1,7 +1,5 @@
 """The files of `enginehouse monitoring`: alert rules and dashboards of a plan, in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Locks the models of an inventory: asks the hub about each name and writes `models.lock.json` beside the inventory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 A monitor that answers on loopback alone is asked over ssh too. Changes nothing.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import urllib.parse

@@ -3,8 +3,6 @@
 Arguments are left to the program's judge, and several programs of one `mpirun` to `deploy.linter.mpi`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Judges clients of a server and programs that prepare one: curl, genai-perf, hf, nvidia-ctk."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.programs import CURL, GENAI_PERF_ENDPOINTS, HF_DOWNLOAD, HF_GONE, HF_VERBS

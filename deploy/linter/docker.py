@@ -3,8 +3,6 @@
 The command inside a container is judged by its program's judge, for the release that the image names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Judges images: the release of an image of Triton, and whether it has the program that it should run."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES

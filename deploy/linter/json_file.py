@@ -1,7 +1,5 @@
 """Judges a JSON file: guides write an `executor_config`, which no server reads."""
 
-from __future__ import annotations
-
 import json
 
 from deploy.linter.findings import Judged, several

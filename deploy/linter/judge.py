@@ -1,7 +1,5 @@
 """Splits pasted text and passes each command, or the whole file, to its judge."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

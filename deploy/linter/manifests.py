@@ -4,8 +4,6 @@ PyYAML reads the text; placeholders of a template (`{{ … }}`) and elisions (`.
 after. Fragments are read too: the services or containers alone, or a single one of them.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Near misses among incomplete lists of names: a word close to a known name is a slip, any other is no finding."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -3,8 +3,6 @@
 Names and values of options are judged elsewhere.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Servers that are not Triton: by program and image, so that their commands and health checks are not judged as its."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.linter.findings import HIDDEN, Call, Judged, is_secret

@@ -1,7 +1,5 @@
 """Judges other commands of guides: pip, git, sed, cp, pkill, and modules of TensorRT-LLM that do not exist."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES

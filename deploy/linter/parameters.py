@@ -1,7 +1,5 @@
 """Judges the `parameters` of a tensorrtllm model: keys that the backend reads, mandatory keys, and values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, FlagTable, build_flags, convert_flags, quantize_flags

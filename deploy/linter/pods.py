@@ -1,7 +1,5 @@
 """Judges a pod's container besides its image and command: forms, GPU, variables, ports, probes and /dev/shm."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

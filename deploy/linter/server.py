@@ -1,7 +1,5 @@
 """Judges programs that start a server: `tritonserver`, `trtllm-serve`, and the backend's launch script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
-from __future__ import annotations
-
 from deploy.catalog.flags import BUILD, FlagTable
 from deploy.catalog.rivals import RIVALS
 from deploy.linter.findings import Judged

@@ -3,8 +3,6 @@
 Paths, parallelism and features of an architecture are judged in `deploy.linter.engines`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Words are judged elsewhere. Nothing is expanded: a word with a variable in it st
 value.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from bisect import bisect_left

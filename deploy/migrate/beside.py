@@ -3,8 +3,6 @@
 Triton's TensorRT-LLM cannot read some formats of weights, and does not quantise while loading.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, RELEASES

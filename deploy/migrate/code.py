@@ -4,8 +4,6 @@ Read: `LLM(…)` and `AsyncEngineArgs(…)` of vLLM, `LLM(…)` of TensorRT-LLM,
 values of vLLM's production-stack chart, and the file of `vllm serve --config`. Nothing is run.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import re

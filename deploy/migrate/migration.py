@@ -1,7 +1,5 @@
 """Finds the first server in pasted text, a place for each of its words, and writes the inventory."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace

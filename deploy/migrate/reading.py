@@ -4,8 +4,6 @@ Variables that the same text assigns are replaced by their values. Nothing is ru
 it is.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 A role fetches them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

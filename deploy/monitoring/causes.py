@@ -4,8 +4,6 @@
 come from the host's own textfile, which drops them once an operator reports the GPU as repaired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES

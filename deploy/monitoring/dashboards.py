@@ -1,7 +1,5 @@
 """Four dashboards: the fleet, a host, a model, and the cost of tokens. Rules and dashboards read the same names."""
 
-from __future__ import annotations
-
 from deploy.monitoring.levels import BROKEN, FIRST, GAP, LEVELS, QUEUE, REQUESTS, WHOLE, ratio
 from deploy.monitoring.panels import Dashboard, Panel, Variable
 

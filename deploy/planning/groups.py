@@ -1,7 +1,5 @@
 """Each host's part in its group: its number, its ranks and their memory, and the flags that join it to the others."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

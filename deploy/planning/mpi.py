@@ -5,8 +5,6 @@ examples/llm-api/llm_mgmn_trtllm_serve.sh and tensorrt_llm/llmapi/trtllm-llmapi-
 would call ssh it calls files/launch/ranks.py (plm_rsh_agent of Open MPI 4.1), so that no host logs in to another one.
 """
 
-from __future__ import annotations
-
 from deploy.models.runtimes import OF_THE_RELEASE
 from deploy.slices.group import GroupSlice
 

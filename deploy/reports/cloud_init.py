@@ -4,8 +4,6 @@ The smallest limit of a provider is EC2's 16,384 bytes. No secret is in the text
 metadata service can read it. The archive's place and the expected plan are settings that the program of the host reads.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import re

@@ -6,8 +6,6 @@ engine that differs early and everywhere is broken. So the share of equal tokens
 difference.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Weights that a host has already."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

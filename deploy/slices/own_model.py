@@ -1,7 +1,5 @@
 """The operator's own model, which a server's Triton loads beside the planned ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Balancers and their servers. Both sides use the same names, so that a host finds itself in the exporter's figures."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence

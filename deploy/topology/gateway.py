@@ -1,7 +1,5 @@
 """The gateway of a host: the model names of its clients, and the servers behind each."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A host opens only one port for monitors: every exporter, Triton and the gateway 
 the host forwards their pages (files/host/metrics.py).
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

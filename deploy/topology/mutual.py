@@ -1,7 +1,5 @@
 """Gateways that also send to servers of other hosts: their connections, and the names in their certificates."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

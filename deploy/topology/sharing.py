@@ -5,8 +5,6 @@ A set of files is a model's, or the blobs of a pinned image.
 Pure: both sides compute the same hosts and ports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 

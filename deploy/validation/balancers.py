@@ -1,7 +1,5 @@
 """Balancers and the pools behind them: ports, addresses, certificates, and hosts that can replace each other."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Refusals that follow from another one. They vanish with their cause, so they are not shown with it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

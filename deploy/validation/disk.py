@@ -1,7 +1,5 @@
 """Judges whether the declared disk has room for image, weights and engines. Preflight asks the machine itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Engines of a host: their signers, their store, and one engine for each name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

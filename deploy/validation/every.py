@@ -1,7 +1,5 @@
 """All checks of all hosts in one list. The order of the modules is the order of the report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -35,12 +33,12 @@ from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
+from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices
 from deploy.validation.numbers import number_problems
 from deploy.validation.own_models import own_model_problems
 from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
-from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.proxies import proxy_problems
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
@@ -54,9 +52,7 @@ from deploy.validation.shapes import shape_problems
 from deploy.validation.sharing import sharing_problems
 from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
-from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
-from deploy.validation.unused import idle_gpus, mixed_pools
 from deploy.validation.weights import weights_problems
 
 

@@ -1,7 +1,5 @@
 """The declared firewall: valid networks and ports, and at least one rule."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Gateways behind balancers: TLS on the balancer, no way around it, and a gateway on every host of the pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet

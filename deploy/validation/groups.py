@@ -3,8 +3,6 @@
 All mistakes of a group are reported together, each with the values of its hosts side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from deploy.catalog.names import nearest

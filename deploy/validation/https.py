@@ -1,7 +1,5 @@
 """HTTPS on a gateway's own host: a certificate, names that an authority can check, and a firewall."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

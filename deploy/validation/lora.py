@@ -1,7 +1,5 @@
 """LoRA adapters: names that a request can use, modules that an engine can have, sizes above zero."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

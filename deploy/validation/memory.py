@@ -1,7 +1,5 @@
 """Judges whether the models of each server fit its GPUs, and names changes with which they would."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.models import memory

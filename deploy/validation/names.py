@@ -1,7 +1,5 @@
 """Refusals of models that an inventory declares by an unknown name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Pairs of settings of one host that contradict each other."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

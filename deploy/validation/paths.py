@@ -1,7 +1,5 @@
 """Paths of the control machine: a file, never a URL, a key's own text, or a directory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 

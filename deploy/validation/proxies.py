@@ -1,7 +1,5 @@
 """Refusals of a host's proxy: an invalid address, a login in the wrong place, and a second outgoing path."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Release, image and driver of one host: known, still maintained, and able to run together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Gateways that also send to other hosts: hosts that can be reached, and models that are equal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Repairs by the host itself: a managed driver, whole GPUs for a reset, a balancer that knows its pool."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet

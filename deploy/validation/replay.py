@@ -1,7 +1,5 @@
 """Refusals of a replay whose prompts or limits cannot judge an engine or another LLM."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.models.paths import has_pytorch

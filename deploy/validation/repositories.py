@@ -4,8 +4,6 @@ A repository with the name of another checkpoint of the catalog is refused; one 
 a fine-tune) is planned, and the plan names the numbers it used.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

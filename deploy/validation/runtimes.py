@@ -3,8 +3,6 @@
 A wrong image is then the only refusal: without a release no other setting can be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -239,15 +237,6 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
             "precision",
             seen=f'precision="{model.precision}", weights stored as {stored or "16 bit"}',
             wanted=" or ".join(f'"{name}"' for name in known),
-            attempt="leave precision out",
-        )
-    elif model.precision == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
-        yield placed.no(
-            "wrong-sm",
-            f"fp8 weights need SM 89; this is SM {placed.gpu.sm}",
-            "precision",
-            seen=f"{placed.gpu.title}, SM {placed.gpu.sm}",
-            wanted="Ada, Hopper or later",
             attempt="leave precision out",
         )
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:

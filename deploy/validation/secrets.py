@@ -1,7 +1,5 @@
 """Secrets are named, never typed out. A text that looks like a key is refused without being shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Speculation: support by path and release, and build settings that agree with requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, RELEASES, STORED, Architecture

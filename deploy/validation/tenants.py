@@ -6,8 +6,6 @@ request. Clients of Triton itself may send any salt, so a server without a gatew
 reuses blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.runtimes import SERVE

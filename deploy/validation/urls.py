@@ -1,7 +1,5 @@
 """URLs of a host: each is a base to which a program adds its own path, and not the address of a web page."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Refusals of weights: not pinned, not safetensors, or two sets in one directory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch

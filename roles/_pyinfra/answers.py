@@ -5,8 +5,6 @@ ends the run of all hosts, in the middle of a wave too. A single host with a bro
 stop every rollout.
 """
 
-from __future__ import annotations
-
 import inspect
 import traceback
 from pathlib import Path

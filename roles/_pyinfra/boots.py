@@ -1,7 +1,5 @@
 """A reboot with its wait and confirmation, the only way in which roles restart a host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 

@@ -6,8 +6,6 @@ command, paramiko reports a failed command, and the operator gets an error witho
 either, so `install` replaces two methods of its SSHConnector; every verb calls it first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import socket

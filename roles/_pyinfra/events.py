@@ -11,8 +11,6 @@ Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, f
     line     any other message of pyinfra or a role: `line` and `level`
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

@@ -11,8 +11,6 @@ younger than FRESH_SECONDS count, if the lock proves that no other run held the 
 run notices a person's change within those seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """The two facts that most roles ask: answers of a `script`, and a file that the inventory declares no longer."""
 
-from __future__ import annotations
-
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together

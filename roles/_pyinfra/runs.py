@@ -1,7 +1,5 @@
 """Identity of a run: the name in the hosts' histories, the person who typed it, and the time."""
 
-from __future__ import annotations
-
 import getpass
 import socket
 import time

@@ -7,8 +7,6 @@ its steps can be left out (quiet.py), and the decisions are tested without pyinf
 are kept: no command is not a change, and `--dry` is correct.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

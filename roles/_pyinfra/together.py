@@ -8,8 +8,6 @@ The first answers include the host's uptime at their beginning. If no other run 
 answers of a host without changes are valid in the next phase too: it is asked once, not twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

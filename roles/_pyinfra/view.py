@@ -10,8 +10,6 @@ A View reads pyinfra's log, because pyinfra's callbacks get less: neither change
 failed run.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

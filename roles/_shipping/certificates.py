@@ -4,8 +4,6 @@ A host makes its private key and a request; the control machine signs it (deploy
 certificate before less than a third of its lifetime is left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256

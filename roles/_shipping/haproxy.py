@@ -1,7 +1,5 @@
 """The distribution's HAProxy, as roles install and configure it; its own service stays off."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Paths on a host that roles, host programs, units and smoke tests share."""
 
-from __future__ import annotations
-
 from deploy.models.files import ROOT
 
 PROGRAMS = "/usr/local/lib/enginehouse"

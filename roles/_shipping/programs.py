@@ -7,8 +7,6 @@ power cut, and a running program keeps its version. The previous version is kept
 programs that are just starting; a version in use is kept longer.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The proxy's files on a host: the role proxy writes them, base removes them, and docker reads dockerd's file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -7,8 +7,6 @@ unpacked into `python/` of the release, which comes first on the Python path (fi
 EXECUTION_ENV_PATH is no alternative: it brings a whole interpreter, and with it a second torch.
 """
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys

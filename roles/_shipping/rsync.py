@@ -4,8 +4,6 @@ pyinfra's `files.rsync` always reports a change, leaves its arguments unquoted, 
 over after a broken connection (pyinfra 3.10.0). This module runs the same rsync, with the connector's ssh settings.
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable

@@ -4,8 +4,6 @@
 and not the value. `deploy.io.secrets` reads secrets from their sources.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.io.secrets import described, read

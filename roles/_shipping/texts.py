@@ -3,8 +3,6 @@
 One fact asks about all of them at once, so a finished host costs one round trip, whatever the number of files.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

@@ -6,8 +6,6 @@ wave HAProxy checks no model that only some hosts have; after the last wave, `se
 plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra.api.operation import OperationMeta

@@ -4,8 +4,6 @@ Each line of a server has its own health and agent checks. The gRPC line could `
 server cannot leave while HAProxy runs, and one that joins at run time cannot track.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Commands for the difference between a balancer's facts and its wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.slices.traffic import BalancerSlice

@@ -1,7 +1,5 @@
 """The directories that every role needs, the base role's files, and its settings (`base_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

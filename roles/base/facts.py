@@ -1,7 +1,5 @@
 """Facts of a host for the base role, asked in one command."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script

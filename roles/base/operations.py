@@ -1,7 +1,5 @@
 """Commands for the difference between a host's base facts and its wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache

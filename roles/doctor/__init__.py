@@ -5,8 +5,6 @@ has answered, the findings of all hosts are printed (deploy/doctor judges), and 
 (roles/_pyinfra/events.py).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The file of `--data report=FILE`: new, readable by its owner alone, and complete or absent."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands by which a host builds an engine in its unit, or attaches to a running build, and follows it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Commands that copy an engine from its host to the control machine, and from there to other hosts."""
 
-from __future__ import annotations
-
 import shlex
 
 from pyinfra import logger

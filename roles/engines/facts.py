@@ -1,7 +1,5 @@
 """A host's engines, if it would load them, and the state of its build units."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ An engine that one host has is not built by another, so a step on one host needs
 prepares hosts in parallel: the first one asks all hosts, the others wait for it and read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 

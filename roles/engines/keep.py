@@ -4,8 +4,6 @@ A directory of either is named `EngineSlice.name`. The signature is written last
 count. Every copy from elsewhere is verified by its signature to its last byte before a host gets it.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command that copies a signed record from a host into the operator's ledger."""
 
-from __future__ import annotations
-
 from pyinfra import logger
 from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments

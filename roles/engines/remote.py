@@ -1,7 +1,5 @@
 """Small files of a host as bytes, and the commands of this role that report their progress."""
 
-from __future__ import annotations
-
 import base64
 import shlex
 

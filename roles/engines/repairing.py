@@ -3,8 +3,6 @@
 A server has them in its release; a build has no release, and without them `import tensorrt_llm` fails in some images.
 """
 
-from __future__ import annotations
-
 import base64
 from hashlib import sha256
 

@@ -1,7 +1,5 @@
 """The command that judges a built engine on the control machine and signs it there; no unsigned one is loaded."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

@@ -4,8 +4,6 @@ Only ssh-keygen reads the private key, on this machine; a key in an agent is nam
 keys.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Commands for the difference between the firewall's facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import join
 

@@ -5,8 +5,6 @@ Running processes read a change of models, limits or keys; a new version restart
 its open requests had time to end. If the inventory drops the gateway, the host loses it, including its keys.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

@@ -1,7 +1,5 @@
 """Names on the host that the gateway role owns, and its settings (`gateway_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Commands for the difference between the gateway's facts and the wanted state; pure except for the keys' file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -5,8 +5,6 @@ wheel is verified by locks/requirements-gateway.lock twice: by pip here, and by 
 hashes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import sys

@@ -4,8 +4,6 @@ The role installs only programs and timers, which interrupt no server. The gate 
 applies to rollback.py and to a unit started by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra import host

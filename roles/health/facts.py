@@ -1,7 +1,5 @@
 """The timers of this role that a host runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyinfra.api import FactBase

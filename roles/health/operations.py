@@ -1,7 +1,5 @@
 """The texts of the role, and the commands that start and stop its timers. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache

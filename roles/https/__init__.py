@@ -6,8 +6,6 @@ reload reads a new certificate, and open streams continue. If the inventory drop
 host.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

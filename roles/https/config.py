@@ -1,7 +1,5 @@
 """HTTPS before a host's gateway as HAProxy's configuration. Pure: the same slice gives the same bytes."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 

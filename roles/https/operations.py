@@ -1,7 +1,5 @@
 """Commands for the difference between the role's facts and the wanted state; pure except for PEM files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from shlex import join

@@ -1,7 +1,5 @@
 """Judges if the GPUs are cut as planned, and refuses if they cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal

@@ -8,8 +8,6 @@ Hosts that share (`Sharing`) fetch a model once among them: the first host that 
 others get it from peers, and fetch it directly if the peers fail.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from shlex import quote
 

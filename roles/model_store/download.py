@@ -6,8 +6,6 @@ pyinfra makes every socket of its process cooperative (gevent), and huggingface_
 truncated answers, once in five runs. A separate process avoids that, and the token is in no argument.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

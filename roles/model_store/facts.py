@@ -1,7 +1,5 @@
 """The weights that are published on the host, and those that are being fetched."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass, field
 

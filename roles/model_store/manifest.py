@@ -5,8 +5,6 @@ cache cannot be read or written, the next run hashes again. A separate thread re
 thread serves every connection and would block them meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import hashlib

@@ -1,7 +1,5 @@
 """Starts a fetch on the host, and sends a directory of the control machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Commands for the difference between the monitor's facts and the wanted state; pure except for the receivers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 

@@ -5,8 +5,6 @@ unchanged, and HAProxy admits clients with a certificate of the fleet's authorit
 role is removed from a host that no other host's gateway uses. No step interrupts a server.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 
 from deploy.slices.gateway import MutualSlice

@@ -1,7 +1,5 @@
 """Files that the driver role owns, and its settings (`nvidia_driver_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

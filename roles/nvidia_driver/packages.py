@@ -4,8 +4,6 @@ Source: gpu-host facts, 1.1, 1.4, 1.5 (2026-11). Canonical's names end with the 
 packages have no suffix, and its Ubuntu packages none from branch 590 on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """Obstacles to the driver, and the final check; judged from facts that are read anyway."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal

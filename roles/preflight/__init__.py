@@ -4,8 +4,6 @@ A host with findings fails alone, and the next gate stops the others: an excepti
 the first one's findings. Only a host without root access stops the run at once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Settings of preflight with their defaults; an inventory overrides them under `preflight_settings`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

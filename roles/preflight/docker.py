@@ -4,8 +4,6 @@ Without this check it would be noticed only after the driver was installed and t
 wanted package already is not asked, because nothing is replaced there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ It uses only bash, coreutils and procfs, because no package is installed yet. Ch
 its absence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from shlex import join, quote
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """HAProxy with a foreign configuration, reported before the first change, as the role would stop it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import PREFLIGHT, Refusal

@@ -1,7 +1,5 @@
 """Compares preflight's facts with the slice. Pure; every finding is a Refusal, and none hides another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS

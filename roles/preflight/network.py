@@ -1,7 +1,5 @@
 """Ports in use by other programs, and unreachable addresses. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 

@@ -1,7 +1,5 @@
 """Weights that are on the host already: preflight checks them, and no other step touches them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from shlex import quote
 

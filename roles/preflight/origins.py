@@ -5,8 +5,6 @@ only the version's form is evidence. A host with an earlier deploy is not asked 
 1.8.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Triton completes no configuration here (`--disable-auto-complete-config`), so config.pbtxt has to be whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

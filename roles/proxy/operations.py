@@ -4,8 +4,6 @@ A password is read when the files are compared, and sent on standard input, in t
 file, which only root can then read. It is in no argument, no unit and no output of systemctl or Docker.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Iterator, Mapping

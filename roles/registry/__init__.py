@@ -8,8 +8,6 @@ keeps its blobs. The others get the blobs from peers, and ask the registry if no
 loopback, by the pinned digest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from shlex import quote

@@ -1,7 +1,5 @@
 """Files of a pull on the host, and the command that sends the key and starts it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from shlex import quote

@@ -4,8 +4,6 @@ Our files are recognised by name; packages and merged settings by the record of 
 `--data remove=yes`; without it the run lists everything that it would remove.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra import host, logger

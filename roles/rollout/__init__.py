@@ -13,8 +13,6 @@ The state machine of `deploy.rollout.run` decides which host may be drained. It 
 (`steps.before_acting`), so a host without changes is never drained and needs no room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 
 import gevent

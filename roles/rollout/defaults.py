@@ -1,7 +1,5 @@
 """Settings of the role with their defaults; an inventory overrides them with `rollout_settings = {…}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

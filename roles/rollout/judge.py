@@ -1,7 +1,5 @@
 """Judges a host at a gate, and writes the message of a failed gate. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.refusals.errors import Refusal

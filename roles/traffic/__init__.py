@@ -4,8 +4,6 @@ A drain is not a step of a run. It is part of the stop of `triton@SERVER` (its f
 server drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops no server drains none.
 """
 
-from __future__ import annotations
-
 from pyinfra import host, logger
 from pyinfra.api.operation import OperationMeta
 

@@ -1,7 +1,5 @@
 """The service's unit and settings, and the commands for differences. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 

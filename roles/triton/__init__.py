@@ -6,8 +6,6 @@ requests it and waits. If the planned release already serves, nothing happens. A
 removed last, because it may have to serve again until every planned one serves.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

@@ -5,8 +5,6 @@ inner models declare all tensors of their TensorRT-LLM (tensor_tables.py); tenso
 engine built without them) are left out of the two public models.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from deploy.catalog.versions import at_least

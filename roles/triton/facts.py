@@ -1,7 +1,5 @@
 """Facts: the release of each Triton server of a host, and whether CUDA has been proven for it."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ tritonserver exits with 1 on an unknown option, so a flag is passed only to core
 triton-inference-server/server src/command_line_parser.cc at the release branches, read 2026-11.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deploy.slices.host import ServerSlice

@@ -1,7 +1,5 @@
 """Triton's models for a planned model; on the engine path there are several."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 Conversion = tuple[str, list[str]]

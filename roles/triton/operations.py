@@ -1,7 +1,5 @@
 """Commands for the difference: the files that a release lacks on this host, and those that no release needs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 

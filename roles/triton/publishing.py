@@ -1,7 +1,5 @@
 """Sends a release to the host, where it appears whole or not at all."""
 
-from __future__ import annotations
-
 import base64
 
 from pyinfra import logger

@@ -3,8 +3,6 @@
 The id covers every byte, the pinned wheels and the unit: any change of the running server is another release.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -13,8 +13,6 @@
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

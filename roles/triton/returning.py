@@ -1,7 +1,5 @@
 """Takes one run back: reads every host's history, and switches the servers that the run changed back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 

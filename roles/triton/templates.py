@@ -1,7 +1,5 @@
 """Rendering of templates/triton."""
 
-from __future__ import annotations
-
 from roles._shipping.templates import template
 
 

@@ -1,7 +1,5 @@
 """Time limits of a server's start and stop: each is a little longer than the limits inside it."""
 
-from __future__ import annotations
-
 from deploy.slices.host import ServerSlice
 
 EXIT_MARGIN_SECONDS = 10

@@ -4,8 +4,6 @@ A mount that comes late in a boot, or after its file server, would otherwise cou
 stop a unit for good. `RequiresMountsFor=` is no help: it gives a unit up whose mount has failed once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.models.files import NOWHERE

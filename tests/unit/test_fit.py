@@ -46,11 +46,13 @@ CONFIG = {
         ("H100 PCIe", "h100-pcie-80", "H100 PCIe is taken as h100-pcie-80 (H100 PCIe 80GB)"),
         ("l40s", "l40s-48", "l40s is taken as l40s-48 (L40S 48GB)"),
         ("h900", "h900", ""),
-        ("gh200", "gh200", ""),
+        ("gh200", "gh200-96", "gh200 is taken as gh200-96 (GH200 96GB)"),
+        ("H20", "h20-96", "H20 is taken as h20-96 (H20 SXM5 96GB)"),
+        ("Tesla T4", "t4-16", ""),
     ],
 )
 def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
-    """The common board of a family; no other family, and no card beside an Arm processor."""
+    """The common board of a family, and no other family; the plan refuses a card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
 
 

@@ -183,6 +183,13 @@ def test_no_phrase_may_grow_without_bound(kind: str) -> None:
         assert not re.search(r"[*+](?![^\[]*\])|,\}", literal), phrase
 
 
+@pytest.mark.parametrize("kind", PHRASES)
+def test_no_phrase_begins_with_a_part_of_any_length(kind: str) -> None:
+    """The host's grep would follow one such part from every character of a log."""
+    for phrase in PHRASES[kind]:
+        assert not re.match(r"[('?]*\[[^]*]*\]\{", phrase), phrase
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200), st.sampled_from([logged.line for logged in KERNEL]))
 def test_a_shortened_line_always_has_the_form_of_the_archive(before: str, line: str) -> None:

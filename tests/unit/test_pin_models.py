@@ -50,7 +50,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     """A hub with an LLM outside the catalog, an embedder, and a gated model."""
     root = tmp_path_factory.mktemp("hub")
     repository(root / "models/llama-1b", LLAMA, llama_files())
-    repository(root / "models/minilm", BERT, {"model.safetensors": weights(a=("F32", [1, 33_000_000]))})
+    files = {"model.safetensors": weights(a=("F32", [1, 33_000_000])), "tokenizer.json": b"{}"}
+    repository(root / "models/minilm", BERT, files)
     repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
     with standing(root / "models", root / "state") as running:
         yield running

@@ -101,7 +101,7 @@ VERDICTS = {
     "Qwen/Qwen3.5-397B-A17B": SEES,
     "stepfun-ai/Step-3.7-Flash": Verdict(LLM, "unknown-architecture"),
     "unsloth/gpt-oss-20b-GGUF": Verdict(LLM, "no-checkpoint"),
-    "XiaomiMiMo/MiMo-7B-Base": Verdict(LLM, "no-pytorch", "l40s-48", 1),
+    "XiaomiMiMo/MiMo-7B-Base": Verdict(LLM, "unknown-architecture", "l40s-48", 1),  # its configuration is Python
     "XiaomiMiMo/MiMo-V2-Flash": OTHER_CACHE,
     "zai-org/GLM-5.2": OTHER_CACHE,
 }

@@ -208,5 +208,6 @@ def test_a_fit_shows_an_llm_beside_triton_and_who_else_could_serve_it(runtime: s
 
 def test_an_architecture_that_triton_lacks_is_offered_the_program_that_has_it() -> None:
     lacking = replace(ARCHITECTURES["LlamaForCausalLM"], pytorch_since="1.3", engine=False)
-    assert runtimes.runtime_instead(LLAMA, lacking, "1.2.1") == "trtllm-serve"
+    assert runtimes.runtime_instead(LLAMA, lacking, "1.2.1") == "vllm", "a release before a candidate"
+    assert runtimes.runtime_instead(LLAMA, replace(lacking, name="Latest"), "1.2.1") == "trtllm-serve"
     assert runtimes.image_for("trtllm-serve", lacking) == "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"

@@ -1,7 +1,5 @@
 """Refusals of a plan whose servers no Pod could run as their hosts do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

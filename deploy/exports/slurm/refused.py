@@ -1,7 +1,5 @@
 """Refusals of a plan that no job could serve as its hosts do, and of settings that are wrong for every cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
