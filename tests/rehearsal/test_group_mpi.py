@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from deploy.doctor.ours import LINK_SHARE
 from rehearsal.places import REPOSITORY, Places
 from roles.doctor.questions import LINKS
 from tests.faults.scene import until
@@ -59,8 +60,10 @@ def test_a_second_run_changes_nothing(group: Group) -> None:
     assert (again.code, again.changed, group.starts()) == (0, {}, before)
 
 
-def test_the_doctor_finds_nothing_wrong_with_any_part(group: Group) -> None:
-    assert group.findings() == []
+def test_the_doctor_finds_nothing_wrong_with_any_part_but_a_link_that_is_slow(group: Group) -> None:
+    """Ranks that share busy cores have exchanged at 0.2 Gbit/s, of 1 that is declared (2026-11-28)."""
+    is_slow = float(says(group.leader, LINKS).split()[1]) * 8 < LINK_SHARE
+    assert ['"link-slow"' in finding for finding in group.findings()] == [True] * is_slow
 
 
 def test_ranks_are_started_without_a_login_between_hosts(group: Group) -> None:
