@@ -94,7 +94,7 @@ def groups_of(words: str) -> tuple[str, ...]:
 
 
 def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str) -> UsageReport:
-    """The report over the rows of each host; None for a host that did not answer."""
+    """The report over the rows of each host; `None` stands for a host without an answer."""
     lines: dict[tuple[str, ...], Line] = {}
     for rows in hosts.values():
         for row in rows or ():

@@ -12,9 +12,9 @@ from deploy.catalog.versions import at_least
 
 @dataclass(frozen=True)
 class Choice:
-    """`path` is empty if there is none.
+    """A backend, or the reason against all backends. `path` is empty if no backend serves the model.
 
-    `reason` is one sentence in both cases; `attempt` is the text to type if there is no path.
+    `reason` is one sentence in both cases; `attempt` is the text to type without a path.
     """
 
     path: str

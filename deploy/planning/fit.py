@@ -65,7 +65,8 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The requested settings of an LLM; empty and 0 mean the default. `gpus` splits it over as many."""
+    """The requested settings of an LLM; empty and 0 mean the default. `gpus` is the number of GPUs over which the
+    LLM is split."""
 
     gpus: int = 1
     hosts: int = 1

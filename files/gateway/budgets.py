@@ -154,9 +154,9 @@ class Lease:
                 self.rate_headers = headers(spent, limits) + self._of_periods
                 if limits.requests_per_minute and spent.requests >= limits.requests_per_minute:
                     wait = spent.free_in(REQUESTS, spent.requests - limits.requests_per_minute + 1)
-                    raise refused(f"this key has {limits.requests_per_minute} requests a minute; all are used", wait)
+                    raise refused(f"all {limits.requests_per_minute} requests a minute of this key are used", wait)
                 if limits.concurrent and spent.running >= limits.concurrent:
-                    raise refused(f"{spent.running} requests of this key are under way; no more may be", 1)
+                    raise refused(f"{spent.running} requests of this key are under way, which is its limit", 1)
                 account.begin(key, spent.now)
                 self.rate_headers = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account = account

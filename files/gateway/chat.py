@@ -47,11 +47,11 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     sampling = endless(fields, sampling, model.is_over_http)
     if sampling.stop and model.is_harmony:
-        raise FieldError("stop", "`stop`: a stop string would end this model's reasoning as well", "unsupported")
+        raise FieldError("stop", "`stop`: a stop string would also end this model's reasoning", "unsupported")
     if sampling.guide and tools.offered and tools.choice == "auto":
         # A format holds a whole answer, which may be a call: the model is told the format, and not held to it.
         if not fields.passes_over:
-            reason = "no tool can be called by an answer of this format; ask without `tools`"
+            reason = "an answer in this format cannot call tools; leave out `tools`"
             raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
         fields.note("response_format")
         tell_format(conversation.messages, sampling.guide)
@@ -114,7 +114,7 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
         elif fields.passes_over:
             fields.note("reasoning_effort")
         else:
-            reason = "this model's template knows no reasoning effort"
+            reason = "this model's template does not support a reasoning effort"
             raise FieldError("reasoning_effort", f"`reasoning_effort`: {reason}", "unsupported")
     return variables
 

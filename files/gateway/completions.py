@@ -53,9 +53,9 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
     echoes = echoes_of(fields, prompts, sampling.logprobs is not None)
-    fields.only("suffix", "", because="nothing is written before a suffix; put all of the text into `prompt`")
-    fields.only("logit_bias", {}, because="no bias of tokens is offered")
-    fields.only("add_special_tokens", True, because="a text begins as the tokenizer begins one; send ids for another")
+    fields.only("suffix", "", because="text before a suffix is not supported; put all of the text into `prompt`")
+    fields.only("logit_bias", {}, because="a bias of tokens is not supported")
+    fields.only("add_special_tokens", True, because="special tokens are always added; send ids without them")
     refuse_changes(fields, {})
     fields.close()
     tokenised: list[tuple[Sequence[int], int]] = []
@@ -99,7 +99,7 @@ def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> li
     if not fields.flag("echo", False):
         return [""] * len(prompts)
     if tells_logprobs:
-        reason = "log probabilities of prompts are not offered; ask for `echo` or for `logprobs`"
+        reason = "log probabilities of prompts are not supported; leave out `echo` or `logprobs`"
         raise FieldError("echo", f"`echo`: {reason}", "unsupported")
     texts = [prompt for prompt in prompts if isinstance(prompt, str)]
     if len(texts) < len(prompts):

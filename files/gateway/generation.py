@@ -153,11 +153,11 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
     """(streams, reports usage): True if the client wants events, and True if they have to report the usage."""
     streams = fields.flag("stream", False)
     if fields.has("stream_options") and not streams:
-        raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")
+        raise FieldError("stream_options", "`stream_options` requires `stream` to be true", "invalid_value")
     options = fields.inner("stream_options")
     tells_usage = options.flag("include_usage", False)
-    options.ignore("include_obfuscation", False, because="events are not padded")
-    options.ignore("continuous_usage_stats", False, because="usage comes with the last event")
+    options.ignore("include_obfuscation", False, because="padding of events is not supported")
+    options.ignore("continuous_usage_stats", False, because="usage is sent only with the last event")
     options.close()
     return streams, tells_usage
 
@@ -176,7 +176,7 @@ def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) 
     Raises: ApiError 400 if it cannot fit the context, whatever its tokens are.
     """
     if characters > most:
-        message = f"the context is {model.context_tokens} tokens, which have no more than {most} characters"
+        message = f"the context is {model.context_tokens} tokens, which can spell at most {most} characters"
         raise ApiError(400, f"{message}; these are {characters}", param=param, code="context_length_exceeded")
 
 

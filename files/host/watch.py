@@ -32,10 +32,10 @@ COUNTERS = {  # of files/llm and files/encoders, by kind of model
     "reranker": "enginehouse_encoder_answers_total",
 }
 METRICS = (
-    ("misses", "gauge", "Questions in a row that a model left unanswered while it answered nobody else."),
+    ("misses", "gauge", "Consecutive probes without an answer, while the model answered no other request."),
     ("misses_total", "counter", "All such questions."),
-    ("slow", "gauge", "1 while a model answers others and not the question in time."),
-    ("answer_seconds", "gauge", "How long the last answer took."),
+    ("slow", "gauge", "1 while a model answers other requests but not the probe in time."),
+    ("answer_seconds", "gauge", "Seconds of the last answer."),
 )
 
 
@@ -135,11 +135,11 @@ def act(
     """Restarts the unit and records that; or prints the reason against it."""
     since = time.time() - 3600 * settings["restart_hours"]
     recent = [when for when in memory["restarts"] if when > since]
-    reason = f"{', '.join(silent)} answered nothing {settings['misses']} times in a row"
+    reason = f"{', '.join(silent)} did not answer {settings['misses']} probes in a row"
     # The LLM beside Triton has a unit of its own, which restarts without taking the encoders along.
     unit = server.llm if silent == [memory.get("llm")] else server.unit
     if len(recent) >= settings["restarts"]:
-        warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so it is left to you")
+        warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so a person must act")
     elif server.restart(invocation, reason, unit):
         memory["restarts"] = [*recent, time.time()]
         memory["restarts_total"] += 1
@@ -219,11 +219,11 @@ def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
     lines += ["# HELP enginehouse_watch_restarts_total Restarts by the watchdog."]
     lines += ["# TYPE enginehouse_watch_restarts_total counter"]
     lines += [f'enginehouse_watch_restarts_total{{server="{server}"}} {memory["restarts_total"]}']
-    lines += ["# HELP enginehouse_watch_looked_timestamp_seconds When the watchdog last looked."]
+    lines += ["# HELP enginehouse_watch_looked_timestamp_seconds Time of the watchdog's last check."]
     lines += ["# TYPE enginehouse_watch_looked_timestamp_seconds gauge"]
     lines += [f'enginehouse_watch_looked_timestamp_seconds{{server="{server}"}} {int(time.time())}']
     if release:
-        lines += ["# HELP enginehouse_watch_release 1 for the release that is served."]
+        lines += ["# HELP enginehouse_watch_release 1 for the release in service."]
         lines += ["# TYPE enginehouse_watch_release gauge"]
         lines += [f'enginehouse_watch_release{{server="{server}",release="{release}"}} 1']
     return "\n".join(lines) + "\n"

@@ -75,7 +75,7 @@ async def test_the_page_of_a_gateway_without_keys_asks_for_no_key(tmp_path: Path
 
 @in_loop
 async def test_the_pages_load_nothing_from_other_sites_and_run_no_script(tmp_path: Path) -> None:
-    """The content has neither, and the content security policy forbids both."""
+    """The pages contain no such reference or script, and the content security policy forbids both."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
     for answer in answers:

@@ -87,7 +87,7 @@ def test_numbers_that_no_card_has_are_refused() -> None:
 
 
 def test_encoders_alone_run_on_turing() -> None:
-    """An LLM is refused there; a reranker in float16 is planned."""
+    """On Turing an LLM is refused; a reranker in float16 is planned."""
     own = replace(OWN, gpu="t4g-16", card=replace(CARD, pci_id="10de:1eb4", sm="75", mib=15_360))
     for turing in (own, replace(MACHINE, gpu="t4-16")):
         assert planned(turing, replace(RERANKER, dtype="float16")).slices[0].sm == "75"

@@ -179,7 +179,7 @@ def test_vllm_is_offered_and_serves_what_no_tensorrt_llm_has(hub: Standing, name
 
 @pytest.mark.parametrize("name", ["nvidia/Qwen3-235B-A22B-NVFP4", "nvidia/DeepSeek-V3.1-NVFP4"])
 def test_four_bits_that_modelopt_s_file_alone_names_are_refused_before_blackwell(hub: Standing, name: str) -> None:
-    """Their config.json has no word of a format: it was planned as 16 bit, on any card."""
+    """Their config.json has no word of a format: earlier, such a model was planned as 16 bit, on any card."""
     assert "quantization_config" not in CONFIGS[name]
     assert [problem.kind for problem in refused(hub, name, card="h200-141")] == ["wrong-sm"]
 

@@ -81,7 +81,7 @@ def test_precisions_become_the_program_s_own_words() -> None:
 
 
 def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
-    """Each has a separate directory, which the container reads."""
+    """Each adapter has a separate directory, which the container reads."""
     made = planned(lora=ADAPTERS).slices[0]
     flags, llm = arguments(lora=ADAPTERS), made.servers[0].models[-1]
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "2", "64")
@@ -168,7 +168,7 @@ def test_a_plan_notes_an_image_beside_triton_that_is_not_pinned() -> None:
 
 
 def test_both_images_are_counted_on_the_disk() -> None:
-    """Each counts three times: Docker has the download and the unpacked layers."""
+    """Each image counts three times, because Docker keeps the download and the unpacked layers."""
     alone = plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].disk_needed_mib
     assert planned().slices[0].disk_needed_mib - alone == 3 * rows_of(VLLM)[0].size_mib
 
@@ -187,7 +187,7 @@ def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own
 
 
 def test_a_host_without_one_has_the_plan_it_had() -> None:
-    """The plan has no field of them, so digests of older inventories do not change."""
+    """The plan has no field for such programs, so digests of older inventories do not change."""
     shown = str(plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].to_json())
     assert "runtime" not in shown and "llm_port" not in shown
 

@@ -28,7 +28,7 @@ IDLE = {"ActiveState": "inactive", "Job": "", "InvocationID": ""}
 
 
 def stats(count: int, parts: int = 0) -> Answer:
-    """A model's statistics with these numbers of answers and of parts of streamed ones."""
+    """A model's statistics with these numbers of answers and of parts of streamed answers."""
     statistics = {
         "inference_stats": {"success": {"count": count}},
         "response_stats": {"0": {"success": {"count": parts}}},
@@ -63,7 +63,7 @@ class Host:
         return subprocess.CompletedProcess(command, 0)
 
     def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
-        """Fires the timer `times` times; the models give these answers (None: the right ones)."""
+        """Fires the timer `times` times; the models give these answers (None: right answers)."""
         right = {"embed": VECTOR, "chat": WORD, "embed_stats": stats(1), "chat_stats": stats(1)} | answers
         right |= {"talk": answers.get("talk", WORD), "talk_stats": answers.get("talk_stats", stats(1))}
         right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
@@ -213,7 +213,7 @@ def test_a_restart_is_a_line_of_history(host: Host) -> None:
     host.look(3, embed=BUSY)
     entry = json.loads((host.root / "history.jsonl").read_text())
     assert (entry["who"], entry["result"], entry["release"]) == ("this host's watchdog", "restarted", "r1")
-    assert entry["reason"] == "embed answered nothing 3 times in a row"
+    assert entry["reason"] == "embed did not answer 3 probes in a row"
 
 
 def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +221,7 @@ def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture
         host.units["triton@main.service"]["InvocationID"] = str(number)
         host.look(3, embed=BUSY)
     assert host.restarts == 2
-    assert "restarted 2 times in 2 h already, so it is left to you" in capsys.readouterr().out
+    assert "restarted 2 times in 2 h already, so a person must act" in capsys.readouterr().out
 
 
 def test_neither_question_nor_answer_is_logged(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
