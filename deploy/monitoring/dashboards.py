@@ -1,7 +1,7 @@
 """Four dashboards: the fleet, a host, a model, and the cost of tokens. Rules and dashboards read the same names."""
 
 from deploy.monitoring.levels import BROKEN, FIRST, GAP, LEVELS, QUEUE, REQUESTS, WHOLE, ratio
-from deploy.monitoring.panels import Dashboard, Panel, Variable
+from deploy.monitoring.panels import Dashboard, Panel, Unit, Variable
 
 PER = "[$__rate_interval]"
 TOKENS = "enginehouse_gateway_tokens_total"
@@ -24,7 +24,7 @@ ANSWERED = f'sum(rate({TOKENS}{{kind=~"prompt|completion"}}{PER}))'
 """Tokens a second in and out; tokens that were found in a cache are among those of prompts."""
 
 
-def query(title: str, unit: str, expression: str, legend: str, text: str = "") -> Panel:
+def query(title: str, unit: Unit, expression: str, legend: str, text: str = "") -> Panel:
     """The panel of a single query."""
     return Panel(title, unit, ((expression, legend),), text=text)
 
