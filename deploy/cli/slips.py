@@ -1,10 +1,9 @@
 """Usage errors with the command line that was probably meant, by rules that hold for every verb and option."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -68,15 +67,20 @@ VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "M
 """A value for each metavar that stands alone in a hint."""
 
 
-def advised(error: click.UsageError, words: Sequence[str]) -> click.UsageError:
-    """The error with a command to type; `words` are those behind `enginehouse`."""
-    context = error.ctx
-    if context is None or "Write" in error.message:
+def advised(error: click.UsageError, group: click.Context, words: Sequence[str]) -> click.UsageError:
+    """The error with a command to type; `words` are those behind `enginehouse`, which is `group`."""
+    if "Write" in error.message or type(error).__name__ == "NoArgsIsHelpError":
         return error
-    verb = context.command_path.split()[1:]
-    advice = _advice(error, context.command, verb, list(words[len(verb) :]))
+    command, typed = group.command, list(words)
+    while isinstance(command, click.Group) and typed and typed[0] in command.commands:
+        command = command.commands[typed.pop(0)]
+    verb = list(words[: len(words) - len(typed)])
+    if isinstance(command, click.Group) and typed:  # `bench INVENTORY` is `bench run INVENTORY`
+        command = command.commands.get("run", command)
+    command = error.ctx.command if error.ctx else command
+    advice = _advice(error, command, verb, typed)
     text = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
-    return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=context)
+    return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=error.ctx or group)
 
 
 def _advice(error: click.UsageError, command: click.Command, verb: list[str], typed: list[str]) -> str:
@@ -115,6 +119,22 @@ def strange_sign(words: Sequence[str]) -> str:
         return (
             f"{quote} begins with U+{ord(quote[0]):04X}, which no shell takes for a quote. Write: enginehouse {inside}"
         )
+    return ""
+
+
+def eaten_option(group: click.Group, words: Sequence[str]) -> str:
+    """The problem of an option that stands where the value of another one belongs; empty without one."""
+    command: click.Command = group
+    for word in words:
+        if not isinstance(command, click.Group) or word not in command.commands:
+            break
+        command = command.commands[word]
+    if isinstance(command, click.Group):
+        command = command.commands.get("run", command)
+    known = {word: option for option in _options(command).values() for word in option.opts}
+    for before, word in pairwise(words):
+        if before in known and not known[before].is_flag and word in known:
+            return f"{before} takes a value, and {word} is an option. Write: {before} {_value(known[before])} {word}"
     return ""
 
 
@@ -189,7 +209,8 @@ def _value(option: click.Parameter) -> str:
     if (
         isinstance(default, (str, int, float, Path))
         and not isinstance(default, bool)
-        and str(default) not in ("", "0", "0.0")
+        and re.match(r"\w", str(default))
+        and default != 0
     ):
         return f"{default:g}" if isinstance(default, float) else str(default)
     if isinstance(kind, (click.IntRange, click.FloatRange)):
@@ -278,7 +299,7 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
         return f"Write: {line(verb, [*kept, *joined])}"
     if any(word.endswith(".py") for word in extra):
         return f"One inventory at a time. Write: {line(verb, [*kept, *options])}"
-    for option in ("--models", "--limit", "--to"):
+    for option in ("--models", "--limit"):
         if option in known:
             return (
                 f"Write: {line(verb, [*kept, *options, option, ','.join(extra) if option == '--models' else extra[0]])}"
