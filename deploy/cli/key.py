@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from deploy.cli.knobs import knobs
-from deploy.inventory.gateway_keys import CONCURRENT, FILE, NO_NAMES, concurrency, rows
-from deploy.inventory.key_limits import limits_text, money, tenant_limits
+from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
+from deploy.inventory.key_limits import NO_NAMES, limits_text, money, tenant_limits
 from deploy.io.inventory import load_plan
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show

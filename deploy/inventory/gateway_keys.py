@@ -18,6 +18,7 @@ from deploy.inventory.key_limits import (
     CURRENCY,
     LIMITS,
     MOST,
+    NO_NAMES,
     PAIRS,
     PERIODS,
     UNTOUCHED,
@@ -139,10 +140,6 @@ def _is_name(name: str) -> bool:
     if name.lower() in NO_NAMES or "://" in name or name[:1] in "-$=\u201c\u2018\"'":
         return False
     return name.isprintable() and 1 <= len(name) <= LONGEST and not re.search("[,;]", name)
-
-
-NO_NAMES = ("all", "any", "none", "null", "every", "default")
-"""Words for all models or for none, which name no model."""
 
 
 def concurrency(word: str) -> int | None:

@@ -25,6 +25,8 @@ CURRENCIES = {
 }
 """Words and signs of currencies, and their codes."""
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+NO_NAMES = ("all", "any", "none", "null", "every", "default")
+"""Words for all models, or for none, which name nothing."""
 UNTOUCHED = "the file of keys is as it was"
 WORDS = {
     "requests_per_minute": "requests/min",
@@ -72,6 +74,7 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 
 
 def check_tenant(tenant: str) -> None:
+    """Raises: Refusal for a name that the audit's lines cannot have, and for the name of a file."""
     if tenant.endswith((".py", ".json")):
         problem = "a tenant's name is a person or a team, and this is the name of a file"
         option = "--inventory" if tenant.endswith(".py") else "--file"
