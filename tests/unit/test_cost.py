@@ -230,7 +230,7 @@ def test_a_file_of_prices_says_when_they_were_read() -> None:
     [(None, ""), (0.0, "0.00"), (1817.7, "1,818"), (2.49, "2.49"), (0.0001026, "0.000103"), (0.25, "0.250")],
 )
 def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
-    """However small."""
+    """Amounts below a cent also have three figures."""
     assert money(dollars) == text
 
 

@@ -162,7 +162,7 @@ def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
 
 
 def test_a_dtype_is_written_where_it_was_chosen() -> None:
-    """Otherwise it is the checkpoint's."""
+    """Without a chosen precision, the engine reads the dtype from the checkpoint."""
     assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
 
 
