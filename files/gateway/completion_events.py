@@ -25,8 +25,7 @@ ID_BYTES = 12
 WHOLE_BYTES = 2**24
 """Bytes of an answer that is not streamed."""
 NESTING, BRACKETS, MARKS = 32, 1024, 4096
-"""Bounds of JSON beyond the parts that the request asks for: 16 MiB of empty lists blocked all streams for 4 s
-(2026-11-27)."""
+"""Bounds of JSON beside the requested parts: 16 MiB of empty lists blocked all streams for 4 s (2026-11-27)."""
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
@@ -155,8 +154,7 @@ class Completion:
 
 
 def bounds_of(request: LlmRequest) -> Bounds:
-    """Bounds of one JSON text of the answer: each token has an id, and log probabilities of this token and of
-    alternatives.
+    """Bounds of one JSON text of the answer: a token has an id, and log probabilities with those of alternatives.
 
     Engines repeat the prompt's ids in some events.
     """

@@ -150,7 +150,7 @@ def test_a_bad_request_is_refused_and_leaves_the_model_well(http: HTTP, model: M
 
 
 def test_an_unknown_model_is_named_in_the_error(http: HTTP, server: ServerSlice) -> None:
-    """404 in the words of Triton."""
+    """Triton's own message has the name."""
     with pytest.raises(InferenceServerException, match="no-such-model"):
         embed(http, "no-such-model", [["text"]])
 

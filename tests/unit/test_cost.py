@@ -167,7 +167,7 @@ def test_tenants_divide_a_model_by_weighted_tokens() -> None:
 
 
 def test_the_bill_of_a_month_counts_every_gpu() -> None:
-    """730 hours of four cards at 2.49 $."""
+    """The month has 730 hours, and each of the four cards costs 2.49 $ an hour."""
     data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
     (month,) = months(plan(**data), H100)
     assert (month.gpus, month.dollars) == (4, pytest.approx(7270.8))
