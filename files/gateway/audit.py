@@ -37,7 +37,7 @@ class Record:
     read_tokens: int = 0
     """Tokens charged to the key for a large or counted text when no model was called."""
     events: int = 0
-    """Events of an LLM so far, at least one token each; the counts of tokens come with the last one."""
+    """Least tokens of an LLM's events so far: an event may have several, and their count comes with the last one."""
     first_token: float | None = None
     queued: float | None = None
     """Seconds of waiting for a ready server."""

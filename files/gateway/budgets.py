@@ -3,9 +3,10 @@
 Counting. Every POST is a request, in the minute of its arrival; a refused one is not, unless it is refused for its
 tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it reserves
 `UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At the end
-the reservation is replaced by the real usage. An interrupted stream used its prompt and a token for each event; an
-answer whose client left used its reservation; a request that the model refused used nothing. In any 60 seconds no more
-than the limit is accepted, except for answers that became longer than `UNSAID_TOKENS`: those count as well.
+the reservation is replaced by the real usage. An interrupted stream used its prompt and what it sent: a token for each
+event, for each id or for 8 characters, whichever are most. An answer whose client left used its reservation; a request
+that the model refused used nothing. In any 60 seconds no more than the limit is accepted, except for answers that
+became longer than `UNSAID_TOKENS`: those count as well.
 
 A large body reserves an eighth of its bytes before it is read, and has used them if it is then refused. A text that is
 only counted (`/tokenize`) reserves the same way, and uses its tokens.
@@ -49,8 +50,8 @@ UNSAID_TOKENS = 4096
 """Tokens reserved for an answer without `max_tokens`. A whole context would exceed the limit of most keys for a
 minute."""
 AGAIN_SECONDS = 5.0
-UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key")
-"""Endings after which the model has done work for the request."""
+UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key", "answer_too_large")
+"""Endings of a request on which the model has worked."""
 READ = (400, 500)
 """Statuses of requests that ended after they were read; other errors come before the body is read."""
 REQUESTS, TOKENS = 1, 2

@@ -182,26 +182,30 @@ async def streamed(chat: Generation) -> None:
 
 async def whole(chat: Generation) -> None:
     """Sends the whole answer, with its usage."""
-    entries: list[list[dict[str, Any]]] = [[] for _ in chat.readers]
+    entries: list[list[str]] = [[] for _ in chat.readers]
     parts: list[list[Part]] = [[] for _ in chat.readers]
     finishes = [""] * len(chat.readers)
     async with aclosing(chat.events()) as events:
         async for event in events:
             parts[event.sequence] += parts_of(chat, event)
-            entries[event.sequence] += logprobs(chat, event)
+            entries[event.sequence] += (made := [compact(entry) for entry in logprobs(chat, event)])
+            chat.request.hold_answer(2 * sum(map(len, made)))
             finishes[event.sequence] = event.finish or finishes[event.sequence]
-    tells = chat.sampling.logprobs is not None
     choices = [
-        {
-            "index": index,
-            "message": (message := message_of(sequence_parts)),
-            "logprobs": {"content": entries[index], "refusal": None} if tells else None,
-            "finish_reason": finish_of(finish, "tool_calls" in message),
-        }
+        (
+            {"index": index, "message": (message := message_of(sequence_parts))},
+            finish_of(finish, "tool_calls" in message),
+        )
         for index, (sequence_parts, finish) in enumerate(zip(parts, finishes, strict=True))
     ]
-    head = chat.head("chat.completion", PREFIX)
-    await chat.request.exchange.json({**head, "choices": choices, "usage": chat.usage()})
+    pieces = [compact(chat.head("chat.completion", PREFIX))[:-1] + ',"choices":[']
+    for (choice, finish), listed in zip(choices, entries, strict=True):
+        pieces.append(f'{"," if choice["index"] else ""}{compact(choice)[:-1]},"logprobs":')
+        tells = chat.sampling.logprobs is not None
+        pieces.append(f'{{"content":[{",".join(listed)}],"refusal":null}}' if tells else "null")
+        pieces.append(f',"finish_reason":{compact(finish)}}}')
+    pieces.append(f'],"usage":{compact(chat.usage())}}}')
+    await chat.request.exchange.whole_of([piece.encode() for piece in pieces], b"application/json")
 
 
 def parts_of(chat: Generation, event: Event) -> list[Part]:

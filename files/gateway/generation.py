@@ -24,6 +24,8 @@ from gateway.tokens import Tokens
 MARGIN_CHARACTERS = 65_536
 """Characters that a prompt may have besides its texts: the template's own around messages, and tools."""
 FINISHES = {"stop": "stop", "length": "length"}
+EVENT_BYTES = 256
+"""Bytes of a whole answer's event besides its text, of which there are up to four copies until it is sent."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Generation:
         """The events of the model within a number of seconds, for a request with reserved tokens; like `events`."""
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
-        cached = 0
+        cached = sent_tokens = 0
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
         request = LlmRequest(self.prompt, self.sampling, self.max_tokens, self.streams, adapter, salt)
         session, tenant = self.request.session(self.cache_key), self.request.key.tenant
@@ -133,7 +135,10 @@ class Generation:
                     metrics.gaps.observe(labels, now - heard[event.sequence])
                 if self.streams:
                     heard[event.sequence] = now
-                record.events += 1
+                record.events += size.least_tokens - sent_tokens
+                sent_tokens = size.least_tokens
+                if not self.streams:
+                    self.request.hold_answer(EVENT_BYTES + 4 * len(event.text))
                 record.completion_tokens += event.completion_tokens
                 if event.cached_tokens > cached:  # each sequence tells it of the same prompt
                     record.cached_tokens += event.cached_tokens - cached

@@ -13,8 +13,8 @@ from typing import TypeVar
 from gateway.errors import ApiError
 
 TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
-"""Bytes of vectors as JSON that a process holds until clients take them, for one tenant and for all. For scale: 2,048
-vectors of 1,024 numbers have 50 MB."""
+"""Bytes of vectors as JSON, and of an LLM's whole answers, that a process holds until clients take them, for one tenant
+and for all. For scale: 2,048 vectors of 1,024 numbers have 50 MB."""
 LONG_TURNS = 2
 """Long inputs that are parsed or tokenised at the same time, each in its own process; short inputs share one
 process."""

@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,11 @@ def main(arguments: list[str]) -> int:
         return 0
     served = json.loads((server.place / "current" / "server.json").read_text())
     llm = served.get("llm", {})
-    names = [model["name"] for model in served["models"]]
+    models = list(watched(served["models"]))
+    names = [model["name"] for model in models]
     memory = server.remembered(invocation, [*names, *([llm["name"]] if llm else [])])
     asker = Asker(served, server.name, settings["answer_seconds"])
-    for model in served["models"]:
+    for model in models:
         look(asker, model, memory["models"][model["name"]])
     if llm:
         watch_llm.look(server.llm, served, server.name, memory, settings["answer_seconds"])
@@ -60,6 +62,19 @@ def main(arguments: list[str]) -> int:
         act(server, invocation, memory, silent, settings)
     server.keep(memory)
     return 0
+
+
+def watched(models: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The models with a record each: an engine's completions have their own, beside the engine.
+
+    Their process may have died while the engine answers, at least our own questions, which its statistics count.
+    """
+    for model in models:
+        completions = f"{model['name']}_completion"
+        loads = model.get("loads", [])
+        yield {**model, "loads": [name for name in loads if name != completions]}
+        if model.get("path") == "engine" and completions in loads:
+            yield {"name": completions, "kind": model["kind"], "decoupled": model["decoupled"]}
 
 
 class Asker(prove.Triton):

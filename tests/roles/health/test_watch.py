@@ -14,9 +14,10 @@ import pytest
 from host import places, prove, systemd, watch
 from tests.roles.web import Answer, serving
 
+LOADS = ["chat", "chat_tensorrt_llm", "chat_completion"]
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
-    {"name": "chat", "kind": "llm", "path": "engine", "decoupled": True, "loads": ["chat", "chat_tensorrt_llm"]},
+    {"name": "chat", "kind": "llm", "path": "engine", "decoupled": True, "loads": LOADS},
     {"name": "talk", "kind": "llm", "path": "pytorch", "decoupled": True, "loads": ["talk"]},
 )
 VECTOR: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}')
@@ -39,6 +40,7 @@ def stats(count: int, parts: int = 0) -> Answer:
 def counted(embed: int = 1, talk: int = 1) -> Answer:
     """A page of /metrics with these numbers of answers, counted by the models."""
     metrics = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
+    metrics += 'enginehouse_llm_answers_total{model="chat_completion"} 1.000000\n'
     return 200, {}, f'{metrics}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
 
 
@@ -68,6 +70,7 @@ class Host:
         right |= {"talk": answers.get("talk", WORD), "talk_stats": answers.get("talk_stats", stats(1))}
         right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
         right |= {"chat_tensorrt_llm_stats": answers.get("engine_stats", stats(1))}
+        right |= {"chat_completion": answers.get("completion", WORD)}
 
         def answer(request: Any) -> Answer:
             name, verb = request.path.split("/")[3:5] if request.path != "/metrics" else ("metrics", "")
@@ -140,6 +143,14 @@ def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host)
     counts = iter(range(1, 100))
     host.look(6, chat=BUSY, engine_stats=lambda: stats(1, parts=next(counts)))
     assert (host.restarts, host.memory("chat")["slow"]) == (0, 1)
+
+
+def test_completions_whose_process_has_died_are_silent_although_their_engine_answers_us(host: Host) -> None:
+    """The engine counts the watchdog's own question before; so the dead process was slow for ever (2026-11-28)."""
+    counts = iter(range(1, 100))
+    dead: Answer = (500, {}, b'{"error": "Stub process \'chat_completion_0_0\' is not healthy."}')
+    host.look(3, completion=dead, engine_stats=lambda: stats(next(counts), parts=next(counts)))
+    assert (host.restarts, host.memory("chat_completion")["slow"], host.memory("chat")["misses_total"]) == (1, 0, 0)
 
 
 def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
