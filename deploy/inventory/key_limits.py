@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any, Protocol
 
 from deploy.refusals.errors import Refusal
@@ -144,13 +145,38 @@ def _money_meant(option: str, word: str) -> str:
 def time_meant(word: str) -> str:
     """The option for a time that was typed in other words: 90, 90 days, 3 months, 01.03.2027."""
     number = re.match(r"([0-9]{1,4}) *(h|d|w|m|y|)", word.lower())
-    european = re.fullmatch(r"([0-9]{1,2})[./]([0-9]{1,2})[./](20[0-9]{2})", word)
-    if european and int(european[2]) <= 12:
-        return f"--expires {european[3]}-{int(european[2]):02}-{int(european[1]):02}"
+    if day := day_meant(word):
+        return f"--expires {day}"
     if not number or not int(number[1]) or len(word) > 12:
         return "--expires 90d"
     days = {"m": 30, "y": 365}.get(number[2], 0)
     return f"--expires {int(number[1]) * days}d" if days else f"--expires {number[1]}{number[2] or 'd'}"
+
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def day_meant(word: str) -> str:
+    """The day of a date in another form, as 2027-03-01: 1.3.2027, 2027/3/1, 20270301, 1 Mar 2027; else empty."""
+    months = rf"(?P<name>{'|'.join(MONTHS)})[a-z]*\.?,?"
+    forms = (
+        r"(?P<year>20[0-9]{2})[-./]?(?P<month>[0-9]{1,2})[-./]?(?P<day>[0-9]{1,2})(?:[t ].*)?",
+        r"(?P<day>[0-9]{1,2})[-./ ](?P<month>[0-9]{1,2})[-./ ](?P<year>20[0-9]{2})",
+        r"(?P<year>20[0-9]{2})[-./](?P<month>[0-9]{1,2})",
+        rf"(?P<day>[0-9]{{1,2}})\.?[ -]{months}[ -](?P<year>20[0-9]{{2}})",
+        rf"{months} +(?P<day>[0-9]{{1,2}}),? +(?P<year>20[0-9]{{2}})",
+    )
+    for form in forms:
+        if match := re.fullmatch(form, word.strip().lower()):
+            parts = {"day": "1", "name": "", "month": "0"} | {
+                key: part for key, part in match.groupdict().items() if part
+            }
+            month = MONTHS.index(parts["name"]) + 1 if parts["name"] else int(parts["month"])
+            try:
+                return date(int(parts["year"]), month, int(parts["day"])).isoformat()
+            except ValueError:
+                return ""
+    return ""
 
 
 def most_of(name: str) -> int:

@@ -12,7 +12,8 @@ from deploy.refusals.secrets_in_text import secret_in, without_secrets
 from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
-TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
+TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>|^\$[A-Z][A-Z0-9_]+$|^%[A-Z][A-Z0-9_]+%$")
+QUOTED = re.compile(r"\s*([\"'`]).+\1\s*|\s*[\u201c\u201e\u2018].*[\u201c\u201d\u2019]\s*")
 TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
 """Places whose texts are for a person or for another program's templates."""
 BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes(\[|$)|\.reason$")
@@ -68,9 +69,18 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
 
 def _filled(text: str) -> str:
     """The text without surrounding blanks, if they are the only mistake; else advice on where to look."""
-    bare = text.strip(" ")
-    if bare != text and not UNSET.search(bare) and not TEMPLATE.search(bare) and len(bare) < 80 and not secret_in(bare):
+    bare = text.strip(" \"'`\u201c\u201d\u201e\u2018\u2019")
+    if (
+        bare
+        and bare != text
+        and not UNSET.search(bare)
+        and not TEMPLATE.search(bare)
+        and len(bare) < 80
+        and not secret_in(bare)
+    ):
         return f'"{bare}"'
+    if variable := re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?|%([A-Za-z_][A-Za-z0-9_]*)%", bare):
+        return f'os.environ["{variable[1] or variable[2]}"], with `import os` above it'
     return "print the value where the inventory builds it; an unset variable is None there"
 
 
@@ -80,5 +90,7 @@ def _unfilled(text: str, where: str) -> str:
         return "holds the word None, as the text of an unset variable does"
     if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):
         return "is a template with a placeholder that was not filled in"
+    if QUOTED.fullmatch(text) and not BLANKS_MEANT.search(where):
+        return "has quotes of its own inside the quotes of Python"
     has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
     return "begins or ends with a blank" if has_blanks else ""

@@ -12,7 +12,7 @@ from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
 from deploy.io.bundle_verify import confirm_whole, opened, unpack
-from deploy.io.local_paths import local_path
+from deploy.io.local_paths import local_path, turn
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
@@ -35,6 +35,35 @@ def made(
     """Makes, signs and reports the bundle. Raises: a Refusal; fetched parts are kept."""
     trust = trust_of(plan)
     confirm_pinned(plan.slices)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with turn(directory, is_patient=False):
+            contents = _made(plan, needs, wheels, directory, base, split, tell, trust)
+    except BlockingIOError:
+        raise Refusal(
+            f"another command is making a bundle in {directory}",
+            facts={"seen": f"a lock on {directory}", "wanted": "one command for a directory"},
+            attempt="the same command again when the other one has ended, which continues; or another directory",
+            state="nothing of this command was written",
+            kind="bundle-being-made",
+        ) from None
+    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
+    for line in totals(contents):
+        tell(line)
+    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
+
+
+def _made(
+    plan: Plan,
+    needs: Iterable[Need],
+    wheels: Iterable[Wheels],
+    directory: Path,
+    base: Path | None,
+    split: int,
+    tell: Tell,
+    trust: EngineTrust,
+) -> Contents:
+    """The list of the bundle, after making it."""
     work = directory / ".work"
     (work / "control").mkdir(parents=True, exist_ok=True)
     tell("this repository and its Python packages")
@@ -50,11 +79,7 @@ def made(
         split_mib=split,
         today=date.today(),
     )
-    contents = make(order)
-    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
-    for line in totals(contents):
-        tell(line)
-    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
+    return make(order)
 
 
 def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:

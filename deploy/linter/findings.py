@@ -64,7 +64,8 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A program with its arguments; `script` is the path of the Python file or module, `before` the words before it."""
+    """A program with its arguments; `script` is the path of the Python file or module, `before` are the words before
+    the program."""
 
     program: str
     script: str

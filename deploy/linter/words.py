@@ -180,7 +180,7 @@ def _joined(lines: list[str], start: int, last_quote: int) -> tuple[str, list[tu
 
 
 def _next_that_speaks(lines: list[str], position: int, breaks: list[tuple[str, str]]) -> int | None:
-    """The line with which a continuation was meant to continue; comments and blank lines before it are breaks."""
+    """The line with which a continued line was meant to continue; comments and blank lines in between are breaks."""
     met: list[tuple[str, str]] = []
     while position < len(lines):
         line = lines[position].strip()

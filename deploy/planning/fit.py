@@ -63,7 +63,8 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The requested settings of an LLM; empty and 0 mean the default. `gpus` splits it over as many."""
+    """The requested settings of an LLM; empty and 0 mean the default. `gpus` is the number of GPUs over which the
+    LLM is split."""
 
     gpus: int = 1
     hosts: int = 1
@@ -124,13 +125,14 @@ def names_of_fit(hosts: int) -> tuple[str, ...]:
 def near_card(word: str) -> tuple[str, str]:
     """The row of catalog.GPUS that a person means, and a sentence if there was more than one candidate.
 
-    The first x86 row that begins with the word is the common board. A word that begins no row is returned unchanged:
-    the plan refuses it, with the nearest name.
+    The first row that begins with the word is the common board; rows of x86 machines go first. A word that begins no
+    row is returned unchanged: the plan refuses it, with the nearest name.
     """
     name = word.lower().replace(" ", "-").replace("_", "-")
     if name in GPUS:
         return name, ""
-    rows = [row for row in GPUS.values() if row.name.startswith(f"{name}-") and row.platform == "x86_64"]
+    family = [row for row in GPUS.values() if row.name.startswith(f"{name}-")]
+    rows = [row for row in family if row.platform == "x86_64"] or family
     if not rows:
         called = card_called(word)
         return (called.name if called else word), ""

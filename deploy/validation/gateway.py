@@ -233,7 +233,8 @@ def _alias_meant(name: object, value: object, model: str) -> str:
     typed = {key: re.fullmatch(r"([0-9]{1,6}) ?%?", str(share)) for key, share in shares.items()}
     if shares and all(typed.values()):
         written = ", ".join(f'"{key}": {number[1]}' for key, number in typed.items() if number)
-        spare = value.fallback if isinstance(value, Alias) and value.fallback not in shares else ""
+        fallback = value.fallback if isinstance(value, Alias) and isinstance(value.fallback, str) else ""
+        spare = fallback if fallback not in shares else ""
         if len(shares) == 1 and not spare:
             return f'aliases={{"{name}": "{next(iter(shares))}"}}'
         return f'aliases={{"{name}": Alias(models={{{written}}}' + (f', fallback="{spare}")}}' if spare else ")}")

@@ -46,6 +46,16 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 wanted=f"the price of a million tokens, not of one token: up to {MOST_STRONG:,}",
                 attempt=f'prices={{"{name}": Price({typed})}}',
             )
+        elif price.cached is not None and price.cached > price.prompt:
+            yield refuse(
+                "cached-dearer",
+                f"cached tokens of {name} would cost more than tokens that are computed",
+                where=at(place, "cached"),
+                seen=f"cached={price.cached:g}, prompt={price.prompt:g}",
+                wanted="cached of at most prompt; None is the same price",
+                attempt=f'prices={{"{name}": Price(prompt={price.cached:g}, cached={price.prompt:g}, '
+                f"completion={price.completion:g})}}; or leave cached out",
+            )
         elif not re.fullmatch(r"[A-Z]{3}", price.currency):
             yield refuse(
                 "not-a-currency",

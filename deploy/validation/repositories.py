@@ -92,7 +92,8 @@ def sources(model: Model) -> list[Source]:
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:
-    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest."""
+    """The checkpoints of the catalog whose name is part of the repository's; of several, the checkpoints with the
+    longest name."""
     words = _words(repository.rsplit("/", 1)[-1])
     lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
                for row in CHECKPOINTS.values()}  # fmt: skip

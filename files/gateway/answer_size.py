@@ -13,6 +13,8 @@ from gateway.events import Event
 
 MARGIN_CHARACTERS = 65_536
 """Characters beyond the tokens' own: an engine may write a marker as another text than the tokenizer's."""
+CHARACTERS_A_TOKEN = 8
+"""Characters of a token in a long text, at most: English has 4 to 5."""
 MARGIN_EVENTS = 1024
 """Events and ids beyond the tokens: the end of a sequence is an event of its own."""
 
@@ -30,6 +32,11 @@ class AnswerSize:
     _ids: int = 0
     _written: int = 0
     _completion: int = 0
+
+    @property
+    def least_tokens(self) -> int:
+        """Tokens of the answer so far, at least: an event may have several, and not tell their ids."""
+        return max(self._events, self._ids, self._written // CHARACTERS_A_TOKEN)
 
     def bounded(self, event: Event) -> Event:
         """The event, with counts that the request allows.

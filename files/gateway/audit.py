@@ -36,7 +36,7 @@ class Record:
     read_tokens: int = 0
     """Tokens that a key pays for a large or counted text if no model was asked."""
     events: int = 0
-    """Events of an LLM so far, at least one token each; the counts of tokens come with the last one."""
+    """Least tokens of an LLM's events so far: an event may have several, and their count comes with the last one."""
     first_token: float | None = None
     queued: float | None = None
     """Seconds that were spent waiting for a server that is ready."""

@@ -33,7 +33,7 @@ SHORT_BYTES = 2**18
 MOST_SECONDS = 5.0
 MOST_MORE_BYTES = 512 * 2**20
 """Bytes beside those of Python itself. 16 MiB of ordinary documents take 100."""
-TOO_MUCH = "it takes too long, or too much memory, to read"
+TOO_MUCH = "reading it takes too long, or too much memory"
 PROGRAM = Program("gateway.bodies", {}, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
 
 
@@ -74,7 +74,7 @@ class Parser:
             # Written by our own code in that process, which executes nothing of what it parses.
             return marshal.loads(await self._lanes.answer(tenant, message))
         except (JsonError, Refused) as error:
-            raise ApiError(400, f"the body is no JSON that is taken here: {error}", code="invalid_json") from None
+            raise ApiError(400, f"the body is not acceptable JSON: {error}", code="invalid_json") from None
 
 
 def is_large(raw: bytes) -> bool:

@@ -128,10 +128,10 @@ class Completion:
     def _choice(self, choice: object) -> Event | None:
         """The event of a choice; None for the very last one, which is held back until the count arrives."""
         if not isinstance(choice, dict):
-            raise Malformed("a choice of another form")
+            raise Malformed("a choice that is not an object")
         sequence, text, finish = choice.get("index"), choice.get("text"), choice.get("finish_reason")
         if type(sequence) is not int or not 0 <= sequence < self._count or sequence in self._ended:
-            raise Malformed("a choice of no sequence")
+            raise Malformed("a choice with an unknown index")
         if not isinstance(text, str) or not (finish is None or isinstance(finish, str)):
             raise Malformed("a choice without a text")
         if not text.isascii():
@@ -139,7 +139,7 @@ class Completion:
         ids = ids_of(choice.get("token_ids"))
         outputs = NO_OUTPUTS if self._logprobs is None else outputs_of(choice.get("logprobs"), self._logprobs)
         if finish and finish not in FINISHES:
-            raise Malformed("an answer that ended in no known way")
+            raise Malformed("an answer with an unknown finish reason")
         event = Event(sequence, text, ids, FINISHES[finish] if finish else "", 0, 0, outputs)
         if not event.finish:
             self._has_tokens = self._has_tokens or bool(text or ids)
@@ -174,11 +174,11 @@ def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
         check(content, bounds or Bounds(NESTING, BRACKETS, MARKS))
         value = json.loads(content)
     except JsonError:
-        raise Malformed("an event of too many values") from None
+        raise Malformed("an event with too many values") from None
     except (ValueError, RecursionError):
-        raise Malformed("an event that is no JSON") from None
+        raise Malformed("an event that is not JSON") from None
     if not isinstance(value, dict):
-        raise Malformed("an event that is no object")
+        raise Malformed("an event that is not an object")
     return value
 
 
@@ -227,7 +227,7 @@ def count_of(value: object) -> int:
     Raises: Malformed.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
-        raise Malformed("a count that is no number")
+        raise Malformed("a token count that is not a whole number")
     return value
 
 
@@ -239,7 +239,7 @@ def ids_of(value: object) -> Sequence[int]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(type(identity) is int and 0 <= identity <= MOST_ID for identity in value):
-        raise Malformed("ids that are no numbers")
+        raise Malformed("token ids that are not whole numbers")
     return value
 
 
@@ -252,14 +252,14 @@ def outputs_of(value: object, width: int) -> Outputs:
         return NO_OUTPUTS
     tokens, chances, rows = (value.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not isinstance(tokens, list) or not isinstance(chances, list) or len(tokens) != len(chances):
-        raise Malformed("log probabilities of another form")
+        raise Malformed("log probabilities of an unknown form")
     outputs = {
         "token_ids": Output("INT32", (len(tokens),), array("i", map(id_of, tokens)).tobytes()),
         "token_logprobs": Output("FP32", (len(tokens),), array("f", map(chance_of, chances)).tobytes()),
     }
     if width:
         if not isinstance(rows, list) or len(rows) != len(tokens):
-            raise Malformed("log probabilities of another form")
+            raise Malformed("log probabilities of an unknown form")
         pairs = [pair for row in rows for pair in likeliest(row, width)]
         shape = (len(tokens), width)
         outputs["top_logprob_ids"] = Output("INT32", shape, array("i", [identity for identity, _ in pairs]).tobytes())
@@ -270,7 +270,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
     """The `width` most likely tokens, filled up with the id -1, which means no token."""
     if not isinstance(value, dict):
-        raise Malformed("log probabilities of another form")
+        raise Malformed("log probabilities of an unknown form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]
     pairs.sort(key=lambda pair: -pair[1])
     return (pairs + [(-1, NEVER)] * width)[:width]
@@ -295,5 +295,5 @@ def chance_of(value: object) -> float:
     if value is None:
         return NEVER
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e30 < value < 1e30:
-        raise Malformed("a log probability that is no number")
+        raise Malformed("a log probability that is not a number")
     return float(value)

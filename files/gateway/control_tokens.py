@@ -143,7 +143,7 @@ def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
     tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
     for entry in tokenizer_json.get("added_tokens", []):
         if tokenizer.token_to_id(entry["content"]) != entry["id"]:
-            raise ValueError(f"tokenizer.json: added token {entry['id']} has another id here")
+            raise ValueError(f"tokenizer.json: added token {entry['id']} gets another id from the tokenizers library")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

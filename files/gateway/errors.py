@@ -93,7 +93,7 @@ class UpstreamError(Exception):
         if self.is_full:
             return ApiError(503, "the model's queue is full", code="overloaded", retry_after=1, is_spent=is_spent)
         if self.may_go_elsewhere:
-            message = "no server answers for this model"
+            message = "no server of this model answers"
             return ApiError(503, message, code="unavailable", retry_after=2, is_spent=is_spent)
         if self.code == "DEADLINE_EXCEEDED":
             return ApiError(504, "the model did not answer in time", code="timeout", is_spent=True)

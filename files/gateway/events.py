@@ -23,7 +23,7 @@ class Event(NamedTuple):
     cached_tokens: int
     """Tokens of the prompt that came from the cache; 0 if the release does not report it."""
     outputs: Outputs
-    """All that came."""
+    """All tensors of the event."""
 
 
 def event_of(outputs: Outputs) -> Event:

@@ -130,7 +130,7 @@ class Exchange:
             return self.content
         encoding = self.headers.get(b"content-encoding", b"identity").strip().lower()
         if encoding not in (b"identity", b"gzip"):
-            raise ApiError(415, "the body is compressed in a way that is not taken: send it plain, or as gzip")
+            raise ApiError(415, "the body's compression is not supported: send the body uncompressed, or as gzip")
         raw = await self._content(b"application/json", most)
         return await self._unzipped(raw, most) if encoding == b"gzip" else raw
 
@@ -151,9 +151,9 @@ class Exchange:
                     pieces.append(piece)
                     await self.pauses.pause()
         except zlib.error:
-            raise ApiError(400, "the body is no gzip, which its `Content-Encoding` says") from None
+            raise ApiError(400, "the body is not gzip, although its `Content-Encoding` says gzip") from None
         if not unzip.eof or unzip.unused_data or end < len(raw):
-            raise ApiError(400, "the body is not one whole gzip file")
+            raise ApiError(400, "the body must be exactly one complete gzip file")
         return b"".join(pieces)
 
     async def form(self, most: int = FORM_BYTES) -> dict[str, str]:
@@ -165,7 +165,7 @@ class Exchange:
         try:
             return fields_of(raw)
         except ValueError:
-            raise ApiError(400, "the body is no form") from None
+            raise ApiError(400, "the body is not a form") from None
 
     async def _content(self, kind: bytes, most: int) -> bytes:
         if self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() != kind:
@@ -229,7 +229,7 @@ class Exchange:
             self._is_read = not message.get("more_body", False)
 
     def _too_large(self, most: int) -> ApiError:
-        return ApiError(413, f"the body has more than {most} bytes, which is all that this path takes")
+        return ApiError(413, f"the body has more than {most} bytes, the limit of this path")
 
     async def left(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

@@ -191,18 +191,18 @@ class Fleet:
 
     async def _wait_for(self, model: ModelSettings, tenant: str, until: float) -> None:
         if not self._make_room(tenant):
-            raise _away(model, "and as many requests wait as may")
+            raise _away(model, "and the queue for waiting requests is full")
         held = Held(tenant)
         self._held.append(held)
         try:
             while not self.ready(model.servers):
                 if not held.has_place:
-                    raise _away(model, "and other tenants' requests wait as well")
+                    raise _away(model, "and this request lost its place in the queue to another tenant")
                 left = until - asyncio.get_running_loop().time()
                 try:
                     await asyncio.wait_for(self._changed.wait(), max(left, 0))
                 except asyncio.TimeoutError:
-                    raise _away(model, f"and none was for {self._hold_seconds} s") from None
+                    raise _away(model, f"and none became ready within {self._hold_seconds} s") from None
         finally:
             if held.has_place:
                 self._held.remove(held)

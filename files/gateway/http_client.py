@@ -81,7 +81,7 @@ class Client:
             if alarm.has_rung:
                 raise UpstreamError("DEADLINE_EXCEEDED", "the engine did not answer in time") from None
             if isinstance(error, ProtocolError) and not isinstance(error, CutOff):
-                raise UpstreamError("INTERNAL", f"the engine's answer is no HTTP: {error}") from None
+                raise UpstreamError("INTERNAL", f"the engine's answer is not HTTP: {error}") from None
             raise UpstreamError("UNAVAILABLE", "the engine closed the connection") from None
         finally:
             alarm.stop()

@@ -111,4 +111,4 @@ def _float(word: str) -> float:
 
 
 def _constant(_word: str) -> Any:
-    raise JsonError("NaN and infinities are no JSON")
+    raise JsonError("NaN and infinities are not JSON")

@@ -64,7 +64,8 @@ class Lane:
 
 
 class Lanes:
-    """Processes of a program: one for short messages, and some for long ones, which go to an idle one."""
+    """Processes of a program: one for short messages, and several for long messages, each of which goes to an idle
+    process."""
 
     def __init__(self, program: Program, turns: Turns, most_short: int) -> None:
         """Messages of up to `most_short` bytes are short."""

@@ -44,7 +44,7 @@ def content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[s
     try:
         return _content_of(outputs, spelled)
     except STRANGE:
-        raise UpstreamError("INTERNAL", "the answer's log probabilities are in no known form") from None
+        raise UpstreamError("INTERNAL", "the answer's log probabilities have an unknown form") from None
 
 
 def _content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[str, Any]]:

@@ -38,10 +38,10 @@ def checked(outputs: Outputs, model: ModelSettings, count: int) -> Outputs:
     name = "embeddings" if model.kind == "embedder" else "scores"
     numbers, width = outputs[name].floats(), outputs[name].shape[-1] if model.kind == "embedder" else 1
     if width < 1 or len(numbers) != count * width or not math.isfinite(sum(numbers)):
-        raise ValueError("no row of numbers for each text")
+        raise ValueError("the number of rows differs from the number of texts")
     tokens = array("i", [min(max(tokens, 0), model.max_tokens) for tokens in outputs["token_counts"].ints()])
     if len(tokens) != count:
-        raise ValueError("no count of tokens for each text")
+        raise ValueError("the number of token counts differs from the number of texts")
     return {**outputs, "token_counts": Output("INT32", (1, count), tokens.tobytes())}
 
 

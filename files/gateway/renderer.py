@@ -28,7 +28,7 @@ HERE_CHARACTERS = 8192
 HERE_TURNS = 512
 HERE_SECONDS = 0.02
 """A template that took longer here has its process from then on."""
-TOO_MUCH = "the template makes too much of these messages"
+TOO_MUCH = "the template's output for these messages is too large, or takes too long"
 
 
 class Renderer:

@@ -81,12 +81,18 @@ class Request:
         return Fields(body, ignored=None if refuses else self.exchange.ignored)
 
     def hold_answer(self, size: int) -> None:
-        """Reserves memory for an answer of this many bytes, until the client has taken it.
+        """Reserves memory for an answer of this many bytes more, until the client has taken it.
 
-        Raises: ApiError 429, 503.
+        Raises: ApiError 429, 503; in the midst of a model's answer, which then counts as used, they say what helps.
         """
-        self.exchange.answer = self.gateway.answer_of(self.key.tenant)
-        self.exchange.answer.take(size)
+        self.exchange.answer = self.exchange.answer or self.gateway.answer_of(self.key.tenant)
+        try:
+            self.exchange.answer.take(size)
+        except ApiError as error:
+            if self.exchange.record.first_token is None:
+                raise
+            message = f"{error.message}: ask with `stream`, or for less at once"
+            raise ApiError(error.status, message, code="answer_too_large", is_spent=True) from None
 
     def let_go(self) -> None:
         """Frees the body's bytes for another request, unless a fallback may have to read them again."""

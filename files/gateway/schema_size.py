@@ -62,7 +62,7 @@ class _Sizes:
             return 1
         self._steps += 1
         if self._depth >= MOST_DEPTH or self._steps > MOST_STEPS:
-            raise SchemaError("its parts lie too deep within each other, or its references lead back too often")
+            raise SchemaError("its parts are nested too deeply, or its references repeat too often")
         self._depth += 1
         size = 1
         for inner in part.values() if isinstance(part, dict) else part:
@@ -91,7 +91,7 @@ class _Sizes:
 
     def _of_named(self, reference: str) -> int:
         if reference != "#" and not reference.startswith("#/"):
-            raise SchemaError("its references name other documents; only those that begin with `#/` are followed")
+            raise SchemaError("it refers to other documents; only references that begin with `#/` are supported")
         if reference in self._open:  # what leads back counts once
             self._leads_back_to = min(self._leads_back_to, self._open[reference])
             return 1

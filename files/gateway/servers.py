@@ -96,7 +96,7 @@ def refuse_runtimes(section: Fields, kind: str, values: Mapping[str, Any]) -> No
         raise section.wrong("salts", "absent: the model's engine takes no `cache_salt`")
     if values.get("tool_parser") == "harmony" and not all(runtime.has_ids for runtime in runtimes):
         raise section.wrong(
-            "tool_parser", "another: answers of gpt-oss are read by ids, which its engine does not tell"
+            "tool_parser", "another: answers of gpt-oss are read by token ids, which its engine does not return"
         )
 
 

@@ -164,7 +164,7 @@ class ModelSettings:
     def no_guide(self) -> str:
         """The reason why an answer cannot be limited to a schema; "" if it can."""
         if self.is_harmony:
-            return "this model writes in channels, which a schema for the whole answer would keep it from"
+            return "this model writes in channels, so its whole answer cannot be limited to a schema"
         return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"
 
 
@@ -369,7 +369,7 @@ def _alias(name: str, section: Fields, models: Mapping[str, ModelSettings]) -> A
     task = section.text("task", "", choices=("", *models[model].tasks))
     adapter = section.text("adapter", "")
     if adapter and models[model].kind != "llm":
-        raise section.wrong("adapter", "absent: the model is no LLM")
+        raise section.wrong("adapter", "absent: the model is not an LLM")
     if adapter and not all(RUNTIMES[runtime].has_adapters for runtime in models[model].runtimes if runtime):
         raise section.wrong("adapter", "absent: the model's engine takes no adapter by its name")
     sticky = cast(Literal["key", "request"], section.text("sticky", "key", choices=("key", "request")))

@@ -32,7 +32,7 @@ MOST_SECONDS = 10.0
 MOST_MORE_BYTES = 640 * 2**20
 """Memory of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text. A prompt of 128 thousand
 tokens has half a MiB."""
-TOO_MUCH = "they take too long, or too much memory, to tokenise"
+TOO_MUCH = "tokenising them takes too long, or too much memory"
 UNBOUNDED = 2**62
 
 
@@ -40,7 +40,7 @@ class TooLong(ValueError):
     """The text has more characters than any prompt of the model."""
 
     def __init__(self, characters: int, most: int) -> None:
-        super().__init__(f"{characters} characters are more than the model's context can hold; it ends at {most}")
+        super().__init__(f"{characters} characters are too many for the model's context, which holds at most {most}")
 
 
 class Form(Protocol):

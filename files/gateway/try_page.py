@@ -151,7 +151,7 @@ def earlier_turns(form: Form, is_lenient: bool = False) -> list[str]:
             return turns
     if is_lenient:
         return []
-    raise ApiError(400, f"this chat has more than {MOST_TURNS} turns, or is no chat of this page: begin a new one")
+    raise ApiError(400, f"this chat has more than {MOST_TURNS} turns, or is not from this page: begin a new chat")
 
 
 def chat_result(form: Form, answer: Any) -> Values:

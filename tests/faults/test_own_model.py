@@ -1,4 +1,5 @@
-"""A model of the operator's own: the same Triton serves it from a directory of the host, and nothing else is asked."""
+"""A model of the operator's own: the same Triton serves it from a directory of the host, and no other source is
+used."""
 
 from __future__ import annotations
 

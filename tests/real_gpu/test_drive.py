@@ -102,7 +102,7 @@ def test_a_compressed_archive_is_unpacked_too(drive: Drive, made: dict[str, list
 def test_an_archive_that_was_unpacked_lacks_nothing_and_is_left_alone(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
-    """Its parts may be deleted, because they take as much room again."""
+    """The archive's parts may be deleted, because they take as much room as the unpacked archive."""
     drive("receive", *paths(made, "packages.tar"))
     for part in made["packages.tar"]:
         (tmp_path / "place/parts" / part.file).unlink()

@@ -29,7 +29,7 @@ def test_the_host_that_this_machine_is_needs_no_ssh_and_keeps_its_name_and_data(
 
 
 def test_other_hosts_stay_behind_ssh(tmp_path: Path) -> None:
-    """The inventory has both; only one is this machine."""
+    """The inventory has two hosts, of which only one is this machine."""
     text = (
         "from pyinfra.api import Inventory\n"
         "from roles._pyinfra import here\n"

@@ -63,7 +63,7 @@ class Piece:
 
 
 def pieces_of(way: str) -> list[Piece]:
-    """The typed parts, without words for a person in between; none if the text begins with such words."""
+    """The typed parts, without words for a person in between; none if the text begins with words for a person."""
     pieces = [
         _piece(text.strip().removeprefix("then ").removeprefix("add ").removeprefix("write "))
         for text in _split(way, BETWEEN)

@@ -83,7 +83,7 @@ def test_minilm_parameters_are_the_sum_of_its_parts() -> None:
 
 
 def test_encoder_parameters_are_the_sum_of_their_parts() -> None:
-    """Each has a trunk and its stored pooler; rerankers have a head of two projections."""
+    """Each encoder has a trunk and its stored pooler; rerankers have a head of two projections."""
     large, base, small = (size * size + size for size in (1024, 768, 384))
     counted = {
         "bge-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large,
@@ -147,7 +147,7 @@ def test_five_releases_are_offered() -> None:
 
 
 def test_pci_ids_are_unique() -> None:
-    """Preflight distinguishes cards by them."""
+    """Preflight distinguishes cards by their PCI ids."""
     assert len({gpu.pci_id for gpu in GPUS.values()}) == len(GPUS)
 
 

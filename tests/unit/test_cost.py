@@ -87,7 +87,7 @@ def rows_of(**data: Any) -> list[tuple[str, bool]]:
 
 
 def test_a_model_that_no_bench_covers_is_not_measured() -> None:
-    """This holds for an LLM, and for any model on another card."""
+    """Examples are an LLM, and any model on another card."""
     assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
     other_card = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
     assert rows_of(**main(RERANKER), **other_card) == [("bge", False)]
@@ -174,7 +174,8 @@ def test_the_bill_of_a_month_counts_every_gpu() -> None:
 
 
 def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
-    """165.8 s recorded, 61.2 of them for downloads; here: 30,617 MiB at 500 MiB/s, and 60 s for the machine."""
+    """The recorded deploy took 165.8 s, of which 61.2 were downloads; the test has 30,617 MiB at 500 MiB/s, and 60 s
+    for the machine."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     mine = plan(**SERVED)
     assert mine.slices[0].image.size_mib + sum(weights.size_mib for weights in mine.slices[0].weights) == 30_617
@@ -187,7 +188,7 @@ def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
 
 
 def test_a_host_that_is_always_interrupted_is_refused() -> None:
-    """Its restarts take more seconds than the day has."""
+    """The host's restarts take more seconds than a day has."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     with pytest.raises(Refusal, match="interrupted before it serves"):
         spot(plan(**SERVED), "h", 1.0, 2.0, recorded, Interruptions(a_day=1000))

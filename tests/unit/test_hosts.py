@@ -62,7 +62,7 @@ def test_python_ansible_and_terraform_make_the_same_plan(tmp_path: Path) -> None
 
 
 def test_groups_ranges_host_vars_and_templates_of_ansible_are_read(tmp_path: Path) -> None:
-    """A group of groups has the hosts of all; the host's own variables precede its group's."""
+    """A group of groups has the hosts of all its groups; a host's own variables precede its group's."""
     (tmp_path / "hosts").write_text(
         "[a]\na-[01:02]\n[b]\nb-1 ansible_port=2222\n[h100:children]\na\nb\n"
         "[h100:vars]\nansible_host={{ inventory_hostname }}.lan\nansible_user=ubuntu\nours=1\n"

@@ -121,7 +121,7 @@ def test_a_70b_with_16_long_users_does_not_fit_four_cards() -> None:
 
 
 def test_tokens_come_in_whole_blocks() -> None:
-    """1 MiB holds 21.3 tokens of gpt-oss, which is not a block; 2 MiB hold 42.7, which is one."""
+    """1 MiB holds 21.3 tokens of gpt-oss, less than one block; 2 MiB hold 42.7, which is one block."""
     assert (memory.kv_tokens_in(1, 49_152), memory.kv_tokens_in(2, 49_152)) == (0, 32)
 
 
@@ -154,7 +154,7 @@ def test_a_cache_that_was_asked_for_is_not_grown() -> None:
 
 
 def test_an_encoder_on_the_cpu_takes_nothing_of_the_gpu() -> None:
-    """It has no CUDA context either."""
+    """Such an encoder has no CUDA context either."""
     model = replace(RERANKER, device="cpu", dtype="float32")
     assert (
         plan(servers=(replace(MAIN, models=(model,)),)).for_host("h100-01").servers[0].models[0].memory.total_mib == 0
@@ -239,10 +239,11 @@ def test_a_draft_model_takes_weights_and_cache() -> None:
 
 
 def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
-    """A process of 704 and a workspace of its own: 25,600 x 8,192 x 2 + 32 x 128,256 x 8 = 452,263,936 bytes.
+    """The draft needs a process of 704 MiB and its own workspace: 25,600 x 8,192 x 2 + 32 x 128,256 x 8 = 452,263,936
+    bytes.
 
-    Half more is 647 MiB, and 2,048 of runtime; the target, that scores 160 rows, has 3,387. PyTorch drafts in the
-    target's own process.
+    With half more that is 647 MiB, and 2,048 MiB for the runtime; the target, which scores 160 rows, has 3,387 MiB.
+    PyTorch drafts in the target's own process.
     """
     model = replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b")))
     budgets = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]
@@ -268,7 +269,7 @@ def test_medusa_heads_are_many() -> None:
 
 
 def test_lookahead_needs_no_weights() -> None:
-    """It drafts from the sequence itself."""
+    """Lookahead drafts from the sequence itself."""
     assert share(replace(LLAMA, path="engine", speculative=Lookahead())).memory.weights_mib == 15_317
 
 

@@ -30,7 +30,7 @@ def test_the_shipped_inventory_has_this_plan() -> None:
 
 
 def test_the_same_inventory_gives_the_same_digest() -> None:
-    """It does not depend on the day or the order."""
+    """The digest does not depend on the day or the order."""
     other_day = replace(AROUND, today=date(2026, 12, 1))
     assert plan(*sources("a", "b")).digest == plan(*reversed(sources("a", "b")), around=other_day).digest
 
@@ -80,7 +80,7 @@ def test_a_limited_plan_keeps_its_digest_and_order() -> None:
 
 
 def test_encoders_load_before_the_llm() -> None:
-    """This holds in any order of the inventory; the LLM's cache takes the remaining memory."""
+    """The order of the inventory does not matter; the LLM's cache takes the remaining memory."""
     server = plan(**main(GPT_OSS, *MAIN.models[:2])).for_host("h100-01").servers[0]
     assert [model.name for model in server.models] == ["bge", "nomic", "gpt-oss-20b"]
 
@@ -138,7 +138,7 @@ def test_a_digest_beside_a_derived_release_pins_it() -> None:
 
 
 def test_local_weights_are_named_by_their_headers() -> None:
-    """Another file therefore has another directory on the host."""
+    """Each local file therefore has its own directory on the host."""
     local = LocalWeights(revision="local-0123", stored_bytes=2**30, parameters=2**29, files=("model.safetensors",))
     model = replace(GPT_OSS, weights=Weights.local("weights/gpt"))
     around = Surroundings(today=TODAY, local={"weights/gpt": local})

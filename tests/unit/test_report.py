@@ -27,7 +27,7 @@ def printed(renderable: RenderableType) -> str:
 
 
 def test_the_shipped_inventory_prints_this() -> None:
-    """It is the page that an operator reads before approval."""
+    """The report is the page that an operator reads before approval."""
     shipped = make_plan(Fleet.of(load_inventory(INVENTORY, {})), AROUND)
     same_as_golden("h100.plan.txt", printed(plan_report(shipped)))
 

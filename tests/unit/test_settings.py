@@ -96,7 +96,7 @@ def test_the_embedder_gets_exactly_these_settings() -> None:
 
 
 def test_8_bit_products_are_written_where_they_are_asked_for() -> None:
-    """Other releases have no such setting, so that they keep their names."""
+    """Other releases are rendered without this setting, so that they keep their names."""
     assert settings(replace(EMBEDDER, products="fp8"))["products"] == "fp8"
     assert "products" not in settings(EMBEDDER)
 
@@ -109,7 +109,7 @@ def test_streams_are_written_where_there_are_several() -> None:
 
 
 def test_an_encoder_on_the_cpu_has_the_setting_for_it() -> None:
-    """It has no limit of CUDA memory."""
+    """An encoder on the CPU has no limit of CUDA memory."""
     written = settings(replace(RERANKER, device="cpu", dtype="float32"))
     assert (written["device"], written["dtype"], written["memory_mib"]) == ("cpu", "fp32", "0")
 
@@ -140,7 +140,7 @@ def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
 
 
 def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
-    """It is spelt as in its enumeration."""
+    """The scheduler is spelt as in its enumeration."""
     assert settings(replace(LLAMA, scheduler="max_utilization"))["scheduler_config"] == {
         "capacity_scheduler_policy": "MAX_UTILIZATION"
     }
@@ -155,7 +155,7 @@ def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
 
 @pytest.mark.parametrize(("dtype", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
 def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
-    """The backend knows auto, fp8 and nvfp4, and refuses bfloat16."""
+    """The backend accepts auto, fp8 and nvfp4, and refuses bfloat16."""
     cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=dtype)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["dtype"] == written
