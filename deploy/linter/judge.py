@@ -45,8 +45,9 @@ OTHER_YAML = re.compile(r"^(?:on|jobs|services|apiVersion|kind|spec|stages):", r
 PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
 SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
 FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
-OF_THE_SHELL = tuple(
-    ["echo", "printf", "cd", "set", "[", "[[", "test", "true", "for", "case", "trap", "wait", "shift", "exit"]
+OF_THE_SHELL = (
+    *("echo", "printf", "cd", "set", "[", "[[", "test", "true", "for", "case"),
+    *("trap", "wait", "shift", "exit"),
 )
 """Common programs of scripts, which need no note that they were not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
