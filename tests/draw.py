@@ -1,4 +1,5 @@
-"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits try all of them.
+"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits together try all
+faults.
 
 All faults take longer than a CI run may. They are divided into SHARES shares of nearly equal length, each with a part
 of every long lane, so that an expensive setup (a deployed host, a machine with its own kernel) runs once.

@@ -165,7 +165,7 @@ def bench(site: str) -> Iterator[Process]:
 
 @contextlib.contextmanager
 def engine(weights: Path, port: int, options: argparse.Namespace) -> Iterator[Process]:
-    """Runs `vllm serve` with these weights; yields it once it is ready."""
+    """Runs `vllm serve` with these weights; yields its process once it is ready."""
     served = ["--served-model-name", "llama", "--load-format", "dummy", "--max-model-len", str(CONTEXT)]
     served += ["--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.85", *options.serve]
     run = "import sys; from vllm.entrypoints.cli.main import main; sys.exit(main())"

@@ -25,10 +25,12 @@ WARM_UP = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A load: `clients` that each ask again after an answer, or, with `clients` 0, `rate` Poisson requests a second.
+    """A load: `clients` that each send the next request after an answer, or, with `clients` 0, `rate` Poisson requests
+    a second.
 
     Lengths are tokens: of a prompt, of an answer, of a passage or text. The service level is in milliseconds: first
-    token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within it.
+    token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within the
+    service level.
     """
 
     clients: int = 8

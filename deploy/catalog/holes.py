@@ -259,9 +259,9 @@ def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, 
 def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release whose holes a Triton core version has.
 
-    It is `otherwise` if that has the same core (25.06 and 25.07 share one); else the oldest release with the newest
-    core that is not newer. A core older than the catalog counts as the oldest release; a text that is not a version
-    gives an empty one.
+    The release is `otherwise` if `otherwise` has the same core (25.06 and 25.07 share a core); else the oldest release
+    with the newest core that is not newer. A core older than the catalog counts as the oldest release; a text that is
+    not a version gives an empty one.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:
         return otherwise

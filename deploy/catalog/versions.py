@@ -37,7 +37,7 @@ def _pieces(text: str) -> _Pieces:
 
 
 def _number(digits: str) -> int:
-    """The number; of more digits than any version has, which Python would refuse, the first ones."""
+    """The number; of a longer number than any version has, which Python would refuse, only the first digits."""
     return int(digits[:18])
 
 

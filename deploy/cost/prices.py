@@ -46,7 +46,8 @@ class Prices:
 
 
 def typed_prices(words: Iterable[str], option: str) -> Prices:
-    """Prices of `2.49`, for every card, and of `h100=2.49`, for one. Raises: a Refusal for any other word."""
+    """Prices in words such as `2.49`, for every card, and `h100=2.49`, for one card. Raises: a Refusal for any other
+    word."""
     by_card, rest = {}, None
     for word in words:
         card, equals, number = word.rpartition("=")

@@ -18,7 +18,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """Seconds of a recorded first deploy: all of them, those that waited for downloads, and the MiB downloaded."""
+    """Seconds of a recorded first deploy: all seconds, the seconds of waiting for downloads, and the downloaded MiB."""
 
     seconds: float
     fetching_seconds: float

@@ -89,9 +89,8 @@ def _speculation(speculative: Speculative | None) -> Iterator[Pair]:
 
 
 def _lora(recipe: Recipe) -> Iterator[Pair]:
-    """Modules and rank, not `--lora_dir`: the builder would read only these two from it, and an engine that knows no
-    adapter by name need not be built again for the next one.
-    """
+    """Modules and rank, not `--lora_dir`: the builder would read only these two from it, and an engine without the
+    names of adapters needs no rebuild for the next adapter."""
     if recipe.lora:
         yield "--lora_plugin", "auto"
         yield "--max_lora_rank", str(recipe.lora.max_rank)

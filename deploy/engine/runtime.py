@@ -137,9 +137,9 @@ def _speculation(model: LLM) -> Parameters:
 
 
 def _tree(key: str, choices: str) -> Parameters:
-    """The tree in the backend's format, `{0}, {0, 0}`. Given square brackets, its C++ warns and takes its own tree.
+    """The tree in the backend's format, `{0}, {0, 0}`. With square brackets, the backend warns and uses its own tree.
 
-    Empty for the name of its own tree, because the backend does not read names.
+    Empty for the name of the backend's own tree, because the backend does not read names.
     """
     paths = tree_of(choices)
     return {key: ", ".join("{" + ", ".join(map(str, path)) + "}" for path in paths)} if paths else {}

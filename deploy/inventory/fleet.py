@@ -116,7 +116,7 @@ class Fleet:
 def read_host(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[Host | None, list[Refusal]]:
-    """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
+    """The typed host, or None, and refusals, which may come with a host too."""
     values = {key: value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = hints_of(Host)

@@ -217,9 +217,9 @@ def _listed(lines: Iterable[dict[str, Any]]) -> str:
 
 
 def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple[GatewayKey, ...], GatewayKey]:
-    """The keys without one, and that one, which has this prefix or is the only key whose prefix begins so.
+    """The other keys, and the key with this prefix, or the only key whose prefix begins with this text.
 
-    Raises: Refusal if none or several begin so, or the whole key was typed.
+    Raises: Refusal if no key or several keys begin so, or the whole key was typed.
     """
     if len(prefix) > len(START) + SHOWN:
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}

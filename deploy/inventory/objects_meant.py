@@ -241,7 +241,8 @@ def no_choice(value: object, words: list[str], field: str) -> str:
 
 
 def choice_of(values: tuple[object, ...], words: list[str], field: str) -> str:
-    """The choice in a tuple of choices: `field="tcp"`; of several the first, and where the others belong."""
+    """The choice in a typed tuple of choices, as `field="tcp"`; of several choices the first, with the place of the
+    others."""
     if not values or not all(value in words for value in values):
         return ""
     more = ", ".join(f'"{value}"' for value in values[1:])

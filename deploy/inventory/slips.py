@@ -110,7 +110,8 @@ def _of_json(text: str) -> str:
 
 
 def choice_meant(value: object, words: list[str], where: str) -> str:
-    """The intended choice: the only one, the same word in other letter case, or the one that other tools call so."""
+    """The intended choice: the only one, the same word in other letter case, or the choice that other tools call by
+    this word."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     if isinstance(value, (tuple, list)) and (typed := choice_of(tuple(value), words, field)):
         return typed

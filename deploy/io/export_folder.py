@@ -16,7 +16,7 @@ MARK = "kustomization.yaml"
 
 
 def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
-    """These modules of files/host with the modules that they import, by path."""
+    """The named modules of files/host and the modules that they import, by path."""
     texts, names = dict[str, str](), list(modules)
     while names:
         path = _file(names.pop())

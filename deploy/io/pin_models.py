@@ -21,7 +21,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
 
 
 def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:
-    """A sentence for each locked model of the fleet; the lock is written after each, so that a rerun can resume.
+    """A sentence for each locked model of the fleet; the lock is written after each model, so that a rerun can resume.
 
     An existing entry is kept, unless `update` asks for the hub's current state. A repository whose numbers are typed in
     the inventory is locked for comparison only: if the hub refuses it, a sentence reports that. Raises: every other

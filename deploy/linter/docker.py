@@ -99,7 +99,7 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
 
 
 def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
-    """Adds that a container which needs GPUs gets none, or fewer than its ranks."""
+    """Adds the finding that a container gets no GPUs although it needs them, or fewer than its ranks."""
     meant = [replace(option, name=near_miss(option.name, DOCKER_RUN) or option.name) for option in options]
     if docker_gpus(meant) is False and need[0]:
         judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
@@ -115,7 +115,7 @@ def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], in
 
 
 def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
-    """Adds ports that are published without effect: on the host's own network, or without a listener."""
+    """Adds findings for ports that are published without effect: on the host's own network, or without a listener."""
     published = [option for option in options if option.name in ("-p", "--publish") and not option.varies]
     is_on_host = any(option.name in ("--network", "--net") and option.value == "host" for option in options)
     if published and is_on_host:

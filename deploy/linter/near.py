@@ -1,4 +1,5 @@
-"""Near misses among incomplete lists of names: a word close to a known name is a slip, any other is no finding."""
+"""Near misses among incomplete lists of names: a word close to a known name is a slip, any other word has no
+finding."""
 
 import difflib
 from collections.abc import Iterable

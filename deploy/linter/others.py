@@ -167,7 +167,7 @@ def judge_module(call: Call, target: Target) -> Judged:
 
 
 def judge_batcher_client(call: Call, _target: Target) -> Judged:
-    """Findings about `inflight_batcher_llm_client.py`, which speaks the tensors of the engine path."""
+    """Findings about `inflight_batcher_llm_client.py`, which uses the tensors of the engine path."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "client-of-the-engine-path",

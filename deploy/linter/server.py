@@ -73,7 +73,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
 
 
 def judge_launch_script(call: Call, _target: Target) -> Judged:
-    """Findings about `launch_triton_server.py …`, which is fine by hand and wrong as a service."""
+    """Findings about `launch_triton_server.py …`, which is right when typed by hand and wrong as a service."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "launch-script",

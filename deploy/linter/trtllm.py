@@ -237,7 +237,7 @@ def may_hold_more(table: FlagTable, options: Iterable[Option]) -> bool:
 
 
 def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
-    """The values of an option after the one that its flag takes."""
+    """The superfluous values of an option, after the single value that its flag takes."""
     flag = table.find(option.name)
     return option.values[1:] if flag and not flag.is_switch and flag.values != "+" else option.values
 

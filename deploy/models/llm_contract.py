@@ -21,6 +21,8 @@ path, files/llm/completion.py in front of an engine. The file imports nothing of
   another request.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 

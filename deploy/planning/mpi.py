@@ -18,7 +18,7 @@ STORE = 2
 
 
 def mpi_words(group: GroupSlice, program: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Words after PYTHON: those that lead on the first host, with the program's own, or that follow it."""
+    """Words after PYTHON: on the first host, mpirun's with the program's; on the others, those of a daemon."""
     store = (group.leader.address, str(group.port + STORE))
     if group.number:
         return (f"{OF_THE_RELEASE}/{RANKS}", "follow", *store, group.members[group.number].address)

@@ -71,7 +71,7 @@ class UserData:
 
     @property
     def sizes(self) -> str:
-        """Both sizes beside the limit."""
+        """The sizes of the text, plain and gzipped, beside the limit."""
         packed = ", its files packed as gz+b64" if self.is_compressed else ""
         return f"{self.size:,} bytes{packed} ({self.gzipped:,} under gzip) of fewer than {LIMIT:,}"
 

@@ -163,7 +163,7 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
 
 
 def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
-    """Seconds that a gateway takes for an answer at most; it aborts a longer one."""
+    """Most seconds of a gateway's answer; the gateway aborts a longer answer."""
     return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
 
 

@@ -93,7 +93,7 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
     elif server.protection == "balancer" and (wide := [name for name in firewall.allow if is_wide(name)]):
         yield refuse(
             "balancer-not-named",
-            f'server {server.name}: protection="balancer", and the firewall also admits whole networks, which '
+            f'server {server.name} has protection="balancer", and the firewall also admits whole networks, which '
             "bypass the balancer",
             where="firewall.allow",
             seen=", ".join(wide),
@@ -110,7 +110,7 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
     elsewhere = '"firewall": Firewall(allow=("10.0.0.9/32",))'
     return refuse(
         "protection-without-balancer",
-        f'server {server.name}: protection="balancer", and there is no balancer in front of it',
+        f'server {server.name} has protection="balancer", and no balancer leads to the server',
         where=server_at(server.name, "protection"),
         seen=f"{pool}, and the host " + (f"lets in {allowed}" if allowed else "has no firewall"),
         wanted="a Balancer of this inventory that routes the host's pool; "
@@ -213,7 +213,7 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
     shown = " and ".join(wide) or f"these {len(networks)} networks together"
     yield refuse(
         "firewall-allows-everybody",
-        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} has no authentication",
+        f"{shown} {'cover' if len(wide) != 1 else 'covers'} everybody, and {who} has no authentication",
         where=where,
         seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
         wanted="the networks of the clients or the balancer",

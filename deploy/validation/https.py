@@ -183,7 +183,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
                 f"{name!r} is not a name that an authority can check by a request to port {ACME_PORT}",
                 where="gateway.https.acme.names",
                 seen=repr(name),
-                wanted="a DNS name with a dot: no address, no wildcard, no URL; others have a certificate file",
+                wanted="a DNS name with a dot: no address, no wildcard, no URL; other names need a certificate file",
                 attempt=f"{BY_ACME}; or Https({BY_FILE})",
             )
     private = [name for name in acme.names if PRIVATE_NAME.search(name)]

@@ -138,9 +138,10 @@ def _flavour_meant(flavour: str) -> str:
 
 def _gpu(host: Host) -> Iterator[Refusal]:
     name, row = host.machine.gpu, declared_card(host.machine)
+    yield from card_problems(host)
     if host.machine.card:
-        yield from card_problems(host)
-    elif "mig" in name.lower():
+        return
+    if "mig" in name.lower():
         card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
@@ -188,7 +189,8 @@ def _card_meant(name: str) -> str:
     if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
     number = f", gpus={count}" if count and called and not card_called(name) else ""
-    return f'gpu="{called.name}"{number}' if called else offer(name, X86)
+    near = f"did you mean `{meant}`?  " if (meant := nearest(name, X86)) else ""
+    return f'gpu="{called.name}"{number}' if called else f"{near}known: {', '.join(sorted(X86))}"
 
 
 def _sizes(host: Host) -> Iterator[Refusal]:

@@ -35,7 +35,7 @@ def _cannot(host: Host) -> Refusal:
     capable = sorted({gpu for gpu, _ in PROFILES})
     return refuse(
         "mig-not-offered",
-        f"{planned_card(host.machine).title} cannot be cut into MIG instances",
+        f"the catalog has no MIG profiles of {planned_card(host.machine).title}, so it cannot be cut",
         where=WHERE,
         seen=str(host.machine.mig),
         wanted=f"() on this card; MIG is for {', '.join(capable)}",

@@ -191,7 +191,7 @@ def _revisions(host: Host) -> Iterator[Refusal]:
                 own = next((mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository), row)
                 yield refuse(
                     "revision-of-another-repository",
-                    f"{model.name}: commit {weights.revision[:12]}… is one of {row.repository}",
+                    f"{model.name}: commit {weights.revision[:12]}… belongs to {row.repository}",
                     where=model_at(server.name, model.name, part, "revision"),
                     seen=f"{weights.repository} at {weights.revision[:12]}…",
                     wanted=f"a commit of {weights.repository}",

@@ -92,7 +92,8 @@ def sources(model: Model) -> list[Source]:
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:
-    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest."""
+    """The checkpoints of the catalog whose name is part of the repository's; of several, the checkpoints with the
+    longest name."""
     words = _words(repository.rsplit("/", 1)[-1])
     lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
                for row in CHECKPOINTS.values()}  # fmt: skip
@@ -144,7 +145,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
         return
     yield refuse(
         "numbers-of-another-checkpoint",
-        f"{model.name}: the numbers typed for {row.repository} are not its own",
+        f"{model.name}: the typed numbers differ from those of {row.repository}",
         where=model_at(server, model.name, *source.checkpoint_at),
         seen=", ".join(f"{name}={typed}" for name, typed, _known in differing),
         wanted=", ".join(f"{name}={known}" for name, _typed, known in differing),

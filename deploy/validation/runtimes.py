@@ -175,7 +175,8 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to parse the answers."""
+    """A refusal of gpt-oss on trtllm-serve, because the gateway needs token ids to parse the answers, and
+    trtllm-serve returns none."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(
@@ -237,15 +238,6 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
             "precision",
             seen=f'precision="{model.precision}", weights stored as {stored or "16 bit"}',
             wanted=" or ".join(f'"{name}"' for name in known),
-            attempt="leave precision out",
-        )
-    elif model.precision == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
-        yield placed.no(
-            "wrong-sm",
-            f"fp8 weights need SM 89; this is SM {placed.gpu.sm}",
-            "precision",
-            seen=f"{placed.gpu.title}, SM {placed.gpu.sm}",
-            wanted="Ada, Hopper or later",
             attempt="leave precision out",
         )
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:

@@ -176,7 +176,7 @@ def readable(read: Callable[[], T]) -> T:
     try:
         return read()
     except STRANGE:
-        raise UpstreamError("INTERNAL", "the answer's tensors are in no known form") from None
+        raise UpstreamError("INTERNAL", "the answer's tensors have an unknown form") from None
 
 
 def code_of(message: str) -> str:

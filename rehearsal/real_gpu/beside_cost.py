@@ -114,7 +114,7 @@ def words(port: int, model: str, weights: Path, streams: int, seed: int, request
 
 
 def ask(process: Process, listed: list[str]) -> dict[str, float]:
-    """Returns the figures of a run of the benchmark."""
+    """Returns the figures of one run of the benchmark."""
     assert process.stdin and process.stdout
     print(json.dumps(listed), file=process.stdin, flush=True)
     for line in process.stdout:

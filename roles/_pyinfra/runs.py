@@ -19,7 +19,7 @@ class Run:
     since: str
     """Universal time, to the second."""
     who: str
-    """The user who typed it, and the machine."""
+    """The user who typed the run's command, and the machine."""
 
 
 def this_run(state: State) -> Run:

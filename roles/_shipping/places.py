@@ -8,7 +8,7 @@ RUNTIME = "/run/enginehouse"
 UNITS = "/etc/systemd/system"
 
 FETCH_USER, SHARE_USER = "enginehouse-fetch", "enginehouse-share"
-"""The users that receive files from a hub, and from other hosts; each may write into its staging directory alone."""
+"""The users that receive files from a hub, and from other hosts; each can write only into its staging directory."""
 
 RELEASES = f"{ROOT}/releases"
 SERVERS = f"{ROOT}/servers"

@@ -7,7 +7,7 @@ from roles.container_toolkit import defaults
 
 
 class ToolkitHost(RoleFact):
-    """Packages, repository, the CDI specification, and the versions that a proof is for."""
+    """Packages, repository, the CDI specification, and the versions for which CUDA was proven."""
 
     def command(self, repository: Repository) -> str:
         """The script with all commands; `nvidia-ctk` may be missing."""

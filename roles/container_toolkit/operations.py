@@ -81,7 +81,7 @@ def refresh(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def versions(facts: HostFacts, mine: Slice) -> str:
-    """The versions that a proof is for; if one changes, the proof has to be repeated."""
+    """The versions for which CUDA is proven; a changed version needs a new proof."""
     rows = {
         "kernel": facts.value("kernel"),
         "driver": facts.value("driver"),

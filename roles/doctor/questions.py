@@ -40,7 +40,7 @@ _SERVICES = " ".join(
     )
 )
 _UPGRADES = "tail -qn 300 $(find /var/log/unattended-upgrades/unattended-upgrades.log -mtime -1)"
-"""unattended-upgrades has a file of its own; nothing of it is read if it is older than a day."""
+"""unattended-upgrades has a log file; a file older than a day is not read."""
 _PHRASED = (
     f"grep -avE {quote(WITHOUT_CUDA)} | LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sed -E {quote(f's/{STAMP}/ /')}"
     " | sort | uniq -c | head -n 50"

@@ -21,7 +21,7 @@ REPAIRS = f"{ROOT}/repairs"
 
 
 def python_path(image: ImageSlice) -> str:
-    """The directory with the image's repairs on a host; empty if it needs none."""
+    """The directory with the image's repairs on a host; empty if the image needs no repair."""
     wanted = wheels(image.repairs)
     if not wanted:
         return ""
@@ -29,7 +29,8 @@ def python_path(image: ImageSlice) -> str:
 
 
 class SendRepairs(PyinfraCommand):
-    """Sends the packages, complete: unpacked under another name and renamed."""
+    """Sends the packages, which are unpacked under another name and then renamed, so that the directory is always
+    complete."""
 
     def __init__(self, image: ImageSlice) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ def ask_stale(*names: str) -> str:
 
 
 class ExportersHost(RoleFact):
-    """The package, our units, and those that do not run with the current files."""
+    """The package, our units, and the units that do not run with the current files."""
 
     def command(self) -> str:
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))

@@ -20,7 +20,8 @@ from roles.gateway.programs import environment_path, version_path
 
 
 def apply(mine: Slice) -> None:
-    """Runs the gateway as planned and confirms that each process offers the plan's models; removes an unplanned one."""
+    """Runs the gateway as planned and confirms that each process offers the plan's models; removes a gateway that is
+    not planned."""
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):

@@ -11,7 +11,7 @@ from roles._shipping.places import SERVERS, UNITS
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, running timers, and timers whose server still has a release to serve."""
+    """Timers that start at boot, running timers, and timers of servers that still have a release."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()

@@ -17,7 +17,7 @@ NAME = "gateway"
 
 @dataclass(frozen=True)
 class Places:
-    """The certificate that HAProxy shows, and its user; empty: the role's own certificate, and the current user."""
+    """HAProxy's certificate (empty: the role's own), and the user it switches to (empty: keep the current user)."""
 
     certificate: str = ""
     user: str = "haproxy"

@@ -18,7 +18,7 @@ from roles.https.defaults import (
 
 
 class HttpsHost(RoleFact):
-    """Packages, units, configuration, certificates, and True if HAProxy has read the current files."""
+    """Packages, units, configuration, certificates, and whether HAProxy has read the current files."""
 
     def command(self, certificate: str) -> str:
         """`certificate` is the path of the operator's own certificate on the host, or empty."""

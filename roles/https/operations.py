@@ -42,7 +42,8 @@ def shown_certificate(https: Https) -> str:
 
 
 def order(acme: Acme) -> str:
-    """The order as a configuration of certbot. Each ACME directory has its own certificate, so no trial one is kept."""
+    """The order as a configuration of certbot. Each ACME directory has its own certificate, so a trial certificate
+    never stays in use."""
     account = f"email = {acme.email}" if acme.email else "register-unsafely-without-email = true"
     name = f"gateway-{hashlib.sha256(acme.directory.encode()).hexdigest()[:8]}"
     return (

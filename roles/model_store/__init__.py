@@ -79,7 +79,7 @@ def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def _noted(mine: Slice) -> Decide:
-    """Notes for the other hosts of the run if this host has the files; refuses nothing."""
+    """Notes for the other hosts of the run if this host has the files; never refuses."""
 
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ABANDONED_SECONDS = 600
-"""A download that lives has written something since."""
+"""Seconds without a write, after which a download counts as abandoned."""
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ def ask_sums(name: str) -> str:
 
 
 class MonitorPrograms(RoleFact):
-    """Packages, units, the files that are checked before they replace others, and the parts that are in force."""
+    """Packages, units, the files that are checked before their replacement, and the parts that are in force."""
 
     def command(self) -> str:
         return script(

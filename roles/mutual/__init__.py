@@ -1,8 +1,8 @@
 """Mutual TLS before the Triton servers of a host, for gateways of other hosts: HAProxy, on one port.
 
-Triton itself reads its certificates only at its start, so a renewed one would cost a swap. So Triton's port stays
-unchanged, and HAProxy admits clients with a certificate of the fleet's authority in the name of such a gateway. The
-role is removed from a host that no other host's gateway uses. No step interrupts a server.
+Triton itself reads its certificates only at its start, so a renewed certificate would cost a swap. So Triton's port
+stays unchanged, and HAProxy admits clients with a certificate of the fleet's authority in the name of such a gateway.
+The role is removed from a host that no other host's gateway uses. No step interrupts a server.
 """
 
 from pyinfra import host

@@ -8,7 +8,8 @@ from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT,
 
 
 class MutualHost(RoleFact):
-    """HAProxy's package and units, our configuration and certificate, and if HAProxy has read the current files."""
+    """HAProxy's package and units, our configuration and certificate, and whether HAProxy has read the current
+    files."""
 
     def command(self) -> str:
         return script(

@@ -14,7 +14,8 @@ class Defaults:
     """Tolerances and patience."""
 
     clock_seconds: Annotated[int, Range(1, 3600)] = 60
-    """A larger difference makes TLS certificates and apt's Release files look not yet valid."""
+    """Seconds between the two clocks: after a larger difference, TLS certificates and apt's Release files may seem not
+    yet valid."""
     memory_percent: Annotated[int, Range(1, 100)] = 94
     """Least percent of the declared memory; firmware and kernel keep some of it."""
     connect_seconds: Annotated[int, Range(1, 600)] = 5

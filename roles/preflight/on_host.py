@@ -12,9 +12,9 @@ from deploy.slices.on_host import OnHostSlice
 from roles._pyinfra.facts import HostFacts, ask_value
 
 SECONDS = 20
-"""A network file system whose server is gone answers nothing for minutes."""
+"""Seconds for the commands: a network file system without its server does not answer for minutes."""
 APART_PERCENT = 2
-"""Headers and metadata of safetensors files beside their tensors."""
+"""Percent of a safetensors file for headers and metadata beside its tensors."""
 MOST_FILES = 2000
 AS_SERVER = f"setpriv --reuid {CONTAINER_UID} --regid {CONTAINER_UID} --clear-groups"
 _SCRIPT = "; ".join(
@@ -108,7 +108,7 @@ def _mistake(files: OnHostSlice, rows: Rows) -> Mistake | None:
 
 
 def _other_files(files: OnHostSlice, rows: Rows, size: int) -> Mistake | None:
-    """The mistake of complete files that are others than planned."""
+    """The mistake of complete files that differ from the planned ones."""
     actual_mib, declared = size // 2**20, "declare the checkpoint of these files, or name its own directory"
     kinds, commits = rows.get("class", [""]), rows.get("commit", [""])
     if files.architecture and kinds[0] not in ("", files.architecture):

@@ -67,11 +67,16 @@ def _of_text(model: OwnModelSlice, server: ServerSlice, rows: Rows, is_known_ima
         config = read("\n".join(rows.get("pbtxt", [])))
     except Unreadable as error:
         attempt = f"enginehouse check {place}"
-        return "has a configuration that is no protobuf text", f"line {error.line}: {error.what}", "fields", attempt
+        return "has a configuration that is not protobuf text", f"line {error.line}: {error.what}", "fields", attempt
     unknown = [field.name for field in config.fields if field.name not in FIELDS["ModelConfig"]]
     if unknown:
         attempt = f"remove it, or enginehouse check {place}"
-        return "has a configuration with a field that Triton has not", shortened(unknown[0]), "Triton's fields", attempt
+        return (
+            "has a configuration with a field that Triton does not have",
+            shortened(unknown[0]),
+            "Triton's fields",
+            attempt,
+        )
     name = config.text("name")
     if name not in ("", model.name):
         attempt = f'name: "{model.name}" in {place}'
@@ -91,13 +96,13 @@ def _backend(config: Message, place: str, is_known_image: bool) -> Mistake | Non
         return None
     if backend == "tensorrtllm":
         wanted = 'LLM(…, path="engine"): the plan splits GPUs and ranks for it'
-        return "wants the backend of engines", "backend: tensorrtllm", wanted, "declare it as an LLM of the server"
+        return "requires the backend of engines", "backend: tensorrtllm", wanted, "declare it as an LLM of the server"
     if backend in IN_THE_IMAGE or (backend and not is_known_image):
         return None
     seen = f"backend: {backend}" if backend else f"platform: {platform}" if platform else "neither backend nor platform"
     wanted = f"backend: {', '.join(IN_THE_IMAGE)}, which is in the image; or platform: ensemble"
     attempt = f'backend: "python" in {place}, with a model.py that loads it; or Release(image=…) with the backend'
-    return "wants a backend that the image has not", shortened(seen), wanted, attempt
+    return "requires a backend that the image does not have", shortened(seen), wanted, attempt
 
 
 def _tensors(config: Message, place: str) -> Mistake | None:
@@ -135,14 +140,14 @@ def _instances(config: Message, model: OwnModelSlice, server: ServerSlice, place
     kinds = [group.text("kind") or "KIND_AUTO" for group in groups] or ["KIND_AUTO"]
     if not model.mib and set(kinds) != {"KIND_CPU"}:
         attempt = f"instance_group [ {{ kind: KIND_CPU }} ] in {place}; or OwnModel(…, mib=…)"
-        return "would be placed on a GPU without memory of its own", f"mib=0, {kinds[0]}", "mib, or KIND_CPU", attempt
+        return "would be placed on a GPU without planned memory", f"mib=0, {kinds[0]}", "mib, or KIND_CPU", attempt
     gpus = [str(value) for group in groups for value in group.all("gpus")]
     last = len(server.gpus) - 1
     foreign = [number for number in gpus if not number.isdecimal() or int(number) > last]
     if foreign:
         wanted = f"0 to {last}: a container counts its own GPUs" if last else "0: a container counts its own GPUs"
         attempt = f"gpus: [ 0 ] in {place}"
-        return "names a GPU that the server has not", f"gpus: {shortened(foreign[0])}", wanted, attempt
+        return "names a GPU that the server does not have", f"gpus: {shortened(foreign[0])}", wanted, attempt
     return None
 
 

@@ -1,4 +1,4 @@
-"""Rendering of templates/triton."""
+"""Renders the templates of templates/triton."""
 
 from roles._shipping.templates import template
 

@@ -136,7 +136,7 @@ def test_a_token_beyond_the_vocabulary_is_refused(ask: Callable[..., list[dict[s
 
 
 def test_a_client_that_leaves_ends_the_engines_work(triton: Running) -> None:
-    """The engine's model gets two requests: one for the answer, and one to stop it."""
+    """The engine's model gets two requests: one for the answer, and one that stops the answer."""
     before = asked_of_the_engine(triton)
     events = events_of(triton.grpc, NAME, leaves_after=1, **ASKED | {"sampling_param_max_tokens": 100})
     assert len(events) == 1

@@ -150,7 +150,7 @@ async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_pa
 
 @in_loop
 async def test_a_server_that_stops_and_has_unloaded_its_models_is_waited_for(tmp_path: Path) -> None:
-    """It keeps listening for a while before it reports itself as not ready."""
+    """The server keeps listening for a while before it reports itself as not ready."""
     for code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.CANCELLED):
         async with running_gateway(tmp_path) as front:
             front.triton.script, front.triton.is_ready = Script(error=(code, "unknown model")), False

@@ -62,7 +62,7 @@ def test_the_doctor_finds_nothing_wrong_with_any_part(group: Group) -> None:
 
 
 def test_ranks_are_started_without_a_login_between_hosts(group: Group) -> None:
-    """No key of a rank exists; what a rank may reach is the other hosts of its group alone."""
+    """Ranks have no ssh keys; a rank can reach only the other hosts of its group."""
     for machine in group.machines:
         assert says(machine, "docker exec llm-main sh -c 'ls -A ~/.ssh /root/.ssh 2>/dev/null'") == ""
         assert "ssh" not in says(machine, "ps -e -o user:20,args | grep 61140")
@@ -120,7 +120,7 @@ def test_a_swap_under_load_loses_no_request_of_any_gateway(group: Group) -> None
 
 
 def test_of_two_operators_at_once_one_changes_the_group_and_the_other_nothing(group: Group) -> None:
-    """Both want another release, of different sizes; the group is whole on one of them."""
+    """Both operators request another release, of different sizes; the group is complete on one of the two."""
     before, runs = group.releases(), dict[int, Run]()
 
     def deploys(batch: int) -> None:

@@ -120,7 +120,7 @@ def test_good_hosts_have_no_such_number() -> None:
     [(8192, "8,192"), (0.95, "0.95"), (2.0, "2"), (10**400, "a number of 1,329 bits"), (1e300, "1e+300")],
 )
 def test_a_number_is_written_for_a_person(number: float, text: str) -> None:
-    """This includes numbers with more digits than Python prints."""
+    """The text also exists for numbers with more digits than Python prints."""
     assert shown(number) == text
     assert json.dumps(text)
 

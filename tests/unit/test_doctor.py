@@ -123,7 +123,7 @@ FIRES = {
     "run-at-work": {"lock": '{"who": "ada@desk", "since": "2026-11-23T07:58:00Z", "plan": "plan-77aa", "run": "1"}'},
     "hold": {"holds": f"main {HOLD.format(NOW - 60, NOW + 600)}"},
     "undo-waiting": {"undo": "firewall waiting"},
-    "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed it in time", "when": "today"}'},
+    "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed the change in time", "when": "today"}'},
     "port-open": {"listening": "00000000:1F40 0A"},
     "ordered-certificate-ended": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "ordered-certificate-ends": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Dec  1 10:00:00 2026 GMT"},

@@ -38,6 +38,10 @@ a100-pcie-80    | 20B5 | A100 80GB PCIe         | 8.0  | 81920  | x86_64
 a100-40         | 20B0 | A100-SXM4-40GB         | 8.0  | 40960  | x86_64
 l40s-48         | 26B9 | L40S                   | 8.9  | 46068  | x86_64
 l4-24           | 27B8 | L4                     | 8.9  | 23034  | x86_64
+h20-96          | 2329 | H20                    | 9.0  | 97871  | x86_64
+h800-80         | 2324 | H800                   | 9.0  | 81559  | x86_64
+a10-24          | 2236 | A10                    | 8.6  | 23028  | x86_64
+t4-16           | 1EB8 | Tesla T4               | 7.5  | 15360  | x86_64
 b200-180        | 2901 | B200                   | 10.0 | 183359 | x86_64
 gb200-186       | 2941 | GB200                  | 10.0 | 189471 | aarch64
 rtx-pro-6000-96 | 2BB5 | RTX PRO 6000 Blackwell Server Edition | 12.0 | 97887 | x86_64
@@ -65,19 +69,27 @@ OF_1_1 = """
 DeepseekV3 Exaone4 Gemma3 GptOss Llama Mistral Mixtral Nemotron Phi3 Qwen2 Qwen3 Qwen3Moe
 """
 """Decoders in TensorRT-LLM's docs/source/models/supported-models.md of the 1.1 era."""
-YOUNGER = "Glm4Moe"
+YOUNGER = "Afmoe Cohere2 ExaoneMoE Glm4Moe Laguna"
 """Decoders of the same table today that the 1.1 era lacked, without those of AutoDeploy."""
 MODEL_MAP = """
 Falcon Gemma Gemma2 Gemma3 Llama Mistral Mixtral Nemotron Phi3 Qwen2 Qwen3 Qwen3Moe
 """
 """Decoders in tensorrt_llm/models/__init__.py of the 1.0 era, and Qwen3 MoE of the notes of 1.0; GPT-2 besides."""
 VLLM = """
-DeepseekV3 Exaone4 Falcon Gemma Gemma2 Gemma3 Glm4Moe GptOss Llama MiMo MiniMaxM2 Mistral Mixtral Nemotron Phi3 Qwen2
-Qwen3 Qwen3Moe
+Afmoe Apertus Arcee Cohere Cohere2 Cohere2Moe Cwm DeepseekV2 DeepseekV3 Ernie4_5 Ernie4_5_Moe Exaone4 ExaoneMoE Falcon
+FlexOlmo GPTBigCode GPTJ GPTNeoX Gemma Gemma2 Gemma3 Glm Glm4 Glm4Moe Glm4MoeLite GptOss Granite GraniteMoe
+GraniteMoeShared HYV3 HunYuanDenseV1 HunYuanMoEV1 HyperCLOVAX InternLM3 Jais2 Laguna Llama Mellum MiniMaxM2 Ministral3
+Mistral Mixtral Nemotron OPT Olmo Olmo2 Olmo3 Olmoe Phi Phi3 PhiMoE Qwen2 Qwen2Moe Qwen3 Qwen3Moe SeedOss SmolLM3
+StableLm Starcoder2
 """
-"""Decoders in vllm/model_executor/models/registry.py of 0.26.0; GPT-2 besides."""
-EXPERTS = "DeepseekV3 Glm4Moe GptOss MiniMaxM2 Mixtral Qwen3Moe"
-"""Decoders whose configuration in transformers 5.23 has a number of experts; DeepseekV3's alone has `kv_lora_rank`."""
+"""Decoders in vllm/model_executor/models/registry.py of 0.26.0 that transformers can read; GPT-2 besides."""
+EXPERTS = """
+Afmoe Cohere2Moe DeepseekV2 DeepseekV3 Ernie4_5_Moe ExaoneMoE FlexOlmo Glm4Moe Glm4MoeLite GptOss GraniteMoe
+GraniteMoeShared HYV3 HunYuanMoEV1 Laguna Mellum MiniMaxM2 Mixtral Olmoe PhiMoE Qwen2Moe Qwen3Moe
+"""
+"""Decoders whose configuration in transformers 5.23 has a number of experts."""
+LATENTS = "DeepseekV2 DeepseekV3 Glm4MoeLite"
+"""Decoders whose configuration has `kv_lora_rank`."""
 
 
 def rows(table: str) -> dict[str, tuple[str, ...]]:
@@ -147,4 +159,4 @@ def test_every_decoder_runs_where_upstream_lists_it() -> None:
 
 def test_a_decoder_has_experts_and_latents_as_its_configuration_does() -> None:
     assert {name for name, row in LLMS.items() if row.experts} == decoders(EXPERTS)
-    assert {name for name, row in LLMS.items() if row.latent_cache} == {"DeepseekV3ForCausalLM"}
+    assert {name for name, row in LLMS.items() if row.latent_cache} == decoders(LATENTS)
