@@ -27,7 +27,7 @@ ENGINE_MAKERS: Mapping[str, Callable[[], list[FlagTable]]] = {
 
 
 def judge_parameters(judged: Judged, config: Message, target: Target) -> None:
-    """Adds findings, and corrects the message in place."""
+    """Adds the findings about the `parameters` of `config`, and corrects `config` in place."""
     kept = []
     for field in config.fields:
         if field.name != "parameters" or not isinstance(field.value, Message):
