@@ -23,6 +23,14 @@ def lacking(mine: Bundled, packages: Iterable[str], contents: Contents) -> list[
     return [*missing, *_images(mine, contents), *_weights(mine, contents)] if isinstance(mine, Slice) else missing
 
 
+def beside(slices: Iterable[Slice]) -> Iterator[str]:
+    """A sentence for each directory that hosts have already, and that no bundle brings to them."""
+    for mine in slices:
+        own = [(model.name, model.directory) for server in mine.servers for model in server.own_models]
+        for name, path in [*own, *((files.model, files.path) for files in mine.on_host)]:
+            yield f"not in the bundle: {path} of {name}, which {mine.host} has to have itself"
+
+
 def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:
     """A refusal if the driver's module cannot be built for the host's running kernel; None if it can."""
     os = mine.machine.os

@@ -15,6 +15,8 @@ loading raises, or one row of scales is copied over several blocks.
 
 from dataclasses import dataclass
 
+from deploy.catalog.versions import at_least
+
 FP8_BLOCK = 128
 """Edge of the squares that share a scale in `fp8-blocks`."""
 
@@ -40,6 +42,10 @@ class Format:
     experts_lack_sm: tuple[int, ...] = ()
     """SMs without kernels of TensorRT-LLM for experts in it (fused_moe_cutlass.py, read 2026-11-28)."""
     why: str = ""
+
+    def is_read(self, trtllm: str) -> bool:
+        """True if this TensorRT-LLM's PyTorch backend reads it."""
+        return bool(self.pytorch_since) and at_least(trtllm, self.pytorch_since)
 
 
 _NO_BRANCH = "its loader has no branch for it and would take the packed numbers for plain weights"

@@ -67,7 +67,7 @@ def fit(
         declared = card_of(card, sm, mib or 0)
         if choice:
             say(choice, err=True)
-        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd(), release)
         wish = Wish(
             gpus=tp,
             hosts=hosts,

@@ -98,7 +98,7 @@ def size(
             texts=options["texts"],
             piece_tokens=options["piece"],
         )
-        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd(), options["release"])
         cards = cards_of(gpus) or list(GPUS)
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         results = sizes(cards, wanted, options["release"], around, demand, loads)

@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from deploy.bundle.contents import Contents
+from deploy.bundle.lacking import beside
 from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
@@ -48,7 +49,7 @@ def made(
             kind="bundle-being-made",
         ) from None
     tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
-    for line in totals(contents):
+    for line in (*totals(contents), *beside(plan.slices)):
         tell(line)
     tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
 
@@ -87,7 +88,7 @@ def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
     contents = opened(directory, trust_of(plan))
     size = confirm_whole(directory, contents)
     tell(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
-    for line in totals(contents):
+    for line in (*totals(contents), *beside(plan.slices)):
         tell(line)
     return contents
 

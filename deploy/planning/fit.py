@@ -7,17 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, RELEASES, architecture_as, kind_of
+from deploy.catalog.formats import FORMATS
 from deploy.catalog.gpus import GPU as CatalogGPU
 from deploy.catalog.gpus import card_called
-from deploy.catalog.runtimes import TRITON, rows_of
+from deploy.catalog.runtimes import TRITON, VLLM, VLLM_ARCHITECTURES, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
 from deploy.models.budget import server_budget
 from deploy.models.cards import planned_card
 from deploy.models.names import resolved
+from deploy.models.paths import choose_path
 from deploy.models.resolve import Served, serve, shape_of
-from deploy.models.runtimes import image_for
+from deploy.models.runtimes import image_for, runtime_instead
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.refuse import refuse
 from deploy.spec import (
@@ -100,9 +102,12 @@ def wished(model: Model, wish: Wish) -> Model:
     architecture = ARCHITECTURES.get(shape.architecture) if shape else None
     if architecture and length > model.max_num_tokens:
         changes |= {"chunked_prefill": True} if architecture.chunked_prefill else {"max_num_tokens": length}
-    if wish.runtime and wish.runtime != TRITON:
-        image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
-        changes |= {"runtime": wish.runtime, "image": image, "replay": None}
+    runtime = wish.runtime or (TRITON if wish.path else model.runtime)
+    if runtime != TRITON:
+        image = image_for(runtime, architecture) if architecture else rows_of(runtime)[0].image
+        changes |= {"runtime": runtime, "image": image, "replay": None}
+    elif model.runtime != TRITON:
+        changes |= {"runtime": TRITON, "image": ""}
     if wish.expert or wish.hosts > 1:
         names = names_of_fit(wish.hosts) if wish.hosts > 1 else ()
         changes["parallel"] = replace(model.parallel, expert=wish.expert, pipeline=wish.hosts, hosts=names)
@@ -115,6 +120,22 @@ def wished(model: Model, wish: Wish) -> Model:
         changes["kv_cache"] = replace(model.kv_cache, **cache)
     if wish.path == "engine" and wish.precision in PRECISIONS and PRECISIONS[wish.precision].calibrated:
         changes["calibration"] = Calibration(directory="calibration")
+    return replace(model, **changes)
+
+
+def on_its_program(model: Model, release: str) -> Model:
+    """An LLM that Triton of this release does not load, on the first program beside it that does; else unchanged."""
+    shape, row = shape_of(model), RELEASES.get(release)
+    architecture = ARCHITECTURES.get(shape.architecture) if shape else None
+    if not isinstance(model, LLM) or not shape or not row or architecture is None or architecture.kind != "llm":
+        return model
+    stored = FORMATS.get(shape.format)
+    instead = ""
+    if not choose_path("auto", architecture, row.trtllm).path:
+        instead = runtime_instead(model, architecture, row.trtllm)
+    elif stored and not stored.is_read(row.trtllm) and stored.vllm and architecture.name in VLLM_ARCHITECTURES:
+        instead = VLLM
+    changes: dict[str, Any] = {"runtime": instead, "image": image_for(instead, architecture)} if instead else {}
     return replace(model, **changes)
 
 
@@ -240,8 +261,10 @@ def model_named(name: str) -> Model:
 
 def model_of_kind(kind: str, name: str, checkpoint: str | Checkpoint, positions: int, weights: Weights) -> Model:
     """A model with every default, and a context of at most `positions`."""
-    if kind == "embedder":
-        return Embedder(name=name, checkpoint=checkpoint, weights=weights)
-    if kind == "reranker":
-        return Reranker(name=name, checkpoint=checkpoint, weights=weights)
+    if kind in ("embedder", "reranker"):
+        declared = Embedder if kind == "embedder" else Reranker
+        encoder = declared(name=name, checkpoint=checkpoint, weights=weights)
+        shape = shape_of(encoder)
+        architecture = architecture_as(shape.architecture, kind) if shape else None
+        return encoder if architecture is None or architecture.halves else replace(encoder, dtype="bfloat16")
     return LLM(name=name, checkpoint=checkpoint, weights=weights, max_seq_len=min(8192, positions))

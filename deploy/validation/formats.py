@@ -6,7 +6,6 @@ from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
 from deploy.catalog.gpus import GPU
 from deploy.catalog.names import offer
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, VLLM_ARCHITECTURES
-from deploy.catalog.versions import at_least
 from deploy.models.formats import format_by_name, format_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
@@ -56,7 +55,7 @@ def _reads(placed: Placed, row: Format) -> bool:
         return row.vllm
     if placed.is_engine:
         return row.engine
-    return bool(row.pytorch_since) and at_least(_trtllm(placed), row.pytorch_since)
+    return row.is_read(_trtllm(placed))
 
 
 def _runs(placed: Placed, row: Format, sm: int) -> bool:
@@ -124,7 +123,7 @@ def _reader(placed: Placed) -> str:
 def _attempt(placed: Placed, row: Format) -> str:
     """Text of a `try` line: a program or path that reads the same files, or else a kind of repository to look for."""
     architecture, attempts = placed.served.architecture, list[str]()
-    if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
+    if placed.is_engine and row.is_read(placed.trtllm):
         return 'path="pytorch", which reads these as they are'
     if offered := offer_of_vllm(placed, row):
         attempts.append(f"{offered}: vLLM reads these as they are")
