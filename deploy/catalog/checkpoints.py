@@ -6,8 +6,6 @@ inventory, and is never used unless the inventory names it. `published_bytes` is
 hold. Parameter counts are derived in `tests/unit/test_catalog.py`, term by term.
 """
 
-from __future__ import annotations
-
 from deploy.catalog.architectures import ARCHITECTURES
 from deploy.catalog.encoder_checkpoints import ENCODERS
 from deploy.catalog.known import KnownCheckpoint, Shape

@@ -6,8 +6,6 @@ that file and others would not. A control socket is shared, because otherwise ea
 (gpu-host facts §7).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

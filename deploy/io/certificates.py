@@ -1,7 +1,5 @@
 """Reads certificates of balancers and hosts; just before a deploy, compares private keys with them. Stores no key."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

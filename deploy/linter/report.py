@@ -1,7 +1,5 @@
 """The output of `enginehouse check`: findings, notes and the corrected text; for people and for programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.linter.findings import NEW_LINE, Finding

@@ -1,7 +1,5 @@
 """Options of other servers that have a place in an inventory but no equivalent option of vLLM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.linter.options import Option

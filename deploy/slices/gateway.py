@@ -1,7 +1,5 @@
 """A host's part of the plan for its gateway: the offered models and the gateway's addresses."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.spec import GatewayLimits, Identity, Price

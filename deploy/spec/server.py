@@ -130,3 +130,11 @@ class Host:
     sharing: Sharing | None = None
     """None: the host fetches or receives every file directly, and shares none."""
     groups: tuple[str, ...] = ()
+
+    @property
+    def served_models(self) -> tuple[tuple[Server, Model], ...]:
+        return tuple((server, model) for server in self.servers for model in server.models)
+
+    @property
+    def llms(self) -> tuple[LLM, ...]:
+        return tuple(model for _, model in self.served_models if isinstance(model, LLM))

@@ -3,8 +3,6 @@
 deploy/io/certificates.py reads the files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date

@@ -4,8 +4,6 @@ Files are known for a model declared by name, and for a directory; encoders here
 repository with its own code would be served wrongly.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -13,7 +11,7 @@ from deploy.catalog import architecture_as
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Model, Server
+from deploy.spec import Encoder, Model, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
@@ -21,12 +19,25 @@ ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bg
 STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
 STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 """Steps of sentence-transformers that files/encoders/sentence.py computes."""
+TOKENIZER = "tokenizer.json"
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
 
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
-    if served.architecture.kind == "llm":
+    """A refusal for the first mistake in the files of one model."""
+    files = served.local
+    if files and files.repository and files.files and TOKENIZER not in files.files:
+        yield _no(
+            server,
+            served,
+            "no-tokenizer",
+            f"its repository has no {TOKENIZER}, and nothing here reads another form of a tokenizer",
+            seen=f"{len(files.fetched)} files that a host fetches, without {TOKENIZER}",
+            wanted=f"{TOKENIZER}, as `save_pretrained` of a fast tokenizer writes it",
+            attempt="a repository that has it; or ./DIRECTORY with these files and that one",
+        )
+    elif served.architecture.kind == "llm":
         yield from _encodes(server, served)
     elif served.local and served.local.config and served.is_encoder:
         yield from _encoder(server, served, served.local)
@@ -59,6 +70,17 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     encoder = architecture_as(served.architecture.name, "embedder")
     encodes = encoder is not served.architecture
     dtype = "" if encoder is None or encoder.halves else ', dtype="bfloat16"'
+    if isinstance(served.model, Encoder):
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"the encoders here do not compute {served.architecture.name}, a decoder",
+            seen=f"{served.architecture.name} of {source}",
+            wanted="an architecture of an encoder, or Qwen3, the decoder that is computed here",
+            attempt=ALTERNATIVES,
+        )
+        return
     yield _no(
         server,
         served,
@@ -92,6 +114,16 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             seen=f"{files.config['labels']} labels in id2label of config.json",
             wanted="a head of one label",
             attempt='Reranker("BAAI/bge-reranker-v2-m3"), or a checkpoint that was trained to rank',
+        )
+    elif "modules.json" in files.files and not any("_Pooling/" in path for path in files.files):
+        yield _no(
+            server,
+            served,
+            "step-not-computed",
+            "it pools no tokens, as models of late interaction (ColBERT): it gives a vector for each, none for a text",
+            seen="modules.json, and no directory of a Pooling step",
+            wanted=f"{', '.join(STEPS[:2])}, and Dense or Normalize behind them",
+            attempt='Embedder("intfloat/multilingual-e5-large"), or a repository with that step',
         )
     elif steps:
         yield _no(

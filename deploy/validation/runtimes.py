@@ -3,8 +3,6 @@
 A wrong image is then the only refusal: without a release no other setting can be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -164,7 +162,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
     for name in OF_OTHERS[model.runtime]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
-            shown = repr(value) if isinstance(value, str) else f"{type(value).__name__}(…)"
+            shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
             whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",
@@ -177,7 +175,8 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to parse the answers."""
+    """A refusal of gpt-oss on trtllm-serve, because the gateway needs token ids to parse the answers, and
+    trtllm-serve returns none."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(
@@ -239,15 +238,6 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
             "precision",
             seen=f'precision="{model.precision}", weights stored as {stored or "16 bit"}',
             wanted=" or ".join(f'"{name}"' for name in known),
-            attempt="leave precision out",
-        )
-    elif model.precision == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
-        yield placed.no(
-            "wrong-sm",
-            f"fp8 weights need SM 89; this is SM {placed.gpu.sm}",
-            "precision",
-            seen=f"{placed.gpu.title}, SM {placed.gpu.sm}",
-            wanted="Ada, Hopper or later",
             attempt="leave precision out",
         )
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:

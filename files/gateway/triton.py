@@ -53,6 +53,8 @@ WORDS_OF_CODES = (
     ("cancelled", "CANCELLED"),
 )
 
+DEAD = "is not healthy"
+"""End of Triton's error for a model whose Python process has died: INTERNAL, until the watchdog restarts the server."""
 FINAL = "triton_final_response"
 """The parameter of a stream's last response, which may be without outputs if requested."""
 
@@ -174,7 +176,7 @@ def readable(read: Callable[[], T]) -> T:
     try:
         return read()
     except STRANGE:
-        raise UpstreamError("INTERNAL", "the answer's tensors are in no known form") from None
+        raise UpstreamError("INTERNAL", "the answer's tensors have an unknown form") from None
 
 
 def code_of(message: str) -> str:
@@ -188,4 +190,5 @@ async def _ended(call: Any) -> None:
 
 
 def _upstream(error: grpc.aio.AioRpcError) -> UpstreamError:
-    return UpstreamError(error.code().name, error.details() or "")
+    details = error.details() or ""
+    return UpstreamError("NOT_FOUND" if details.strip(".").endswith(DEAD) else error.code().name, details)

@@ -117,7 +117,7 @@ def _asks(text: str) -> list[Body]:
 
 
 def _wrong_call(answer: Answer) -> str:
-    """Returns the fault of an answer that should be a call of the tool; empty if it is one."""
+    """Returns the fault of an answer that should be a call of the tool; empty for a right call."""
     calls = list(answer.calls.values())
     if answer.finish not in ("tool_calls", "stop") or not calls or {call["name"] for call in calls} != {"forecast"}:
         return f"finish {answer.finish}, calls {calls}, text {answer.text[:80]!r}"
@@ -192,7 +192,7 @@ def _look(runtime: RuntimeSlice, model: ModelSlice) -> card.Sample:
 
 
 def containers() -> dict[str, dict[str, Any]]:
-    """Returns MiB of the card that each container's processes hold, beside the plan; empty without a card."""
+    """Returns MiB of the card that each container's processes hold, beside the planned MiB; empty without a card."""
     if not real():
         return {}
     planned_server, (model, _) = server(), llm()

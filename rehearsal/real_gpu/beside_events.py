@@ -31,7 +31,8 @@ from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import TRAVELLED, machine, real, tell
 
 ALL_EQUAL, TASKS_ALONE = 100.0, 0.0
-"""Percent of tokens that have to be equal: random weights in FP8 miss the first; with the second, tasks judge."""
+"""Percent of tokens that have to be equal: random weights in FP8 miss the first limit; with the second limit, only
+the tasks decide."""
 CLIENTS = 3
 SWAP_SECONDS = 700
 """Seconds that a client of a swap waits for its answer: longer than two starts of the LLM."""
@@ -100,7 +101,8 @@ def swap(results: StepResults) -> None:
 
 
 def _tally(answers: list[Answer]) -> dict[str, Any]:
-    """Returns the number of answers to clients, of complete ones, the longest, and the troubles of the others."""
+    """Returns the number of answers to clients, of complete ones, the longest, and the faults of the incomplete
+    ones."""
     return {
         "asked": len(answers),
         "whole": sum(answer.is_whole for answer in answers),

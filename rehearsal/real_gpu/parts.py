@@ -55,7 +55,7 @@ LEFT_OUT = {"cuda-bindings", "cuda-core", "cuda-pathfinder", "cuda-python", "per
 FOR_SMOKE_TESTS = {"tokenizers", "safetensors"}
 VLLM_LOCK = "rehearsal/real_gpu/requirements-vllm.lock"
 VLLM_GLIBC = 35
-"""The least glibc 2.N of the machine with the GPU: wheels for any older one run there, too."""
+"""The least glibc 2.N of the machine with the GPU: wheels for older versions run there, too."""
 PINNED = re.compile(r"^(?P<name>[a-z0-9_.-]+)==")
 MACHINE_SUITE = "trixie"
 

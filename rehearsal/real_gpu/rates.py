@@ -38,7 +38,7 @@ CHANGES: tuple[tuple[str, str], ...] = (
     (r"--gpu-memory-utilization \S+", "--gpu-memory-utilization 0.10"),
     (r"\.llm$", ".alone"),
 )
-"""Pattern and replacement for each line of `llm/run` that knows of two GPUs or has to be another container's."""
+"""Pattern and replacement for each line of `llm/run` that depends on two GPUs or must differ for a second container."""
 
 
 def start_alone(results: StepResults) -> None:

@@ -1,7 +1,5 @@
 """The texts of the role, and the commands that start and stop its timers. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -12,10 +10,10 @@ from pyinfra.api.command import StringCommand
 from deploy.catalog.xids import XIDS
 from deploy.models.files import ROOT
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import HostFacts
 from roles._shipping import programs
 from roles._shipping.places import SETTINGS, UNITS
 from roles._shipping.texts import Text, shipped
+from roles._shipping.units import taken_off
 from roles.health.defaults import Defaults
 from roles.health.facts import Going
 
@@ -66,18 +64,9 @@ def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
     return [shipped(f"files/units/{REPAIR_UNIT}", f"{UNITS}/{REPAIR_UNIT}"), Text(REPAIR, _json(content))]
 
 
-def run_repairs(facts: HostFacts) -> Iterator[str]:
-    """The command after which the program that repairs GPUs runs, now and after every boot."""
-    service = facts.unit(REPAIR_UNIT)
-    if not service.runs or not service.starts_at_boot:
-        yield f"systemctl enable --now {REPAIR_UNIT}"
-
-
 def no_repairs(is_left: bool) -> Iterator[str]:
     if is_left:
-        path = f"{UNITS}/{REPAIR_UNIT}"
-        left = f"{ROOT}/repair {ROOT}/metrics/repair.prom {REPAIR} {path}"
-        yield f"systemctl disable --now {REPAIR_UNIT}; rm -rf {left} && systemctl daemon-reload"
+        yield taken_off(REPAIR_UNIT, f"{ROOT}/repair", f"{ROOT}/metrics/repair.prom", REPAIR)
 
 
 def _timer(what: str, seconds: int) -> str:

@@ -6,8 +6,6 @@ reload reads a new certificate, and open streams continue. If the inventory drop
 host.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
@@ -19,6 +17,7 @@ from roles._pyinfra.steps import CachedFact, ask, step
 from roles._shipping import haproxy
 from roles.https import operations
 from roles.https.config import config
+from roles.https.defaults import CONFIG
 from roles.https.facts import HttpsHost, HttpsLeft
 
 
@@ -42,7 +41,7 @@ def _apply(mine: Slice, https: Https) -> None:
     certified = _ordered(https.acme, fact, placed) if https.acme else _sent(https, fact, placed)
     written = step(
         fact,
-        lambda facts: operations.written(facts, config(mine, https)),
+        lambda facts: haproxy.written(facts, CONFIG, config(mine, https)),
         after=[package, placed, *certified],
         name="HTTPS | Write the configuration",
     )

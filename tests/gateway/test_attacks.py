@@ -1,8 +1,8 @@
 """Attacks on the gateway's process over a socket; none of them harms another client.
 
-Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
-test_schema_size.py, JSON that is too deep test_limits.py, others' ids test_front.py, revoked keys test_keys.py, and
-tenants that starve each other test_budgets.py and test_fleet.py.
+Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, huge schemas test_schema_size.py,
+too deep JSON test_limits.py, other clients' ids test_front.py, revoked keys test_keys.py, and tenants that starve each
+other test_budgets.py and test_fleet.py.
 """
 
 from __future__ import annotations

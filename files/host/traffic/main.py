@@ -2,8 +2,8 @@
 
     host traffic serve                      run by enginehouse-traffic.service
     host traffic drained SERVER             first ExecStop of triton@SERVER: waits until its open requests have ended
-    host traffic hold TIME [SERVER …]       an operator's own drain (90, 30m, 2h, 1d); it ends by itself
-    host traffic admit [SERVER …]           ends it now
+    host traffic hold TIME [SERVER …]       an operator's own drain (90, 30m, 2h, 1d); the drain ends by itself
+    host traffic admit [SERVER …]           ends the drain now
 
 Settings: /etc/enginehouse/traffic.json. A server is ready while systemd has its unit active, no hold exists, and its
 unit has not begun to stop. The sources of these facts:
