@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import architecture_as
+from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
@@ -95,7 +96,18 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
     steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in STEPS]
-    if files.config.get("auto_map") and name not in OWN_CODE:
+    if meant := _kind_by_name(served):
+        source = served.model.weights.repository or served.model.weights.directory
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"{source} was trained for {meant}(…), and its numbers as {type(served.model).__name__}(…) mean nothing",
+            seen=f'{type(served.model).__name__}("{source}")',
+            wanted=f"{meant}(…): the {name} of both is the same, and the name says which one it is",
+            attempt=f'{meant}("{source}", dtype="bfloat16")',
+        )
+    elif files.config.get("auto_map") and name not in OWN_CODE:
         yield _no(
             server,
             served,
@@ -135,6 +147,17 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted=f"{', '.join(STEPS)} alone",
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',
         )
+
+
+def _kind_by_name(served: Served) -> str:
+    """The other encoder's class, if a decoder that may be both has a name of that one alone; else ""."""
+    if served.architecture.name not in {name for name, _kind in ALSO_ENCODERS}:
+        return ""
+    weights = served.model.weights
+    last = (weights.repository or weights.directory).rstrip("/").rsplit("/", 1)[-1].lower()
+    declared, reranks = type(served.model).__name__, "rerank" in last
+    meant = "Reranker" if reranks else "Embedder"
+    return meant if reranks != ("embed" in last) and meant != declared else ""
 
 
 def _no(server: Server, served: Served, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
