@@ -82,7 +82,12 @@ def masked(text: str) -> str:
 
 
 def is_secret(name: str, value: str) -> bool:
-    return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    return (
+        bool(value)
+        and "$" not in value
+        and "{{" not in value
+        and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    )
 
 
 def quoted(text: str) -> str:

@@ -11,7 +11,7 @@ from deploy.linter.findings import SECRET_NAME, masked
 from deploy.linter.fragments import fields_of
 from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
-from deploy.linter.words import Word, word
+from deploy.linter.words import Word, too_many, word
 from deploy.migrate.around import VARIABLES, of_docker, of_variables
 from deploy.migrate.around_files import of_container
 from deploy.migrate.beside import program_finding, reason_for_vllm, serve_with_vllm
@@ -46,6 +46,8 @@ def migrate(text: str) -> Migration:
 
     Raises: a Refusal if there is none, or it names no model.
     """
+    if crowd := too_many(text):
+        raise _refused("it has more different names than a command or a file of containers has", crowd)
     nameless: Server | None = None
     for server in servers_of(text):
         call, findings = _placed(server)

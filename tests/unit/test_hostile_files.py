@@ -22,7 +22,9 @@ from deploy.io.deadline import within
 from deploy.io.engine_records import read_ledger
 from deploy.io.fit_models import _of_directory
 from deploy.io.hosts import ansible_hosts, terraform_hosts
+from deploy.linter import check
 from deploy.linter.words import here_documents, pasted, without_here_documents
+from deploy.migrate.migration import migrate
 from deploy.refusals.errors import Refusal
 from host import fetch, loopback, metrics, publish
 from host.hub import Refused, shards_in
@@ -219,13 +221,30 @@ def test_an_index_of_no_known_form_is_refused(index: str) -> None:
         "cat <<A\n" * 50_000,
         "docker run -v " + "a:b," * 200_000,
         "$" * 900_000,
+        "${A:-" * 100_000,
+        "'\"\n" * 200_000,
     ],
-    ids=["continuations", "words", "here-documents", "a long word", "a word of dollars"],
+    ids=["continuations", "words", "here-documents", "a long word", "a word of dollars", "open braces", "quotes"],
 )
 def test_a_pasted_text_is_cut_in_linear_time(text: str) -> None:
     """Earlier, 600 KB of continued lines took minutes."""
     assert isinstance(pasted(text), list)
     assert list(here_documents(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve Qwen/Qwen3-8B " + " ".join(f"--option-{number}" for number in range(200_000)),
+        "services:\n  a:\n    image: vllm/vllm-openai\n" + "".join(f"    key{number}: 1\n" for number in range(9_000)),
+    ],
+    ids=["options", "keys"],
+)
+def test_a_text_with_more_names_than_anybody_writes_is_not_compared_name_by_name(text: str) -> None:
+    """200,000 unknown options took minutes."""
+    assert "different" in str(check(text))
+    with pytest.raises(Refusal, match="more different names"):
+        migrate(text)
 
 
 def test_here_documents_end_at_the_next_line_of_their_word() -> None:
