@@ -89,7 +89,9 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
         f"{source} is a decoder for embedding or reranking, not for chat",
         seen=marks[0] if marks else f"its name, {source}",
         wanted="a decoder that generates text, or an encoder",
-        attempt=f'Embedder("{source}"{dtype}), or Reranker("{source}"{dtype})' if encodes else ALTERNATIVES,
+        attempt=", or ".join(f'{kind}("{source}"{dtype})' for kind in _kinds_by_name(source))
+        if encodes
+        else ALTERNATIVES,
     )
 
 
@@ -151,13 +153,17 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
 
 def _kind_by_name(served: Served) -> str:
     """The other encoder's class, if a decoder that may be both has a name of that one alone; else ""."""
-    if served.architecture.name not in {name for name, _kind in ALSO_ENCODERS}:
-        return ""
-    weights = served.model.weights
-    last = (weights.repository or weights.directory).rstrip("/").rsplit("/", 1)[-1].lower()
-    declared, reranks = type(served.model).__name__, "rerank" in last
-    meant = "Reranker" if reranks else "Embedder"
-    return meant if reranks != ("embed" in last) and meant != declared else ""
+    weights, declared = served.model.weights, type(served.model).__name__
+    kinds = _kinds_by_name(weights.repository or weights.directory)
+    may_be_both = served.architecture.name in {name for name, _kind in ALSO_ENCODERS}
+    return "" if not may_be_both or declared in kinds else kinds[0]
+
+
+def _kinds_by_name(source: str) -> tuple[str, ...]:
+    """The encoder's class that a name contains; both if it contains neither or both."""
+    last = source.rstrip("/").rsplit("/", 1)[-1].lower()
+    kinds = tuple(kind for kind, word in (("Embedder", "embed"), ("Reranker", "rerank")) if word in last)
+    return kinds or ("Embedder", "Reranker")
 
 
 def _no(server: Server, served: Served, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
