@@ -27,6 +27,8 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
         for server in host.servers
         for kind in ("http", "grpc", "metrics")
     }
+    if host.gateway and is_loopback(host.gateway.address):
+        served |= dict.fromkeys(host.gateway.ports, "the gateway, which listens on loopback alone")
     https = host.gateway.https if host.gateway else None
     if https:
         served[https.port] = "HTTPS of the gateway"
@@ -270,5 +272,18 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
                 where=where,
                 seen=str(opening.port),
                 wanted="ports of other services; SSH is always open",
-                attempt="list the clients of a server in firewall.allow and firewall.metrics",
+                attempt="take it out, and put HTTPS before the gateway: Gateway(https=Https(…))"
+                if "loopback" in served[opening.port]
+                else "list the clients of a server in firewall.allow and firewall.metrics",
+            )
+    ports = {(opening.port, opening.protocol) for opening in firewall.open if not opening.sources}
+    for number, opening in enumerate(firewall.open):
+        if opening.sources and (opening.port, opening.protocol) in ports:
+            yield refuse(
+                "opening-twice",
+                f"port {opening.port} is open to {', '.join(opening.sources)} by one Opening, and to all by another",
+                where=f"firewall.open[{number}].sources",
+                seen=f"two Openings of port {opening.port}, one without sources",
+                wanted="one Opening for a port and a protocol: the wider one holds",
+                attempt=f"take the Opening of port {opening.port} without sources out",
             )

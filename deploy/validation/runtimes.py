@@ -162,7 +162,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
     for name in OF_OTHERS[model.runtime]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
-            shown = repr(value) if isinstance(value, str) else f"{type(value).__name__}(…)"
+            shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
             whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",

@@ -93,7 +93,7 @@ def test_debian_takes_the_driver_from_nvidia() -> None:
 def test_fabric_manager_comes_with_nvswitches_only() -> None:
     """A single GPU of a board needs none in the guest."""
     managers = [
-        plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
+        plan(machine=replace(MACHINE, gpus=8, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
         for seen in (False, True)
     ]
     assert managers == [False, True]
