@@ -76,7 +76,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/rehearsal/test_beside.py": Whole("number-1", 3, 5),
     "tests/rehearsal/test_client_certificates.py": Whole("number-6", 1, 3),
     "tests/rehearsal/test_cloud_init.py": Whole("number-16", 2, 9),
-    "tests/rehearsal/test_group.py": Whole("number-12", 4, 15),
+    "tests/rehearsal/test_group.py": Whole("number-12", 4, 16),
     "tests/rehearsal/test_group_mpi.py": Whole("number-13", 3, 12),
     "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
     "tests/rehearsal/test_https.py": Whole("number-6", 2, 6),

@@ -18,22 +18,8 @@ from deploy.spec import DataDisk, Host
 from deploy.validation.cards import card_problems
 
 FLAVOURS = (
-    *(
-        "generic",
-        "aws",
-        "azure",
-        "gcp",
-        "gke",
-        "oracle",
-        "ibm",
-        "kvm",
-        "virtual",
-        "lowlatency",
-        "nvidia",
-        "intel",
-        "raspi",
-    ),
-    *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
+    *("generic", "aws", "azure", "gcp", "gke", "oracle", "ibm", "kvm", "virtual", "lowlatency", "nvidia", "intel"),
+    *("raspi", "cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
 )
 """First parts of the names of kernels of Ubuntu and Debian."""
 WITHOUT_GPU = ("", "none", "no", "cpu", "cpu-only", "without")
