@@ -22,9 +22,9 @@ if edge and not plan.gateway_only:
 elif not plan.gateway_only:  # --data only=gateway: nothing but the gateway, below
     foundation.apply(mine)  # driver, Docker, toolkit: here only where nothing is serving yet
     firewall.apply(mine)  # what of the host answers from outside, where the inventory says so
-    stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
-    health.apply(mine)  # the watchdog of each server, and the gate before each swap
+    health.apply(mine)  # the watchdog of each server, and the gate before each swap; a new host downloads meanwhile
     traffic.apply(mine)  # says to balancers who is ready; a server that stops is drained by its own unit
+    stage.apply(mine, plan.slices)  # image, weights, engines: interrupts nothing
 quiet.recheck()  # a host that wants nothing is only looked at, here and below
 rollout.all_staged(mine, plan)  # nothing below stops a server before every host of the run has come this far
 

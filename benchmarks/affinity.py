@@ -31,7 +31,7 @@ from gateway.routing import BLOCK_TOKENS, Known, chosen, prefix_of
 TURNS = 10
 SYSTEM_TOKENS, QUESTION_TOKENS, ANSWER_TOKENS = 300, 120, 60
 APPLICATIONS = 4
-"""Different system prompts, each of which several chats begin with."""
+"""Number of different system prompts; several chats begin with each."""
 VOCABULARY = 10_000
 ENGINE = "a model: LRU of blocks, prefill one prompt at a time"
 
@@ -134,7 +134,7 @@ def round_robin() -> Policy:
 
 
 def least_requests() -> Policy:
-    """Returns a policy that takes the engine with the fewest requests, and of equals the least recent one."""
+    """Returns a policy that takes the engine with the fewest requests, among equals the least recently used one."""
     return lambda engines, _ids: min(engines, key=lambda engine: (engine.requests, engine.turn))
 
 
@@ -210,7 +210,7 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measures the policies and prints the result."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--engines", nargs="+", default=[], metavar="URL")
     parser.add_argument("--model", default="")

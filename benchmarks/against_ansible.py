@@ -32,14 +32,14 @@ STRATEGIES = ("linear", "free")
 BARE = "side-by-side"
 PYTHON = "sudo apt-get -q update && sudo apt-get -qy install --no-install-recommends python3 python3-apt"
 SETTINGS = f"sudo mkdir -p {hold.OURS}"
-"""Settings of a host that was deployed to: it keeps the end of a run, so that the next run asks once."""
+"""Settings of a deployed host, which records the end of a run, so that the next run asks only once."""
 LONGEST_SECONDS = 600
 RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=(\d+)\s+failed=(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Timed:
-    """An ended command: wall seconds, CPU seconds of it and of the processes it waited for, and its output."""
+    """An ended command: wall seconds, CPU seconds including awaited child processes, and output."""
 
     seconds: float
     cpu_seconds: float
@@ -78,7 +78,7 @@ def bare_machines(count: int) -> list[Machine]:
 def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: bool = True) -> Timed:
     """Returns seconds, CPU and output of a run.
 
-    Raises: RehearsalRefused if it failed, or had changes although `is_silent` was asked.
+    Raises: RehearsalRefused if the run failed, or had changes although `is_silent` was requested.
     """
     if way == "ours":
         done = timed([sys.executable, "-m", "pyinfra", INVENTORY, OURS, "-y"], {"CONVERGE_MACHINES": " ".join(names)})
@@ -95,7 +95,7 @@ def run(way: str, strategy: str, names: Sequence[str], peer: str, is_silent: boo
 
 
 def timed(argv: Sequence[str], environment: Mapping[str, str]) -> Timed:
-    """Runs the command in the repository with these variables beside ours."""
+    """Runs the command in the repository with these additional variables."""
     began = time.monotonic()
     with subprocess.Popen(
         argv, cwd=REPOSITORY, env={**os.environ, **environment}, text=True,
@@ -149,7 +149,8 @@ def version(peer: str) -> str:
 
 
 def summary(runs: Mapping[str, Sequence[Timed]], count: int, peer: str) -> dict[str, Any]:
-    """Returns medians of each program; `ratio` is Ansible's faster wall seconds over ours; also of CPU."""
+    """Returns medians of each program; `ratio` is Ansible's faster wall seconds over ours, `cpu_ratio` the ratio of
+    CPU seconds."""
     runners = {
         way: {
             "seconds": round(statistics.median(run.seconds for run in done), 2),

@@ -2,13 +2,14 @@
 
     python -m benchmarks.bring_triton build/triton.tar.xz --python 3.12
 
-There, with torch, tokenizers, safetensors, grpcio and libpython of that version installed, two lines are enough:
+On that machine, with torch, tokenizers, safetensors, grpcio and libpython of that version installed, two lines are
+enough:
 
     mkdir -p ~/.cache/enginehouse && tar -xJf build/triton.tar.xz -C ~/.cache/enginehouse
     PYTHONPATH=~/.cache/enginehouse/client python -m benchmarks.encoders
 
 Everything comes from this machine's package index. The layout is that of `tests/encoders/real_triton.py`, so its tests
-run there too.
+run on that machine too.
 """
 
 import argparse

@@ -85,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main() -> int:
-    """Returns 0 if all three are within the bound."""
+    """Returns 0 if making, verifying and unpacking are within the bound."""
     chosen = parser().parse_args()
     mib: int = chosen.mib
     with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:

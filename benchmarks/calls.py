@@ -26,7 +26,7 @@ class Refused(Exception):
 
 
 def tensors(request: Mapping[str, Any], protocol: str) -> list[Any]:
-    """Returns input tensors of one request: `texts`, or `query` and `passages`, each one row."""
+    """Returns input tensors of one request: `texts`, or `query` and `passages`; each text is a row."""
     library = over_grpc if protocol == "grpc" else over_http
     rows = {"query": [request["query"]], "passages": request["passages"]} if "query" in request else {
         "texts": request["texts"]

@@ -26,17 +26,18 @@ class Case:
     kind: str
     """`reranker` or `embedder`."""
     tokens: tuple[int, int]
-    """Shortest and longest."""
+    """Shortest and longest length in tokens."""
     mean_tokens: int
-    """Mean of the lengths; between the two it is log-normal, else uniform when 0."""
+    """Mean of the lengths, with a log-normal distribution within `tokens`; 0 means a uniform distribution."""
     items: int
     clients: int
     floor: float
     aim: float
     is_latency: bool = False
-    """Floor and aim are milliseconds of the median request, not documents a second."""
+    """True if floor and aim are milliseconds of the median request instead of documents a second."""
     lumps: tuple[tuple[int, int], ...] = ()
-    """Shortest and longest of each lump of lengths, as many texts in each; `tokens` then bounds them all."""
+    """Shortest and longest length of each group of texts; groups have equally many texts, and `tokens` bounds all
+    lengths."""
 
 
 TABLE = (
@@ -69,7 +70,7 @@ NAMED = dict(zip(TABLE_NAMES, TABLE, strict=True)) | HOST_BOUND | OF_CLIENTS
 
 
 def chosen(names: list[str], small: bool) -> list[Case]:
-    """Returns the cases of these short names, by default all; `small` ones end in a second on a CPU."""
+    """Returns the cases of these short names, by default all; `small` cases end in a second on a CPU."""
     cases = [NAMED[name] for name in names] or list(TABLE)
     return [_small(case) for case in cases] if small else cases
 
@@ -86,11 +87,12 @@ class Workload:
     path: Path
     tokens_per_document: float
     squares_per_document: float
-    """Mean of the squared lengths: what attention costs."""
+    """Mean of the squared lengths, to which the cost of attention is proportional."""
 
 
 def write(case: Case, tokenizer_json: Path, folder: Path, seed: str = "") -> Workload:
-    """Writes the case's requests to a file of `folder`; returns it with their mean length, by the tokenizer.
+    """Writes the case's requests to a file of `folder`; returns the workload with the texts' mean length, by the
+    tokenizer.
 
     Another `seed` draws other lengths and other texts.
     """

@@ -43,7 +43,7 @@ class Ran:
 def run(change: str, serving: Sequence[Machine]) -> Ran:
     """Runs `pyinfra … deploy.py -y` with the current inventory.
 
-    Before a change of the driver a program opens the GPU of every host, so that only a reboot can load the new one.
+    Before a change of the driver a program opens the GPU of every host, so that only a reboot can load the new driver.
     """
     for machine in serving if change == "driver" else []:
         machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it

@@ -25,14 +25,14 @@ from tritonclient.utils import InferenceServerException
 
 WAYS = ("http", "http-new", "grpc", "stream")
 CLOSE = 1e-4
-"""Vectors differ by less than this between batches of another size; the bound that the encoders' own tests have."""
+"""Largest difference of vectors between batches of different sizes; the encoders' own tests have the same bound."""
 
 Answer = np.ndarray | str
 
 
 class Fault(Exception):
-    """The reason why a request is lost. `pieces`: of a stream, those that came before, the first at `first` by the
-    monotonic clock. `is_end`: the stream ended under it, so no model said anything wrong."""
+    """The reason why a request is lost. `pieces` are the pieces of a stream that came before, the first at `first`
+    by the monotonic clock. `is_end`: the stream broke off, so no model gave a wrong answer."""
 
     def __init__(self, reason: str, pieces: int = 0, first: float = 0.0, is_end: bool = False) -> None:
         super().__init__(reason)
@@ -80,7 +80,7 @@ class Client:
         await self.streams.close()
 
     async def ask(self, way: str, question: Question, first_piece: Callable[[], None] = lambda: None) -> Answer:
-        """Returns vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` if there is none.
+        """Returns vectors `[texts, dimensions]`, or the text of a stream. Raises `Fault` without an answer.
 
         `first_piece` is called once, when the answer or its first piece arrives.
         """
@@ -142,7 +142,7 @@ class Client:
 
 
 def differs(first: Answer, answer: Answer) -> str:
-    """Returns the difference between an answer and the first one to its question; empty if there is none."""
+    """Returns the difference between an answer and the first answer to the same question; empty for equal answers."""
     if isinstance(first, str) and isinstance(answer, str):
         at = next(
             (n for n, (a, b) in enumerate(zip(first, answer, strict=False)) if a != b), min(len(first), len(answer))

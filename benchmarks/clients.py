@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import calls
 
 RAMP_SECONDS = 0.7
-"""Time from the first request to the first one counted, so that every queue is as full as it gets."""
+"""Seconds from the first request to the first counted request, until every queue is as full as it gets."""
 REPLY_SECONDS = 300
 
 
@@ -45,7 +45,7 @@ class Reading:
     latencies_ms: np.ndarray
     client_cpu_seconds: float
     answered: int
-    """Documents from the first request to the last answer, before and after the window too."""
+    """Documents from the first request to the last answer, including those outside the window."""
     whole_seconds: float
     """Seconds from the first request to the last answer, rounded up."""
 
@@ -72,13 +72,13 @@ class Part:
 
 
 class Clients:
-    """The client processes. `drive` runs one load on as many of them as it has clients for."""
+    """The client processes. `drive` runs one load on as many processes as the load has clients for."""
 
     def __init__(self, pipes: list[Connection]) -> None:
         self._pipes = pipes
 
     def drive(self, load: Load) -> Reading:
-        """Returns the results of one run; an answer of a wrong shape or with non-finite values stops the benchmark."""
+        """Returns the results of one run; an answer with a wrong shape or non-finite values stops the benchmark."""
         used = self._pipes[: min(len(self._pipes), load.clients)]
         for pipe in used:
             pipe.send(("prepare", load))
@@ -203,7 +203,7 @@ def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) ->
 def share(sent: float, ended: float, first: float, last: float) -> float:
     """Returns the share of the time from `sent` to `ended` that lies between `first` and `last`.
 
-    Without shares, at a hundred documents per request, a window of a second would be exact to only 1.5 %.
+    With whole requests of a hundred documents, a window of a second would be exact to only 1.5 %.
     """
     return max(0.0, min(ended, last) - max(sent, first)) / (ended - sent)
 

@@ -8,12 +8,12 @@
 Beside Ansible: 29 operations on separate machines (against_ansible.py). For many: `pyinfra … deploy.py -y` on a machine
 under many names, with real sshd, systemd, Docker and Triton; GPU and driver are stand-ins. Every name is a separate
 host to pyinfra, with its own connection and plan. Only the host's lock differs: each login of several names sees its
-own file, since the second name would be refused otherwise. So those are asked twice, like after a boot. The machine
-answers for all names, so seconds grow with its load; CPU is that of pyinfra's process alone. Beyond ANSWERS_FOR names
-the machine computes each answer once for all names, since it could not do so two hundred times.
+own file, since the second name would be refused otherwise. So these names are asked twice, like after a boot. The
+machine answers for all names, so seconds grow with its load; CPU is that of pyinfra's process alone. Beyond ANSWERS_FOR
+names the machine computes each answer once for all names, since it could not do so two hundred times.
 
-Prints one JSON line last. Its `ratio` is Ansible's seconds for a second of ours; beside each number of names stands the
-limit of the same minute: `true` on every name by pyinfra itself, without this project.
+Prints one JSON line last. Its `ratio` is Ansible's seconds for a second of ours; beside each number of names is the
+limit, measured in the same minute: `true` on every name by pyinfra itself, without this project.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def beside_ansible(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _up(names: int) -> Machine:
-    """Returns the machine, which serves under `names` names and lets every login take the lock."""
+    """Returns the machine, which serves under `names` names and gives every login its own lock."""
     (machine,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
@@ -197,7 +197,8 @@ def measured(names: int) -> dict[str, float]:
 
 
 def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns all runs, and the CPU of a further name in milliseconds: of the largest run beside the smallest."""
+    """Returns all runs, and the CPU milliseconds of one more name, from the difference of the largest and the
+    smallest run."""
     least, most = min(runs, key=lambda run: int(run["names"])), max(runs, key=lambda run: int(run["names"]))
     further = (most["cpu_seconds"] - least["cpu_seconds"]) / max(1, most["names"] - least["names"])
     return {

@@ -36,7 +36,7 @@ msgspec: Any = importlib.import_module("msgspec")
 BATCH = 5
 NAME = "^[a-zA-Z0-9_-]{1,64}$"
 Make = Callable[..., Any]
-"""A class of a name and its fields, each with a type and a default; `...` for none."""
+"""Function that makes a class of a name and fields; each field has a type and a default, or `...` without one."""
 
 
 def struct(name: str, /, **fields: tuple[Any, Any]) -> Any:
@@ -111,7 +111,7 @@ def chat_of(make: Make) -> Any:
 
 class _Pauses:
     async def pause(self) -> None:
-        """Gives no turn to others, which is not measured."""
+        """Returns at once, because pauses are not measured."""
 
 
 LLM: dict[str, Any] = {"triton_model": "llama", "created": 0, "tool_parser": "hermes", "context_tokens": 9999}
@@ -131,7 +131,7 @@ async def _by_field(body: bytes) -> None:
 
 
 def by_field(body: bytes) -> None:
-    """Reads a request field by field like the gateway, without a turn of its loop."""
+    """Reads a request field by field like the gateway, without a turn of the event loop."""
     try:
         _by_field(body).send(None)
     except StopIteration:
@@ -176,7 +176,7 @@ def microseconds(reader: Callable[[bytes], object], body: bytes, seconds: float)
 
 
 def refusal(reader: Callable[[bytes], object], body: bytes) -> str:
-    """Returns the refusal's text; "" if there is none."""
+    """Returns the refusal's text; "" for an accepted body."""
     try:
         reader(body)
     except FieldError as error:

@@ -41,7 +41,7 @@ from roles.doctor.questions import About, names_of
 print(len(names_of(About.of(load_plan(sys.argv[1]).slices[0]))))
 """
 LIMIT_MILLISECONDS = 10
-"""Seconds of a core for each question that a host is asked: a hundredth."""
+"""Milliseconds of a core for each question to a host."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _up(count: int, names: int) -> Machine:
-    """Returns the serving machine and enough bare ones for `count`, all under `names` names."""
+    """Returns `count` machines, one serving and the others bare, under `names` names together."""
     (serving,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()
@@ -114,7 +114,7 @@ class Used:
         return (self.seconds() - before) / (time.monotonic() - began)
 
     def by(self, question: Callable[[], Any], idle: float) -> tuple[float, float, Any]:
-        """Returns wall seconds of the call, the machine's CPU seconds for it, and the call's result."""
+        """Returns wall seconds of the call, the machine's CPU seconds for the call, and the call's result."""
         before, began = self.seconds(), time.monotonic()
         returned = question()
         seconds = time.monotonic() - began

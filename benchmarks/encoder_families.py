@@ -44,7 +44,7 @@ ITEMS = 8
 MEAN, DEVIATION, SHORTEST, LONGEST = 5.0, 0.75, 16, 512
 COMPARED = 32
 BRAINS = ("Gemma", "Qwen")
-"""Families whose states float16 does not hold: they are served in bfloat16."""
+"""Families that are served in bfloat16, because their states exceed float16."""
 PEER_BATCHES = (32, 128, 256)
 TOKENIZER = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "model_max_length": LONGEST}
 Run = Callable[[], object]
@@ -157,7 +157,8 @@ def through_stages(scene: Scene, ours: Any) -> None:
 
 
 def peers(scene: Scene) -> dict[str, Run]:
-    """Returns a side per batch size of sentence-transformers, or of transformers for a family it cannot score."""
+    """Returns the peers by batch size: sentence-transformers, or transformers for a family that
+    sentence-transformers cannot score."""
     by_batch = _sorted_logits(scene) if scene.case.kind == "Qwen3ForCausalLM" else _sentence_transformers(scene)
     return {f"peer, {size} a batch": (lambda size=size: by_batch(size)) for size in PEER_BATCHES}
 

@@ -153,7 +153,7 @@ def case_row(
     limits: dict[str, float],
     checkpoint: Path,
 ) -> dict[str, Any]:
-    """Returns the row of one case: limit, ours over both protocols, naive over gRPC."""
+    """Returns the row of one case: the limit, our server over both protocols, the naive server over gRPC."""
     case = workload.case
     say(case.name)
     flop = limit.flop_per_document(workload, json.loads((checkpoint / "config.json").read_text()))
@@ -186,7 +186,7 @@ def summary(
 def beside_neighbour(
     options: argparse.Namespace, workloads: list[Workload], server: triton.Server, crowd: Clients
 ) -> dict[str, Any]:
-    """Returns the row of ours over gRPC while another process holds all memory of the GPU except LEAVE_MIB."""
+    """Returns the row of our server over gRPC while another process holds all memory of the GPU except LEAVE_MIB."""
     with neighbour.filling(options.device, LEAVE_MIB) as held:
         say(f"beside a neighbour that holds {held} MiB")
         rows = {}

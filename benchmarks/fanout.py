@@ -115,7 +115,7 @@ def digest(path: Path) -> str:
 
 
 class Scene:
-    """The source's directory, its machine, and the copies."""
+    """The source's directory and machine, and the receiving machines' copies."""
 
     def __init__(self, folder: Path, source: Path, server: Machine, options: argparse.Namespace) -> None:
         self.folder, self.source, self.server, self.options = folder, source, server, options
@@ -149,7 +149,7 @@ class Scene:
         )
 
     def naive(self, machines: list[Machine]) -> float:
-        """Returns seconds until all machines have copied it from the source concurrently."""
+        """Returns seconds until all machines have copied the model from the source concurrently."""
         serve = [PYTHON, "-m", "http.server", str(HTTP), "--directory", str(self.source)]
         address = f"http://{self.server.address}:{HTTP}"
         with running(self.server, serve):
@@ -163,7 +163,7 @@ class Scene:
                 return time.monotonic() - began
 
     def fan_out(self, machines: list[Machine], kill_after: float | None = None) -> float:
-        """Returns seconds until all surviving machines have it, from the source and from one another."""
+        """Returns seconds until all surviving machines have the model, from the source and from one another."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(running(self.server, self.peers(self.server, machines, self.source, None)))
             offer_file = self.source.with_name(".model.offer.json")
@@ -193,7 +193,8 @@ class Scene:
         return ["/bin/sh", "-c", steps, str(settings), PYTHON, "-B", str(PROGRAMS), "peers"]
 
     def published(self, machines: list[Machine], programs: Sequence[subprocess.Popen[bytes]] = ()) -> None:
-        """Returns once the last of them has it. Raises RuntimeError with the output of a program that failed."""
+        """Returns once the last machine has published the model. Raises RuntimeError with the output of a program
+        that failed."""
 
         def there() -> bool:
             for program in programs:

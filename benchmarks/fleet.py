@@ -27,8 +27,8 @@ DEBIAN = "12"
 
 @contextlib.contextmanager
 def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[tuple[list[Machine], list[Machine]]]:
-    """A number of hosts serve behind a number of balancers with Debian `debian`; afterwards all are gone unless
-    kept.
+    """Yields a fleet: so many serving hosts, behind so many balancers with Debian `debian`. At the end all are removed
+    unless kept.
 
     Raises `RehearsalRefused` if something is missing or the deploy ends with an error.
     """
@@ -49,7 +49,7 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
 
 
 def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = None) -> Run:
-    """Runs an operator's deploy and adds its output to `operator.log`. `heard` gets each line of it."""
+    """Runs an operator's deploy and adds its output to `operator.log`. `heard` gets each line of the output."""
     run = pyinfra(inventory, "deploy.py", "-y", tell=False, heard=heard)
     chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
     with (PLACES.root / "operator.log").open("a") as log:

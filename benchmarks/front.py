@@ -6,7 +6,7 @@ FIRST_PORT, PORTS_APART = 9000, 10
 """The first pool's HTTP port on a balancer (gRPC is the next one), and the distance to the next pool's."""
 METRICS_PORT = 8405
 DRAIN_SECONDS = 5
-"""Shorter than the longest answers take, so that some streams are cut."""
+"""Seconds of a drain: fewer than the longest answers take, so that some streams are cut."""
 HOLD_SECONDS = 110
 """Longest hold of requests to a pool of one host: longer than a swap or a reboot takes."""
 

@@ -13,7 +13,7 @@ EVERY_SECONDS = 0.5
 
 
 def machine(device: str) -> dict[str, object]:
-    """Returns the row of the result about the machine."""
+    """Returns the result's facts about the machine."""
     import tokenizers
     import torch
 

@@ -39,12 +39,12 @@ from tests.gateway.asking import key_line
 
 FILES = Path(__file__).parents[1] / "files"
 CORES = {"gateway": 4, "server": 1, "client": 1, "stranger": 2}
-"""Cores of each part if the machine has eight; the gateway's processes share theirs."""
+"""Cores of each part on a machine with eight; the gateway's processes share the gateway's cores."""
 AIM_GAP_MS, AIM_MIB = 100, MEMORY_MAX_MIB // 2
 PATIENCE_SECONDS = 20.0
-"""Seconds that streams get to go on after a load; a longer gap is reported as at least this long."""
+"""Seconds for streams to continue after a load; a longer gap is reported as at least this long."""
 TOKENS = 100_000
-"""Tokens of a stream: more than it sends while it is measured."""
+"""Tokens of a stream: more than are sent during the measurement."""
 CONTEXT_TOKENS = 131_072
 ENCODER = {"max_items": 1024, "max_tokens": 512}
 TEMPLATE = """{{ bos_token }}{% if tools %}<|im_start|>system
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def chosen(loads: Sequence[str], apart: bool) -> list[tuple[str, int]]:
-    """Returns the loads in order, each with the place of its only body, or -1; an empty one comes first."""
+    """Returns the loads in order, each with the place of its only body, or -1; an empty load comes first."""
     pairs = [("none", -1)]
     for load in loads:
         pairs += [(load, place) for place in (range(len(list(LOADS[load]()))) if apart else (-1,))]
@@ -183,7 +183,7 @@ def start_gateway(settings: Path, files: Path, port: int, cores: Cores) -> Itera
 
 
 def client(name: str, words: dict[str, Any], cores: Sequence[int]) -> contextlib.AbstractContextManager[Process]:
-    """Runs a ready client process; the bad tenant's uses the remaining cores."""
+    """Runs a ready client process; the bad tenant's client uses the remaining cores."""
     command = [sys.executable, "-m", f"benchmarks.hostile_{name}", json.dumps(words)]
     return ready(["nice", "-n", "19", *command] if name == "stranger" else command, cores)
 
@@ -197,7 +197,7 @@ def ready(command: list[str], cores: Sequence[int]) -> Iterator[Process]:
 
 
 def tell(process: Process, line: str) -> None:
-    """Sends the line to the process."""
+    """Sends a line to the process."""
     assert process.stdin
     print(line, file=process.stdin, flush=True)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 KIB, MIB = 2**10, 2**20
 FULL = 16 * MIB - KIB
-"""Just below `Limits.body_bytes` of 2026-11-25."""
+"""Bytes of the largest bodies: just below `Limits.body_bytes` of 2026-11-25."""
 SIZES = (FULL, 4 * MIB, MIB, 256 * KIB)
 CHAT, TOKENIZE = "/v1/chat/completions", "/tokenize"
 HEAD = b'{"model":"llama","max_tokens":1,"messages":['
@@ -49,7 +49,7 @@ def chat(*texts: str, **more: Any) -> bytes:
 
 
 def words(size: int) -> str:
-    """Returns words that no tokenizer knows; the same ones at each call."""
+    """Returns words that are in no vocabulary; equal at each call."""
     generator = random.Random(size)
     letters = "".join(generator.choices(string.ascii_lowercase, k=size // 16))
     text = " ".join(letters[start : start + 7] for start in range(0, len(letters), 7))

@@ -12,10 +12,10 @@ from pathlib import Path
 from benchmarks.gateway.processes import resident_kib
 
 MEMORY_MAX_MIB = 4096
-"""`MemoryMax` of templates/gateway/enginehouse-gateway@.service.j2, 2026-11-25."""
+"""MiB: `MemoryMax` of templates/gateway/enginehouse-gateway@.service.j2, 2026-11-25."""
 SAMPLE_SECONDS = 0.05
 SHARED_SAMPLES = 10
-"""Proportional memory is read this many times less often: it takes a process's lock for long."""
+"""Proportional memory is read this many times less often: the reading holds a lock of the process for long."""
 
 
 class Memory:

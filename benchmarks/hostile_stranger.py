@@ -31,12 +31,12 @@ DRIPPING = 64
 """Bytes at a slow body's end that come one at a time."""
 DRIP_SECONDS = 0.5
 PAUSE_SECONDS = 0.2
-"""Seconds between the answer to a slow body and the next one, so that the load stays slow."""
+"""Seconds between the answer to a slow body and the next body, so that the load stays slow."""
 Answers = dict[str, Counter[str]]
 
 
 async def stranger(port: int, bodies: Sequence[Body], number: int, answers: Answers, is_slow: bool) -> None:
-    """Sends one body after the other forever, each over a new connection; `number` is the first one's place."""
+    """Sends one body after the other forever, each over a new connection; `number` is the place of the first body."""
     for body in itertools.islice(itertools.cycle(bodies), number % len(bodies), None):
         status = "none"
         try:
@@ -67,7 +67,7 @@ async def answered(port: int, body: Body, is_slow: bool) -> str:
 
 
 async def sent(writer: asyncio.StreamWriter, body: Body, is_slow: bool) -> None:
-    """Sends the request; the end of a slow one comes a byte at a time."""
+    """Sends the request; the end of a slow request is sent a byte at a time."""
     writer.write(head(body.path, len(body.content), STRANGER_KEY, "Connection: close\r\n"))
     content = memoryview(body.content)
     quick = len(content) - (DRIPPING if is_slow else 0)
@@ -80,7 +80,7 @@ async def sent(writer: asyncio.StreamWriter, body: Body, is_slow: bool) -> None:
 
 
 async def run(load: str, port: int, connections: int, body: int = -1) -> Answers:
-    """Returns the answers until it was stopped."""
+    """Returns all answers up to the stop."""
     bodies = list(LOADS[load]())
     chosen = bodies if body < 0 else [bodies[body]]
     answers: Answers = defaultdict(Counter)

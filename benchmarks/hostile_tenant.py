@@ -5,8 +5,8 @@
 Beside the streams it asks for a short chat and for `/health` several times a second. One more stream comes from the
 server directly, over gRPC: its gaps are those of machine, server and this process, without the gateway.
 
-Says "ready" once every stream has had an event, and counts from a line on standard input. At the next line, which says
-for how many seconds at most, it waits until each stream and each question has gone on, and prints what it saw as JSON.
+Prints "ready" once every stream has had an event, and counts from a line on standard input. At the next line, which has
+a time limit in seconds, it waits until each stream and each question has continued, and prints the results as JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gateway.tensors import Input, boolean, int32s
 from gateway.triton import Triton
 
 AGAIN_SECONDS = 0.2
-"""Seconds between two short chats, and before a broken stream is begun again."""
+"""Seconds between two short chats, and before a broken stream is restarted."""
 CHATS = "/v1/chat/completions"
 HEALTH = b"GET /health HTTP/1.1\r\nHost: gateway\r\n\r\n"
 
@@ -62,16 +62,16 @@ class Pace:
         self.last = None
 
     def has_gone_on(self, since: float) -> bool:
-        """Returns True if an event came since then."""
+        """Returns True if an event came since this time."""
         return self.came > since
 
     def all_seconds(self, now: float) -> list[float]:
-        """Returns the seconds between events, and those since the last one."""
+        """Returns the seconds between events, and the seconds since the last event."""
         return [*self.seconds, *([now - self.last] if self.last is not None else [])]
 
 
 def milliseconds(seconds: Sequence[float]) -> dict[str, float]:
-    """Returns median, p99 and the longest; -1 if there are too few."""
+    """Returns median, p99 and maximum in milliseconds; -1 for too few values."""
     if len(seconds) < 2:
         return {"p50": -1, "p99": -1, "longest": round(1000 * max(seconds, default=-0.001), 1)}
     cuts = statistics.quantiles(seconds, n=100, method="inclusive")
@@ -82,7 +82,7 @@ def milliseconds(seconds: Sequence[float]) -> dict[str, float]:
 
 
 class Tenant:
-    """The clients of one tenant and their results."""
+    """The clients of one tenant, and the clients' results."""
 
     def __init__(self, port: int, direct: str, streams: int, tokens: int) -> None:
         self._port, self._triton, self._tokens = port, Triton(direct), tokens
@@ -148,7 +148,8 @@ class Tenant:
             return "closed"
 
     async def run(self) -> dict[str, Any]:
-        """Returns the record between the two lines, and until all streams went on."""
+        """Returns the record from the first line on standard input to the second, and on until all streams have
+        continued."""
         tasks = [asyncio.ensure_future(for_ever(client)) for client in self.clients()]
         while not all(pace.last for pace in (*self.paces, self.direct)):
             await asyncio.sleep(0.05)

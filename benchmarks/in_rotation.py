@@ -24,7 +24,7 @@ class Rotation:
     least: dict[str, int] = field(default_factory=dict)
     looks: int = 0
     silent: int = 0
-    """Looks at which a balancer did not answer."""
+    """Number of readings without an answer of a balancer."""
 
     def add(self, hosts_in: dict[str, int]) -> None:
         """Adds a reading of one balancer."""
@@ -33,7 +33,8 @@ class Rotation:
 
 
 def hosts_in(exposition: str, pools: Sequence[str]) -> dict[str, int]:
-    """Returns the servers that are up in both backends of each pool, from the exporter's text; 0 if unnamed."""
+    """Returns the servers that are up in both backends of each pool, from the exporter's text; 0 for a pool that the
+    text does not name."""
     up: dict[str, set[str]] = defaultdict(set)
     for match in STATUS.finditer(exposition):
         labels = dict(LABEL.findall(match[0]))

@@ -86,7 +86,7 @@ class Models(grpc.GenericRpcHandler):
 
 
 def tokens_asked(request: Any) -> int:
-    """Returns the number of tokens that the answer may have."""
+    """Returns the number of tokens that the request allows."""
     names = [tensor.name for tensor in request.inputs]
     (most_tokens,) = struct.unpack("<i", request.raw_input_contents[names.index("sampling_param_max_tokens")])
     return int(most_tokens)

@@ -33,7 +33,7 @@ CONTEXT_TOKENS, ANSWER_TOKENS = 4096, 4000
 WITHIN_SECONDS = 1.0
 PATIENCE_SECONDS = 120.0
 MOST_BYTES = 1 << 26
-"""Bytes that an answer to its end stays under."""
+"""Upper bound of the bytes of a complete answer."""
 TOKEN = b'"content":"'
 
 
@@ -54,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, Any]:
-    """Returns milliseconds until no request ran, for a number of clients; and of a client that stayed."""
+    """Returns milliseconds until no request ran, for a number of clients; and the milliseconds of a complete answer."""
     async with start_gateway(scene, folder) as port:
         begins = time.monotonic()
         await request_once(port, stays=True)
@@ -85,7 +85,7 @@ async def left(scene: real.Scene, port: int) -> float:
 
 
 def seen(scene: real.Scene, count: int) -> None:
-    """Waits until the slot's count of running requests is this. Raises `TimeoutError` if it never is."""
+    """Waits until the slot's count of running requests is `count`. Raises `TimeoutError` after a time limit."""
     end = time.monotonic() + PATIENCE_SECONDS
     while real.running_requests(scene) != count:
         if time.monotonic() > end:

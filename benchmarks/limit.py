@@ -50,9 +50,9 @@ def _wait(device: str) -> None:
 def flop_per_document(workload: Workload, config: dict[str, object]) -> float:
     """Returns operations of the matrix products of one document, attention included.
 
-    A score depends only on the first token, so its last layer needs keys and values of all tokens, and the rest of that
-    token alone. By hand: bge-reranker-large at 128 tokens 76.2 GFLOP (with a whole last layer 78.9),
-    nomic-embed-text-v2-moe 29.6.
+    A score depends only on the first token, so its last layer needs keys and values of all tokens, and its other
+    products for the first token only. By hand: bge-reranker-large at 128 tokens 76.2 GFLOP (with a whole last layer
+    78.9), nomic-embed-text-v2-moe 29.6.
     """
     nomic = config["model_type"] == "nomic_bert"
     h = int(config["n_embd" if nomic else "hidden_size"])

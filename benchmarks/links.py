@@ -1,6 +1,6 @@
 """Machines of a network with links slow in both directions: network namespaces on one bridge, limited by tc.
 
-Needs root, iproute2 and sch_tbf. The end of `network` removes all of it.
+Needs root, iproute2 and sch_tbf. The end of `network` removes all namespaces and links.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Machine:
     address: str
 
     def command(self, *words: str) -> list[str]:
-        """Returns the command to run there."""
+        """Returns the command that runs `words` in the machine."""
         return ["ip", "netns", "exec", self.name, *words]
 
 

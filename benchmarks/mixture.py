@@ -23,7 +23,7 @@ LOGIT_BOUND = {"fp32": 1e-3, "fp16": 5e-3, "bf16": 3e-2}
 REFUSALS = ("INVALID_ARGUMENT", "400")
 MAX_ITEMS = 1024
 DOUBTS = 500
-"""Answers beyond the bound that one client keeps; more of them are no ties."""
+"""Most answers beyond the bound that one client keeps for later; further ones count as faults."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ Doubt = list[tuple[int, np.ndarray]]
 
 
 def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
-    """Returns the fault of a doubtful answer; "" if each vector equals a float32 one with other routing ties.
+    """Returns the fault of a doubtful answer; "" if each vector equals a float32 vector with other routing ties.
 
     `ties`: such vectors of each text, [draws, width].
     """
@@ -88,7 +88,7 @@ class Mixture:
         self.worst = {"cosine": 0.0, "cosine of cut vectors": 0.0, "logit": 0.0}
         self._has_ties = dtype != "fp32"
         self.doubtful: list[Doubt] = []
-        """Answers beyond the bound that may be right, if a routing tie fell the other way; `settled` says."""
+        """Answers beyond the bound that may be right if a routing tie went the other way; `settled` decides."""
 
     def draw(self) -> Drawn:
         """Returns the next request of this client."""

@@ -17,7 +17,7 @@ MIB = 2**20
 
 @contextmanager
 def filling(device: str, leave_mib: int) -> Iterator[int]:
-    """Yields MiB that a neighbour process holds during the block; 0 if there is no GPU to fill."""
+    """Yields MiB that a neighbour process holds during the block; 0 without a GPU."""
     if device == "cpu":
         yield 0
         return

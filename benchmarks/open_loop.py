@@ -22,8 +22,8 @@ from benchmarks.client_protocols import WAYS, Answer, Client, Fault, Place, Ques
 from benchmarks.outcomes import CUT, LOST, RIGHT, Outcome
 
 SLACK_SECONDS = 1.0
-"""A drain that begins between a stream's request and its first piece, or with the balancer's next look, is no shorter
-for that stream."""
+"""Seconds of tolerance: a drain may begin between a stream's request and its first piece, or at the balancer's next
+check."""
 START_SECONDS = 60
 TEXTS = (
     "a steam engine", "boilers make steam", "the sea is salt", "a man is eating food",
@@ -35,7 +35,8 @@ TEXTS = (
 class Load:
     """The requests to send: `rate` a second, drawn by `seed`; `shares` are the weights of the ways, in their order.
 
-    Of the streams `long_percent` ask for `long_tokens`, longer than a drain lasts, the others for `tokens`.
+    `long_percent` of the streams request `long_tokens`, which last longer than a drain; the other streams request
+    `tokens`.
     """
 
     place: Place
@@ -85,7 +86,7 @@ class Running:
 def running(load: Load, processes: int = 1) -> Iterator[Running]:
     """Sends the load from that many processes during the block, after each has asked every question once.
 
-    Raises `AssertionError` if one of those first questions had no answer.
+    Raises `AssertionError` if a question had no answer.
     """
     context = multiprocessing.get_context("spawn")  # gRPC does not survive a fork
     counts = context.RawArray("q", 3 * processes)
@@ -192,5 +193,5 @@ class Asking:
 
 
 def is_cut(fault: Fault, ended: float, drain_seconds: float) -> bool:
-    """Returns True for a stream that ended no sooner than a drain begun with its first piece would have allowed."""
+    """Returns True for a stream that had at least the time of a drain between its first piece and its end."""
     return fault.is_end and fault.pieces > 0 and ended - fault.first >= drain_seconds - SLACK_SECONDS

@@ -24,8 +24,8 @@ TIE_DRAWS = 32
 TIE_SHARE = 0.004
 """The share of the spread of a token's router logits by which 16 bits may move them.
 
-With it the float32 network gave the very distances of 16-bit answers beyond 1e-4 (5.27e-4 for 5.27e-4, 1.65e-4 for
-1.66e-4; 80 texts, CPU, 2026-11-21).
+With this share the float32 network gave exactly the distances of 16-bit answers beyond 1e-4 (5.27e-4 for 5.27e-4,
+1.65e-4 for 1.66e-4; 80 texts, CPU, 2026-11-21).
 """
 
 
@@ -39,7 +39,7 @@ class Network:
         self.device = device
 
     def linear(self, name: str, x: Tensor) -> Tensor:
-        """Applies the projection of that name."""
+        """Applies the projection of this name."""
         return F.linear(x, self.w[f"{name}.weight"], self.w[f"{name}.bias"])
 
     def norm(self, name: str, x: Tensor) -> Tensor:

@@ -18,13 +18,14 @@ LISTED = 20
 
 
 class Outcome(NamedTuple):
-    """A request. Times in seconds: `due` by the monotonic clock that all processes share, the others since then."""
+    """A request's outcome. Times are in seconds: `due` is on the monotonic clock that all processes share, the other
+    times count from `due`."""
 
     due: float
     way: str
     verdict: str
     first: float
-    """Seconds until the whole answer, or the first piece of a stream; for a lost request until it was given up."""
+    """Seconds until the whole answer, or the first piece of a stream; for a lost request until the client gave up."""
     sent: float
     """Seconds until the request was sent: the delay of the load itself."""
     reason: str = ""
@@ -36,7 +37,8 @@ Phases = dict[str, list[Outcome]]
 def figures(phases: Phases) -> dict[str, Any]:
     """Returns counts and latencies in milliseconds.
 
-    `p50_…` and `p99_…` cover the right answers of all kinds of requests, of a stream its first piece; None without any.
+    `p50_…` and `p99_…` cover the right answers of all kinds of requests, for a stream, its first piece; None without
+    right answers.
     """
     outcomes = [outcome for members in phases.values() for outcome in members]
     verdicts = Counter(outcome.verdict for outcome in outcomes)
@@ -64,7 +66,7 @@ def losses(outcomes: Sequence[Outcome], begins: float) -> dict[str, Any]:
 
 
 def by_phase(outcomes: Sequence[Outcome], begins: float, ends: float) -> Phases:
-    """Returns the outcomes of each phase by due time; the change lasted from `begins` to `ends` by that clock."""
+    """Returns the outcomes of each phase by due time; the change lasted from `begins` to `ends` by the same clock."""
     phases: Phases = {phase: [] for phase in PHASES}
     for outcome in outcomes:
         phases["before" if outcome.due < begins else "during" if outcome.due <= ends else "after"].append(outcome)
@@ -77,6 +79,6 @@ def merged(changes: Sequence[Phases]) -> Phases:
 
 
 def percentile_ms(outcomes: Sequence[Outcome], percent: float) -> float | None:
-    """Returns milliseconds that `percent` of the right answers stayed under; None without any."""
+    """Returns milliseconds that `percent` of the right answers stayed under; None without right answers."""
     times = [outcome.first for outcome in outcomes if outcome.verdict == RIGHT]
     return round(float(np.percentile(times, percent)) * 1000, 1) if times else None

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 _counted = {"commands": 0, "connections": 0, "open_files": 0}
-"""Requests and connections so far, and the largest number of descriptors that the process had open at one of them."""
+"""Requests and connections so far, and the largest number of open descriptors at any of them."""
 
 
 def main() -> None:

@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def choose(options: argparse.Namespace, made: Sequence[str] = ()) -> None:
-    """Makes the inventory declare the fleet of these options, with these changes made."""
+    """Makes the inventory declare the fleet of these options, with these changes."""
     os.environ |= {
         "ROLLOUT_POOLS": str(options.pools),
         "ROLLOUT_OUT": str(options.out),
@@ -187,7 +187,7 @@ def loaded(
 
 
 def described(run: Loaded[Any]) -> dict[str, Any]:
-    """Returns lost requests, and the exporters' view of the hosts; None if there is no balancer."""
+    """Returns lost requests, and the exporters' view of the hosts; None without a balancer."""
     least = min(run.rotation.least.values()) if run.rotation.least else None
     looks = {"least_in": least, "looks": run.rotation.looks, "looks_unanswered": run.rotation.silent}
     return losses(run.outcomes, run.begins) | looks
@@ -201,7 +201,8 @@ def write_losses(change: str, run: Loaded[Any]) -> None:
 
 
 def targets(options: argparse.Namespace, serving: Sequence[Machine], edge: Sequence[Machine]) -> list[Place]:
-    """Returns equal shares of targets: every pool's ports on every balancer, or without balancers the hosts."""
+    """Returns equal shares of targets: every pool's ports on every balancer, or the hosts themselves without
+    balancers."""
     if not edge:
         return [Place(f"{machine.address}:8000", f"{machine.address}:8001") for machine in serving]
     ports = [front.ports(number) for number in range(options.pools)]

@@ -23,10 +23,10 @@ class Rival(Protocol):
         """Returns host and port for `grpc` or `http`."""
 
     def model(self, kind: str) -> str:
-        """Returns the name of its `reranker` or `embedder`."""
+        """Returns the name of the server's `reranker` or `embedder`."""
 
     def cpu_seconds(self) -> float:
-        """Returns CPU time that all of its processes have used since they started."""
+        """Returns CPU time of all the server's processes since their start."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Elsewhere:
         return self.models.get(kind, kind)
 
     def cpu_seconds(self) -> float:
-        """Returns CPU seconds by `cpu`; 0 without it."""
+        """Returns CPU seconds, as read by `cpu`; 0 without such a function."""
         return self.cpu()
 
 
@@ -62,7 +62,7 @@ class Runs:
 
 
 def in_turn(how: Runs, workload: Workload, rivals: Mapping[str, Rival], crowd: Clients) -> dict[str, list[Reading]]:
-    """Returns readings of each warm rival, `how.runs` of each, one run of each in turn."""
+    """Returns readings of each warm rival, `how.runs` of each, with one run of each in turn."""
     readings: dict[str, list[Reading]] = {name: [] for name in rivals}
     short = replace(how, seconds=min(how.seconds, 1.0))
     for server in rivals.values():

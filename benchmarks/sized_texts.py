@@ -36,7 +36,7 @@ def tokenizer(entries: int = ENTRIES) -> Tokenizer:
 
 
 def _pieces(count: int) -> list[str]:
-    """Returns `count` different pieces, likeliest first: prefixes, endings, syllables, words of them, letters."""
+    """Returns `count` different pieces, likeliest first: prefixes, endings, syllables, words of syllables, letters."""
     rng = random.Random(2026)
     common = dict.fromkeys([*PREFIX_PIECES, *ENDINGS, *(f"▁{syllable}" for syllable in SYLLABLES)])
     letters = [letter for letter in ["▁", *map(chr, range(33, 127)), *"éüöäñ猫語"] if letter not in common]

@@ -129,7 +129,7 @@ def report(
 def judged(
     settled: tuple[int, int], left: tuple[int, int], peak_mib: int, same: bool, faults: Counter[str]
 ) -> dict[str, Any]:
-    """Returns memory against its settled level and the plan, restarts, and the verdict on all of it."""
+    """Returns memory against its settled level and the plan, restarts, and the verdict."""
     planned = encoders.planned_mib(KINDS)
     leaks = left[0] - settled[0] > LEAK_MIB or left[1] - settled[1] > LEAK_MIB
     return {
@@ -153,7 +153,7 @@ def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Pa
 
 
 def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
-    """Counts each doubtful answer as a tie or as a fault, by a separate process that computes possible ties."""
+    """Counts each doubtful answer as a tie or as a fault, by possible ties that a separate process computes."""
     texts = sorted({text for doubt in tally.doubtful for text, _ in doubt})
     if not texts:
         return
@@ -197,7 +197,7 @@ def served_dtype(options: argparse.Namespace) -> str:
 
 
 def added(tally: Tally, later: Tally) -> Tally:
-    """Returns the sum of both tallies."""
+    """Returns the sum of two tallies."""
     worst = {key: max(tally.worst.get(key, 0.0), later.worst.get(key, 0.0)) for key in tally.worst | later.worst}
     doubtful, on_a_tie = tally.doubtful + later.doubtful, tally.on_a_tie + later.on_a_tie
     good, refused = tally.good + later.good, tally.refused + later.refused

@@ -53,7 +53,7 @@ class Server:
         return {pid: int(_stat(pid)[19]) for pid in _family(self.process.pid)}
 
     def cpu_seconds(self) -> float:
-        """Returns CPU time that all of its processes have used since they started."""
+        """Returns CPU time of all the server's processes since their start."""
         return cpu_seconds(self.process.pid)
 
     def resident_mib(self) -> int:
@@ -101,7 +101,7 @@ def _command(home: Path, repository: Path, ports: dict[str, int]) -> list[str]:
 
 
 def environment(cache: Path) -> dict[str, str]:
-    """Returns the environment of every server's container, since other variables give other figures."""
+    """Returns the environment of every server's container, because other variables would change the figures."""
     always = LAUNCH.read_text().partition("{%")[0]
     words = [word for line in always.splitlines() if line.startswith("export ") for word in shlex.split(line)[1:]]
     pairs = [word.split("=", 1) for word in words if "${" not in word and "$ENGINEHOUSE" not in word]

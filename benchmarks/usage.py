@@ -7,7 +7,7 @@ The Triton is the tests' small one, so that the figures are the gateway's. The l
 which 99 of 100 of them were answered.
 
 CUTS of the power need root. The counters are then on a separate ext4, whose disk is a file. At a cut both gateways are
-killed, and they continue with the disk of that moment, which lacks unwritten data of the file system.
+killed and restarted on the disk's state of that moment, without unwritten data of the file system.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Load:
 
 
 class Disk:
-    """A file system in a file, for the counters. It needs root."""
+    """A file system in a file, for the counters. Its use needs root."""
 
     def __init__(self, folder: Path) -> None:
         self.place, self._image, self._copy = folder / "disk", folder / "image", folder / "copy"
@@ -88,11 +88,11 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Mounts it and replays its journal, like at a boot."""
+        """Mounts the file system and replays its journal, like at a boot."""
         subprocess.run(["mount", "-o", "loop", self._image, self.place], check=True)
 
     def unmount(self) -> None:
-        """Unmounts it."""
+        """Unmounts the file system."""
         subprocess.run(["umount", self.place], check=True)
 
     def keep(self) -> None:
@@ -115,7 +115,7 @@ class Gateways:
         self.deaths = 0
 
     async def start(self) -> None:
-        """Starts both."""
+        """Starts both processes."""
         self._running = [await started(self._settings_file, number, self._state) for number in range(2)]
 
     async def kill(self, numbers: Iterable[int]) -> None:
@@ -169,7 +169,8 @@ async def throughput_of(folder: Path, port: int, state: Path) -> dict[str, dict[
 
 
 async def struck(gateways: Gateways, kill: int, disk: Disk | None, state: Path) -> int | None:
-    """Kills one or both processes and starts them again. Returns the requests lost by the disk; None without a cut."""
+    """Kills one or both processes and starts them again. Returns the number of requests that the disk lost; None
+    without a power cut."""
     numbers = (0, 1) if disk or kill % WHOLE_HOST == 0 else (kill % 2,)
     await gateways.kill(numbers)
     lost = None

@@ -1,7 +1,5 @@
 """The command `enginehouse`: the verbs of `deploy/cli/`, each of which imports its own needs when it runs."""
 
-from __future__ import annotations
-
 import click
 
 from deploy.cli.ask import ask

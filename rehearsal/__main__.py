@@ -33,7 +33,7 @@ def main() -> None:
 @click.option("--gpu", type=click.Choice(sorted(KINDS)), default="h100", show_default=True)
 @click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
 def up(names: tuple[str, ...], release: str | None, kind: str, gpu: str, install: bool) -> None:
-    """Make and start machines [d13a]; those that run already are left alone."""
+    """Make and start machines [d13a]; running machines are left alone."""
     places = Places.here()
     if install:
         requirements.install(requirements.missing(places, kind))
@@ -152,7 +152,7 @@ def limit(name: str, rate: str) -> None:
 @click.option("--faults", is_flag=True, help="with what machines that have a kernel of their own need beside")
 @click.option("--pictures", is_flag=True, help="with the browser that draws pages")
 def requirements_(packages: bool, install: bool, tests: bool, faults: bool, pictures: bool) -> None:
-    """Say exactly what this machine lacks to host rehearsal machines."""
+    """List everything that this machine lacks to host rehearsal machines."""
     if packages:
         click.echo(" ".join(requirements.packages()))
         return
@@ -167,7 +167,7 @@ def requirements_(packages: bool, install: bool, tests: bool, faults: bool, pict
 @click.argument("machine_name", metavar="MACHINE")
 @click.option("--undo", is_flag=True, help="put right what a person would mend")
 def fault(name: str, machine_name: str, undo: bool) -> None:
-    """Let something go wrong on a machine; `faults` lists what can."""
+    """Cause a fault on a machine; `faults` lists all faults."""
     chosen, machine = faults.fault(name), machines.named(machine_name)
     if undo:
         chosen.undo(machine)

@@ -35,7 +35,7 @@ class Source:
     components: tuple[str, ...]
     signed_by: str = ""
     is_trusted: bool = False
-    """Taken without a signature."""
+    """True if the source is used without a signature."""
 
     def to_deb822(self) -> str:
         """Returns the source as one paragraph of a `.sources` file."""
@@ -55,7 +55,7 @@ def system(release: str) -> str:
 
 
 def sources(release: str) -> list[Source]:
-    """Sources for a machine of that release of Debian or Ubuntu; refuses like the two."""
+    """Sources for a machine of that release of Debian or Ubuntu; refuses like the functions for each."""
     return ubuntu_sources(release) if "." in release else debian_sources(release)
 
 

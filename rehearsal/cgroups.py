@@ -1,6 +1,6 @@
 """The control groups of a machine, which identify all its processes even after its supervisor was killed.
 
-They allow a safe end of a machine without a supervisor, because they contain no other processes.
+A machine without a supervisor can be ended safely by its groups, because they contain no other processes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make(number: int, name: str) -> list[Path]:
 def end_all(number: int, name: str) -> None:
     """Kills every process of the machine without warning, like a power cut.
 
-    Freezes all processes first: otherwise a build that saw its container die would still write its error.
+    Freezes all processes first, because a build that notices its container's death would still write its error.
     """
     end, standing = time.monotonic() + END_SECONDS, set[int]()
     while (moving := _pids(number, name) - standing) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Packages of any release of Debian or Ubuntu, fetched from wherever the outer machine's own apt fetches them.
+"""Packages of any release of Debian or Ubuntu, fetched from the sources of the outer machine's own apt.
 
 It uses a private apt state (own lists, own cache), which leaves the outer machine's configuration unchanged.
 rehearsal/apt_sources.py finds the mirror.
@@ -18,7 +18,8 @@ from rehearsal import apt_sources
 def download(
     release: str, packages: list[str], into: Path, state: Path, sources: list[apt_sources.Source] | None = None
 ) -> list[Path]:
-    """The .deb files of `packages` from that release ("12", "24.04"), in `into`; `state` is apt's for this one use.
+    """The .deb files of `packages` from that release ("12", "24.04"), in `into`; `state` is apt's private state for
+    this use.
 
     `sources` replaces the release's own.
     """

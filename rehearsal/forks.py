@@ -25,7 +25,8 @@ GOOD_NAME = re.compile(r"^[a-z][a-z0-9]{0,8}$")  # the link `vb-r0-<name>` has r
 
 
 def fork(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
-    """`directory` holds a machine, named like it, that was never started: over a snapshot or over a bare system."""
+    """Makes a machine in `directory`, with the directory's name, over a snapshot or a bare system; the machine was
+    never started."""
     name = directory.name
     _require_good_name(name)
     origin = _origin(places, release, snapshot)
@@ -43,7 +44,8 @@ def fork(directory: Path, places: Places, release: str, hardware: Hardware, snap
 
 
 def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
-    """Like `fork`, for a machine with a kernel of its own: a disk over the base or a snapshot, and its identity."""
+    """Does the same for a machine with its own kernel: makes a disk over the base or a snapshot, and the machine's
+    identity."""
     name = directory.name
     _require_good_name(name)
     origin = _virtual_origin(places, release, snapshot)
@@ -68,7 +70,8 @@ def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardwa
 
 
 def take_virtual_snapshot(directory: Path, place: Path) -> Path:
-    """Makes the machine's disk a snapshot, like `take_snapshot`; the machine continues in a new layer over it."""
+    """Does the same as `take_snapshot` for the disk of a machine with its own kernel; the machine continues in a new
+    layer over it."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")

@@ -34,7 +34,7 @@ ANSWER_SECONDS = 120
 
 @dataclass(frozen=True)
 class Gateway:
-    """The values a client needs. `ca` is the file of an authority, None if the gateway speaks plain HTTP."""
+    """The values that a client needs. `ca` is the file of an authority; None for plain HTTP."""
 
     url: str
     key: str
@@ -51,9 +51,10 @@ def has_one(machine: Machine) -> bool:
 
 
 def opened(machine: Machine) -> Gateway:
-    """Forwards a port to the machine's gateway, gives it the key of this rehearsal, and returns both.
+    """Forwards a port to the machine's gateway, gives the gateway the key of this rehearsal, and returns address and
+    key.
 
-    Raises: RehearsalRefused if the machine has none, or does not answer.
+    Raises: RehearsalRefused if the machine has no gateway, or the gateway does not answer.
     """
     if not has_one(machine):
         raise RehearsalRefused(
@@ -68,9 +69,9 @@ def opened(machine: Machine) -> Gateway:
 
 
 def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
-    """Returns the gateway at `url`, which answers for the machines' own gateways; it takes the key of this rehearsal.
+    """Returns the gateway at `url`, which stands before the machines' own gateways and gets the key of this rehearsal.
 
-    Raises: RehearsalRefused if no server answers there, or none of the machines.
+    Raises: RehearsalRefused if no server answers at `url`, or no machine answers behind it.
     """
     keys = {_key(machine) for machine in machines}
     gateway = Gateway(url, keys.pop(), ca)
@@ -104,7 +105,8 @@ def spoken(gateway: Gateway, model: str, text: str) -> Iterator[str]:
 
 
 def connection(gateway: Gateway, seconds: float = ANSWER_SECONDS) -> http.client.HTTPConnection:
-    """Returns a connection to the gateway, opened by the first request; with TLS if the gateway has an authority."""
+    """Returns a connection to the gateway, opened by the first request; over TLS if the gateway has a certificate
+    authority."""
     place = urlsplit(gateway.url)
     if gateway.ca is None:
         return http.client.HTTPConnection(str(place.hostname), place.port, timeout=seconds)

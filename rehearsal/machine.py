@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def os(self) -> str:
-        """Its system as an inventory writes it: `debian-12`, `ubuntu-24.04`."""
+        """The machine's system as an inventory writes it: `debian-12`, `ubuntu-24.04`."""
         return str(self.record["os"])
 
     @property
@@ -82,7 +82,8 @@ class Machine:
         self.wait()
 
     def power_on(self) -> None:
-        """Boots the machine without waiting; to start several, power all on before waiting for the first."""
+        """Boots the machine without waiting; to start several machines, power on all of them before waiting for the
+        first."""
         if nspawn.supervisor_pid(self.directory) is None:
             forks.require_layers(self.directory)
             # A machine can outlive a killed supervisor; two on one layer would destroy it.

@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 NAME = "gpu-vm-1"
-"""Azure's name of the VM; the same answer also reports others of its scale set."""
+"""Azure's name of the VM; the same answer also reports other VMs of the scale set."""
 SLOW_SECONDS = 30.0
 
 

@@ -80,7 +80,8 @@ def bring_up(places: Places) -> Network:
 
 
 def take_down(places: Places) -> None:
-    """Removes the bridge and rules of this rehearsal; the last rehearsal also restores the kernel's settings."""
+    """Removes the bridge and rules of this rehearsal; the last rehearsal of the outer machine also restores the
+    kernel's settings."""
     network = Network(places.number)
     is_there = _exists(network.bridge)
     if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone's stay, with its rules
@@ -200,7 +201,7 @@ def _has_carrier(interface: str) -> bool:
 
 
 def _listens(address: str) -> bool:
-    """Returns True if a service of a rehearsal listens there."""
+    """Returns True if a service of a rehearsal listens at the address."""
     shown = subprocess.run(["ss", "-Htuln", "src", address], capture_output=True, text=True, check=True)
     return bool(shown.stdout.strip())
 

@@ -76,7 +76,8 @@ def start(directory: Path) -> None:
 
 
 def start_time(pid: int) -> int | None:
-    """Returns clock ticks from boot to the process's start, None if it has ended; with the pid it names one process."""
+    """Returns clock ticks from boot to the process's start, None if it has ended; together with the pid, this
+    identifies one process."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):

@@ -29,7 +29,8 @@ class Places:
 
     @classmethod
     def here(cls) -> Places:
-        """Returns this checkout's rehearsal; two on one machine need different ENGINEHOUSE_REHEARSAL_NUMBERs."""
+        """Returns this checkout's rehearsal; two rehearsals on one machine need different
+        ENGINEHOUSE_REHEARSAL_NUMBERs."""
         wanted = os.environ.get("ENGINEHOUSE_REHEARSAL_NUMBER", "0")
         if wanted not in map(str, NUMBERS):
             raise RehearsalRefused(

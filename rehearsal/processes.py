@@ -28,10 +28,10 @@ class Process:
     command: list[str]
     listens: tuple[str, int] | None
     code: str = ""
-    """Digest of the program, so that a changed one is started anew."""
+    """Digest of the program, so that a changed program is restarted."""
 
     def start(self) -> bool:
-        """Starts the service; returns True if it was not running, or was another program."""
+        """Starts the service; returns True if the service was not running, or ran another program."""
         wanted = [self.code, *self.command]
         if self.runs() and self._remembered() == wanted:
             return False
@@ -106,7 +106,7 @@ def _last_line(log: Path) -> str:
 
 
 def _holders(running_processes: list[running.Running], port: int) -> str:
-    """Returns the processes that listen there, and the command that ends them."""
+    """Returns the processes that listen at the address, and the command that ends them."""
     if not running_processes:
         return f"  try     `ss -ltnp 'sport = :{port}'` as root names it; stop it, then run again"
     pids = " ".join(str(process.pid) for process in running_processes)

@@ -47,8 +47,8 @@ def pyinfra(
 
     Writes its output to `log`, and on a failure or with `tell` to stdout.
 
-    `strike` is called once, when the first operation begins whose label starts with `at`, and the run goes on.
-    `heard` is called with every line as it comes.
+    `strike` is called once, when the first operation begins whose label starts with `at`, and the run continues.
+    `heard` is called with every line on arrival.
     """
     run, stage, began = Run(), "Prepare", time.monotonic()
     process = _started(words, checkout)

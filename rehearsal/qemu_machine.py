@@ -16,11 +16,12 @@ POWER_OFF_SECONDS = 90
 
 
 class QemuMachine(Machine):
-    """Ten to twenty times slower than nspawn, and real where nspawn is not: kernel, modules, disk cache, power."""
+    """A machine under QEMU: ten to twenty times slower than nspawn, but with its own kernel, modules, disk cache and
+    power switch."""
 
     @property
     def accelerator(self) -> str:
-        """Returns `kvm` or `tcg`, of its last start."""
+        """Returns `kvm` or `tcg`, as used at the machine's last start."""
         return (self.directory / "accelerator").read_text().strip()
 
     @property

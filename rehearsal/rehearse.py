@@ -118,7 +118,7 @@ def last_words(output: str) -> str:
 
 
 def timed(seconds: dict[str, float], what: str, do: Callable[[], T]) -> T:
-    """Returns the result of `do`; records its seconds under `what`."""
+    """Returns the result of `do`; records the seconds under `what`."""
     console.rule(what, align="left")
     began = time.monotonic()
     result = do()
@@ -201,7 +201,7 @@ def _endpoints(inventory: str) -> Table:
 
 
 def _ask(inventory: str) -> int:
-    """Prints a line to paste for each model and the answer to it; returns 1 if a model gave none."""
+    """Prints a line to paste for each model and the answer to it; returns 1 if a model gave no answer."""
     from deploy.io.ask_models import asked_in_turn
     from deploy.io.inventory import host_data, load_plan
     from deploy.refusals.errors import Refusal
@@ -217,7 +217,8 @@ def _ask(inventory: str) -> int:
 
 
 def _stream_through_gateways() -> int:
-    """Prints a chat through each machine's gateway as OpenAI's clients request it: its first events and its last."""
+    """Prints a chat through each machine's gateway as OpenAI's clients request it, with the first events and the
+    last event."""
     for machine in machines.known():
         if machine.state != "running" or not gateway.has_one(machine) or not (llms := gateway.models(machine, "llm")):
             continue

@@ -64,9 +64,9 @@ TEST_FILES = {
     "/var/lib/dpkg/info/python3-libtorrent.list": "python3-libtorrent",
 }
 PICTURE_PROGRAMS = {"chromium": "chromium"}
-"""Draws Prometheus' own pages in `make test-monitoring`, and tries the gateway's in `make test`."""
+"""Browsers, which draw Prometheus' pages in `make test-monitoring` and try the gateway's pages in `make test`."""
 BROWSERS = ("chromium", "google-chrome")
-"""Programs that do the same: Ubuntu has the first as a snap alone, hosted runners have the second."""
+"""Alternative browsers: Ubuntu has the first only as a snap; hosted runners have the second."""
 UNITS = Path("/etc/systemd/system")
 DISK_MIB = 6_000
 
@@ -145,7 +145,7 @@ def explain(lacking: list[Missing]) -> str:
 
 
 def install(lacking: list[Missing]) -> None:
-    """Installs the missing packages, if the outer machine is of Debian's family."""
+    """Installs the missing packages, if the outer machine runs Debian or Ubuntu."""
     wanted = sorted({requirement.package for requirement in lacking if requirement.package})
     if wanted and shutil.which("apt-get"):
         environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}

@@ -31,7 +31,7 @@ class Running:
     command: tuple[str, ...]
     directory: str
     is_orphan: bool
-    """True if that directory is gone."""
+    """True if the directory no longer exists."""
 
     @property
     def is_service(self) -> bool:
@@ -76,7 +76,7 @@ def listening(address: str, port: int | None = None) -> list[Running]:
 
 
 def naming(text: str) -> list[Running]:
-    """Returns programs of rehearsals, machines' included, with this text in a word of their command."""
+    """Returns programs of rehearsals, including machines, with this text in a word of their command."""
     return [
         process
         for process in _all()

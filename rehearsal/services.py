@@ -54,7 +54,8 @@ class Services:
     checkpoints: Path
     revisions: dict[str, str]
     hub_tls_url: str = ""
-    """The same hub over TLS, by the certificate of `registry_ca_file`: inventories send it a token."""
+    """The same hub over TLS, with a certificate of `registry_ca_file`'s authority, because inventories send the hub
+    a token."""
 
     def to_json(self) -> str:
         """Returns the fields of services.json."""
@@ -245,7 +246,7 @@ def _status() -> str:
 
 
 def _fault(words: list[str]) -> None:
-    """Switches a fault on, or all of them off."""
+    """Switches a fault on, or all faults off."""
     folder = _folder(Places.here())
     match words:
         case ["none"]:

@@ -27,7 +27,7 @@ DEFAULT_BUILD = f"torch=={VERSION}"
 # Newest first. Debian 12, the image's, has glibc 2.36; a wheel for these runs on every system that has Python 3.11.
 PLATFORMS = [f"manylinux_2_{glibc}_x86_64" for glibc in range(35, 16, -1)] + ["manylinux2014_x86_64"]
 INDEX_SECONDS = 20
-"""Seconds for an index to name a wheel. A running download is not cut off."""
+"""Seconds for an index to name a wheel. The limit does not end a running download."""
 SOCKET_SECONDS = 10
 SIZES = "2.7 GB to download and keep (torch 527 MB, the rest CUDA libraries), 5 GB in .venv"
 """Sizes of torch 2.13.0+cu130 for x86-64, seen 2026-11-22."""

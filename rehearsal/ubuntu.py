@@ -1,7 +1,8 @@
 """Machines of Ubuntu 24.04: packages of a cloud image, the kernel's name, Canonical's driver, the archive's key.
 
-systemd, sshd, apt, netplan, needrestart, unattended-upgrades, AppArmor's tools and ufw are its own. Stood in for: the
-kernel's release (the kernel is the outer machine's), the boot loader that chooses it, and the driver of Canonical.
+systemd, sshd, apt, netplan, needrestart, unattended-upgrades, AppArmor's tools and ufw are Ubuntu's own. Stand-ins
+replace the kernel's release (the kernel is the outer machine's), the boot loader that chooses it, and the driver of
+Canonical.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ PACKAGES = (
     *("ubuntu-minimal", "systemd-resolved", "rsyslog", "cron", "logrotate", "apparmor", "ufw", "gnupg", "curl", "wget"),
     *("unattended-upgrades", "needrestart", "update-notifier-common", "nftables", "lsof", "psmisc", "pciutils"),
 )
-"""With those of `rootfs.PACKAGES`: Ubuntu's images have Python, and programs that act without being asked."""
+"""Packages in addition to `rootfs.PACKAGES`: Ubuntu's images have Python, and programs that act by themselves."""
 KERNEL = "6.8.0-117-generic"
 """The kernel of a new machine: that of an image of some months ago."""
 NEWER_KERNEL = "6.8.0-151-generic"
-"""The kernel that Canonical's driver 580 depends on (2026-11): installing it brings this one too, for the next boot."""
+"""The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
+the next boot."""
 LABEL = "rehearsal stand-in"
 ARCHIVE_KEY = "F6ECB3762474EDA9D21B7022871920D1991BC93C"
 """Ubuntu Archive Automatic Signing Key (2018), read from the keyring of an Ubuntu 24.04.3 (2026-11-27)."""

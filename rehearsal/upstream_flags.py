@@ -36,7 +36,7 @@ Flag = dict[str, Any]
 
 
 class Unread(Exception):
-    """A value that only a running program knows."""
+    """A value that exists only in a running program."""
 
 
 class Names:
@@ -57,7 +57,8 @@ class Names:
                     self.values[prefix + ast.unparse(target)] = self.value(_default(statement.value))
 
     def value(self, node: ast.expr) -> Any:
-        """Returns the constant that an expression names, a dictionary's keys for one. Raises Unread if computed."""
+        """Returns the constant that an expression names; for a dictionary its keys. Raises Unread for a computed
+        value."""
         match node:
             case ast.Constant():
                 return node.value

@@ -1,6 +1,7 @@
 """Waiting for a machine, and diagnostics of one that does not start: its console, its state inside, its cable.
 
-From outside, a machine that boots without a network looks like one that hangs; only an inside look distinguishes them.
+From outside, a machine that boots without a network looks like a hanging machine; only diagnostics from inside
+distinguish the two.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from rehearsal.network import Network
 from rehearsal.places import Places, RehearsalRefused
 
 NO_LOGIN = "/run/nologin"
-"""While a machine boots it turns away everybody but root (pam_nologin), also after its sshd has begun to greet."""
+"""Message of a booting machine, which rejects all users except root (pam_nologin), even after its sshd has begun to
+answer."""
 ASKED = (
     "systemctl is-system-running; systemctl list-jobs --no-legend --plain | head -n 5;"
     " systemctl list-units --failed --no-legend --plain | head -n 5; systemctl is-active ssh systemd-networkd;"
@@ -51,7 +53,7 @@ class Awaited(Protocol):
 
 
 def greets(address: str) -> bool:
-    """Returns True if an SSH server sends its banner there."""
+    """Returns True if an SSH server sends its banner at the address."""
     with contextlib.suppress(OSError), socket.create_connection((address, 22), timeout=1) as connection:
         return connection.recv(4) == b"SSH-"
     return False

@@ -1,7 +1,5 @@
 """Bundles for the roles: the needed parts of a bundle, and a network-less host's connection to its bundle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -33,7 +31,7 @@ T = TypeVar("T", Slice, BalancerSlice, MonitorSlice, Slice | BalancerSlice | Mon
 
 
 def reach(mine: T) -> T:
-    """The slice, unchanged; a host without a network is connected to its bundle from here to the end of the run."""
+    """The slice, unchanged; a host without a network is connected to its bundle until the end of the run."""
     if mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
     return mine

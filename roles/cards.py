@@ -5,8 +5,6 @@ Preflight refuses a wrong cut of such a card before the first change; the role `
 was verified.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from roles._pyinfra.facts import HostFacts, ask_units, ask_value
 
 ON, OFF, NEVER = "Enabled", "Disabled", "[N/A]"
 BOOT_UNIT = "enginehouse-mig.service"
-"""The unit of the role `mig` that cuts the GPUs again after every boot."""
+"""Unit of the role `mig` that cuts the GPUs again after every boot."""
 _LOADED = "[ -e /proc/driver/nvidia/version ]"
 _MODES = "nvidia-smi --query-gpu=index,mig.mode.current,mig.mode.pending --format=csv,noheader"
 _GPU = re.compile(r"GPU (\d+):")
@@ -59,7 +57,7 @@ def fact_commands() -> list[str]:
 
 
 def gpus(facts: HostFacts) -> tuple[GpuState, ...]:
-    """Every GPU the driver shows; none without a driver."""
+    """Every GPU that the driver shows; none without a driver."""
     listed, number = dict[int, list[str]](), -1
     for line in facts.value("listed").splitlines():
         if match := _GPU.match(line):
@@ -85,7 +83,7 @@ def planned_cut(mine: Slice) -> str:
 
 
 def not_ours_to_cut(facts: HostFacts, mine: Slice, state: str) -> Iterator[Refusal]:
-    """Refusals of unmanaged GPUs that differ from the declaration, and of a boot unit of ours that would cut them.
+    """Refusals of unmanaged GPUs that differ from the declaration, and of our boot unit, which would cut these GPUs.
 
     Only for `Driver(manage=False)`. Their `try` lines are for the inventory, or for the owner of the GPUs.
     """

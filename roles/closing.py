@@ -3,8 +3,6 @@
 No step stops a server, so no host is drained.
 """
 
-from __future__ import annotations
-
 from deploy.planning.plan import Plan
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice

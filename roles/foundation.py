@@ -5,8 +5,6 @@ twice: before the waves for hosts on which no server runs, and inside a wave, af
 each call tells them apart. Long downloads are started here as soon as the host can run them; `stage` awaits them.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api import FactBase
 from pyinfra.api.operation import OperationMeta
@@ -20,8 +18,8 @@ from roles._pyinfra.steps import ask
 class Serving(FactBase[list[str]]):
     """The `triton@` and `llm@` units of this host that serve, or are about to.
 
-    A unit that keeps trying to start while Docker is down does not count: otherwise the repair of Docker would wait for
-    a drained host, and the run would fail earlier, at the image, for which it needs Docker.
+    A unit that keeps trying to start while Docker is down does not count: the repair of Docker would then wait for a
+    drained host, and the run would fail earlier, at the image, which needs Docker.
     """
 
     default = list
@@ -42,9 +40,9 @@ together.early(Serving)
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
-    """Gives the host driver, Docker and toolkit. Returns the steps, none if the other call acts.
+    """Gives the host driver, Docker and toolkit. Returns the steps; none if the other call acts.
 
-    Without `drained` it acts only on hosts that do not serve, with it only on those that do.
+    Without `drained` it acts only on hosts that do not serve, with `drained` only on serving hosts.
     """
     known = [] if drained else proxy.apply(mine)  # it interrupts nothing, and downloads beside a server need it
     if bool(ask(host, Serving)) != drained:

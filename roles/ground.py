@@ -1,7 +1,5 @@
 """First steps on every host, before any change."""
 
-from __future__ import annotations
-
 from roles import removal
 from roles._pyinfra import undo
 from roles._shipping import programs

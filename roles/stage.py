@@ -1,11 +1,10 @@
 """Downloads to a host while it serves: image, weights, engines. Started early, awaited late.
 
 For a host that does not serve yet, `foundation` starts the downloads of image and weights as soon as it has Python and
-Docker, in parallel with the driver's installation. For a serving host they start here, where they interrupt nothing. An
-engine is built from both, so it comes last; a build beside a server needs GPU memory that the server leaves free.
+Docker, in parallel with the driver's installation. For a serving host the downloads start here, where they interrupt no
+server. An engine is built from image and weights, so it comes last; a build beside a server needs GPU memory that the
+server leaves free.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 

@@ -1,10 +1,8 @@
 """Steps of a balancer or a monitor, in place of `foundation` and the later steps of other hosts.
 
-Neither is in a wave. Hosts join and leave a balancer before the first wave, and it is not reloaded while a host is out.
-A monitor gets new targets after the last wave, because before that they would not answer.
+Balancers and monitors are in no wave. Hosts join and leave a balancer before the first wave, and it is not reloaded
+while a host is out. A monitor gets new targets after the last wave, because the new targets would not answer earlier.
 """
-
-from __future__ import annotations
 
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

@@ -1,7 +1,7 @@
 """Options that every suite shares. pytest collects `tests/smoke` only with a named inventory.
 
-Modules of one rehearsal number (`xdist_group`) stay in one lane, in order. xdist 3.8 writes a test's group where pytest
-9.2 no longer reads it, and says nothing: without what is here every test would go to whichever lane is free.
+Modules of one rehearsal number (`xdist_group`) stay in one lane, in order. xdist 3.8 silently writes a test's group to
+a place that pytest 9.2 no longer reads: without the code here, each test would go to any free lane.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out smoke tests without `--inventory`, and long tests with machines of their own unless they are named."""
+    """Leaves out smoke tests without `--inventory`, and long tests with their own machines, unless they are named."""
     place = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
     if place in ("rollouts", "monitoring/live", "ubuntu"):
         return None if any(place in word for word in config.args) else True

@@ -1,4 +1,5 @@
-"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits try all of them.
+"""The share of the faults that a CI run tries: the commit's hash draws it, so that many commits together try all
+faults.
 
 All faults take longer than a CI run may. They are divided into SHARES shares of nearly equal length, each with a part
 of every long lane, so that an expensive setup (a deployed host, a machine with its own kernel) runs once.
@@ -60,7 +61,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_halves.py": Whole("number-7", 1, 8),
     "tests/faults/test_hands.py": Whole("number-7", 2, 2),
     "tests/faults/test_line.py": Whole("number-7", 4, 4),
-    "tests/faults/test_own_model.py": Whole("number-7", 1, 5),
+    "tests/faults/test_own_model.py": Whole("number-7", 1, 7),
     "tests/faults/test_packages.py": Whole("number-7", 2, 4),
     "tests/faults/test_partial.py": Whole("number-7", 3, 4),
     "tests/faults/test_registry.py": Whole("number-7", 4, 5),
@@ -75,7 +76,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/rehearsal/test_beside.py": Whole("number-1", 3, 5),
     "tests/rehearsal/test_client_certificates.py": Whole("number-6", 1, 3),
     "tests/rehearsal/test_cloud_init.py": Whole("number-16", 2, 9),
-    "tests/rehearsal/test_group.py": Whole("number-12", 4, 15),
+    "tests/rehearsal/test_group.py": Whole("number-12", 4, 16),
     "tests/rehearsal/test_group_mpi.py": Whole("number-13", 3, 12),
     "tests/rehearsal/test_health.py": Whole("number-3", 1, 8),
     "tests/rehearsal/test_https.py": Whole("number-6", 2, 6),

@@ -47,7 +47,7 @@ SILENCE_MS = 3_600_000
 PAUSE_SECONDS = 0.015
 """Seconds between the requests of the one stream at a person's pace."""
 PEER_STREAMS = 64
-"""LiteLLM needs half a minute for an answer to each of 256."""
+"""Most streams for LiteLLM, which needs half a minute to answer 256."""
 Cores = dict[str, list[int]]
 
 

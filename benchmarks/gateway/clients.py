@@ -20,11 +20,11 @@ from gateway.tensors import Input, boolean, int32s, strings
 from gateway.triton import Triton
 
 KEY = "sk-benchmark"
-"""LiteLLM wants a key; the gateway, with these settings, none."""
+"""Key for LiteLLM; with these settings the gateway needs no key."""
 CHAT = {"model": "llama", "messages": [{"role": "user", "content": "the cat sat on the mat"}], "stream": True}
 EMBED = {"model": "nomic", "input": "the cat sat on the mat", "encoding_format": "base64"}
 WARM = 16
-"""Requests that a client process makes before those that count."""
+"""Requests that a client process makes before the counted requests."""
 TOKEN = b'"content":" w'
 """Beginning of the text of a token's event."""
 
@@ -63,8 +63,8 @@ async def closed_loop(
     """Returns results of clients that each send the next request after an answer, for some seconds after `begins`
     has ended.
 
-    It begins once they had `WARM` answers together, at least one each, which do not count. With `spread` they begin
-    at random within that many seconds; `pause` is the mean of a random wait before each request.
+    The time begins once the clients had `WARM` answers together, at least one each, which do not count. With `spread`
+    the clients begin at random within that many seconds; `pause` is the mean of a random wait before each request.
     """
     warm_each = -(-WARM // len(clients))
     seen, warm, ended = Seen(), asyncio.Barrier(len(clients) + 1), asyncio.Event()

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 WANTED = {"gateway": 2, "server": 2, "client": 3, "peer": 1}
-"""Processes that run at the same time, and need a core each."""
+"""Number of concurrent processes of each kind, each of which needs a core."""
 TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def shares(cores: Sequence[int], wanted: Mapping[str, int] = WANTED) -> dict[str, list[int]]:
-    """Returns one core for each process by kind; empty if there are too few, so that all processes share them."""
+    """Returns one core for each process by kind; empty for too few cores, which all processes then share."""
     if len(cores) < sum(wanted.values()):
         return {}
     left = iter(cores)

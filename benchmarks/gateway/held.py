@@ -23,13 +23,14 @@ import uvloop
 from benchmarks.gateway.clients import CHAT, KEY, request
 
 DONE, ERROR, BROKEN, REFUSED = "done", "error event", "broken connection", "refused"
-"""Ends of a stream: complete, with an error event, by its connection alone, or before it began."""
+"""Ends of a stream: complete, with an error event, only by a closed connection, or before its beginning."""
 LIMIT = 2**20
 
 
 @dataclass
 class Held:
-    """A stream: its end, the error's code, tokens that came in order, the longest time between two."""
+    """A stream: its end, the error's code, the number of tokens that came in order, and the longest time between
+    two."""
 
     end: str = BROKEN
     code: str = ""

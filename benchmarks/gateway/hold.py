@@ -2,8 +2,8 @@
 
 After a third of the time the first gateway is killed (SIGKILL), so its connections break without a message. It is
 restarted, like by systemd, and takes as many streams. After two thirds it is stopped (SIGTERM): it waits
-`DRAIN_SECONDS` for streams to end, and each remaining one gets an event with an error. The second gateway's streams
-continue throughout.
+`DRAIN_SECONDS` for streams to end, and each remaining one gets an event with an error. The second gateway's streams are
+not interrupted.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[st
 
 
 def verdict(sent: signal.Signals, report: dict[str, Any], killed: float, began: float) -> dict[str, Any]:
-    """Returns the ends of the streams on the signalled gateway; `passes`: each in the one way, none before it."""
+    """Returns the ends of the streams on the signalled gateway; `passes`: every stream ended in the required way,
+    and not before the signal."""
     first, last = report.pop("first_end") - killed, report.pop("last_end") - killed
     passes = report["ends"] == {ENDS[sent]: report["streams"]} and first > 0 and not report["out_of_order"]
     seconds = {"first_end_after_s": round(first, 2), "last_end_after_s": round(last, 2)}

@@ -76,7 +76,7 @@ def seen_of(load: Load, cores: Cores, pid: int = 0) -> tuple[Seen, float]:
 
 
 async def run(load: Load) -> Seen:
-    """Returns the results of this process's clients."""
+    """Returns the results of all clients of this process."""
 
     async def begins() -> None:
         print("ready", flush=True)

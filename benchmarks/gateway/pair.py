@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 @contextlib.contextmanager
 def of_checkout(root: Path) -> Iterator[None]:
-    """Makes processes that begin during the block run that checkout."""
+    """Makes processes that start during the block use this checkout."""
     here, processes.ROOT = processes.ROOT, root
     try:
         yield

@@ -23,7 +23,7 @@ LOG = Path(tempfile.gettempdir()) / "gateway-servers.log"
 TICKS = os.sysconf("SC_CLK_TCK")
 START_SECONDS = 120
 DRAIN_SECONDS = 5
-"""Seconds that a stopping gateway gives its streams: fewer than they last, so that they are cut."""
+"""Seconds that a stopping gateway gives its streams: fewer than the streams last, so that some are cut."""
 Process = subprocess.Popen[str]
 Cores = Sequence[int]
 
@@ -32,7 +32,7 @@ Cores = Sequence[int]
 def begun(
     command: list[str], cores: Cores = (), path: str = "", says: bool = False, into: Path = LOG
 ) -> Iterator[Process]:
-    """Runs the process during the block, on those cores if there are any.
+    """Runs the process during the block, on these cores, if any are named.
 
     `path` is its first package path. With `says` its output is read and its input written; else its output goes to the
     file `into`.
@@ -66,7 +66,7 @@ def begun(
 def heard(process: Process) -> str:
     """Returns the process's next line.
 
-    Raises: RuntimeError if it has ended.
+    Raises: RuntimeError if the process has ended.
     """
     assert process.stdout
     if line := process.stdout.readline().strip():
@@ -87,10 +87,12 @@ def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[s
 
 
 @contextlib.contextmanager
-def start_gateway(settings: Path, number: int, cores: Cores = ()) -> Iterator[Process]:
-    """Runs a gateway process that listens on the port of that number."""
+def start_gateway(settings: Path, number: int, cores: Cores = (), more: str = "") -> Iterator[Process]:
+    """Runs a gateway process that listens on the port of that number; `more` is a further package path."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings), str(number)]
-    with begun(command, cores[number : number + 1], into=log_of(settings, number)) as process:
+    own = [str(ROOT), str(ROOT / "files"), *filter(None, [os.environ.get("PYTHONPATH")]), more]
+    path = ":".join(own) if more else ""
+    with begun(command, cores[number : number + 1], path, into=log_of(settings, number)) as process:
         listens(json.loads(settings.read_text())["listen"]["ports"][number], process)
         yield process
 
@@ -143,9 +145,9 @@ def litellm(work: Path, behind: int, port: int) -> list[str]:
 
 
 def listens(port: int, process: Process) -> None:
-    """Waits until the process answers there.
+    """Waits until the process answers at this port.
 
-    Raises: TimeoutError if it does not in time, or has ended.
+    Raises: TimeoutError without an answer in time, or if the process has ended.
     """
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until and process.poll() is None:

@@ -2,10 +2,10 @@
 
     python -m benchmarks.gateway.wheels [--python 3.12] [--into build/gateway-wheels]
 
-`gateway-0` has the gateway's own locked packages and OpenAI's library, which reads some of the streams;
-`peer-0`, `peer-1` … have LiteLLM's. pip checks each wheel's hash in the lock.
-No folder is larger than a transfer may be, and SHA256SUMS in each lists its files. There:
-`python3 -m pip install --no-index --no-deps --target DIR gateway-0/*.whl`.
+`gateway-0` has the gateway's own locked packages and OpenAI's library, which reads some of the streams; `peer-0`,
+`peer-1` … have LiteLLM's. pip checks each wheel's hash in the lock. No folder is larger than a transfer may be, and
+SHA256SUMS in each lists its files. On the other machine: `python3 -m pip install --no-index --no-deps --target DIR
+gateway-0/*.whl`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from roles.gateway.wheels import pip_words, requirements
 ROOT = Path(__file__).parents[2]
 CLIENTS, PEER = ROOT / "locks/requirements-clients.lock", ROOT / "locks/requirements-peer.lock"
 PART_BYTES = 53 * 2**20
-"""A transfer may have 64 MiB with the checkout, which has 9."""
+"""Bytes of a folder: a transfer may have 64 MiB together with the checkout, which has 9."""
 OPENAI = {"openai", "jiter", "sniffio"}
 """Packages that OpenAI's library needs besides the gateway's."""
 # The proxy starts and answers without these: tables of costs, clouds' own clients, a database, another server.

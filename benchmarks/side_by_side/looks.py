@@ -6,7 +6,7 @@ from pyinfra.api import FactBase
 
 
 class Looked(FactBase[str]):
-    """The output of a shell command, without the last line end; a failed shell has printed all it knows."""
+    """The output of a shell command, without the last line end; a failed shell's output counts too."""
 
     default = str
 

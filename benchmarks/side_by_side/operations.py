@@ -22,7 +22,8 @@ RELOAD = "systemctl daemon-reload"
 
 @dataclass(frozen=True)
 class Operation:
-    """An item of the host: the shell that checks it, its output if it is right, and the commands that create it."""
+    """An item of the host: the shell that checks the item, the shell's output for a right item, and the commands
+    that create the item."""
 
     name: str
     look: str
@@ -79,7 +80,7 @@ def settings(host: str) -> str:
 
 
 def packages(name: str, wanted: tuple[str, ...]) -> Operation:
-    """Returns commands that install all of the packages."""
+    """Returns commands that install all packages."""
     look = f"dpkg-query -W -f='${{db:Status-Status}} ${{Package}}\\n' {' '.join(wanted)} 2>/dev/null"
     install = f"DEBIAN_FRONTEND=noninteractive apt-get install -y {' '.join(wanted)}"
     return Operation(name, look, "\n".join(f"installed {package}" for package in wanted), (install,))
@@ -129,7 +130,7 @@ def link(name: str, path: str, target: str) -> Operation:
 
 
 def line(name: str, path: str, wanted: str) -> Operation:
-    """Returns commands that append the line to the file, if it is missing."""
+    """Returns commands that append a missing line to the file."""
     at = quote(path)
     look = f"grep -xF {quote(wanted)} {at} 2>/dev/null | head -n 1"
     return Operation(name, look, wanted, (f"printf '%s\\n' {quote(wanted)} >>{at}",))

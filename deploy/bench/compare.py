@@ -6,8 +6,6 @@ is a little slower an hour later is no finding. A figure with too few runs for a
 reported as "too few runs", never as "no slower".
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -57,7 +55,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """2 if something is worse, 1 if the runs are too few or nothing was measured twice, else 0."""
+        """2 if a figure is worse, 1 if the runs are too few or no figure is in both results, else 0."""
         if any(figure.is_worse for figure in self.figures):
             return 2
         return 0 if self.figures and all(figure.is_tellable for figure in self.figures) else 1

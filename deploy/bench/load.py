@@ -4,8 +4,6 @@ Names and places of its settings were read in its schema and templates (aiperf 0
 them: aiperf takes it from its environment, so that neither `ps` nor a file shows it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -27,10 +25,12 @@ WARM_UP = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A load: `clients` that each ask again after an answer, or, with `clients` 0, `rate` Poisson requests a second.
+    """A load: `clients` that each send the next request after an answer, or, with `clients` 0, `rate` Poisson requests
+    a second.
 
     Lengths are tokens: of a prompt, of an answer, of a passage or text. The service level is in milliseconds: first
-    token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within it.
+    token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within the
+    service level.
     """
 
     clients: int = 8

@@ -1,7 +1,5 @@
 """A bench result as an SVG: one row per load and latency, with the median, 95th and 99th percentile."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any

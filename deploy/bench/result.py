@@ -1,7 +1,5 @@
 """Results of a bench: a few figures of each aiperf report, and their median over all runs of a load."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

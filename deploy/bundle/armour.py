@@ -1,7 +1,5 @@
 """ASCII armour of a public key, as apt reads it in a file that ends in .asc. Pure."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from textwrap import wrap
 

@@ -104,7 +104,7 @@ class Contents:
 
 
 def confirm_paths(parts: Sequence[Part]) -> None:
-    """Confirms that no part's path leads out of the bundle, and that each is a file of its own."""
+    """Confirms that no part's path leads out of the bundle, and that no path occurs twice or is also a folder."""
     for part in parts:
         pieces = part.path.split("/")
         is_inside = pieces[0] in FOLDERS and not {"", ".", ".."} & set(pieces) and part.path.isprintable()

@@ -1,7 +1,5 @@
 """Parts that a host's plan wants and its bundle lacks, named before any host is touched. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from deploy.bundle.contents import ARCHITECTURE, Contents
@@ -23,6 +21,14 @@ def lacking(mine: Bundled, packages: Iterable[str], contents: Contents) -> list[
         return [_refusal(mine, f"has no packages for {os}", seen, os, "system")]
     missing = list(_packages(mine, packages, contents))
     return [*missing, *_images(mine, contents), *_weights(mine, contents)] if isinstance(mine, Slice) else missing
+
+
+def beside(slices: Iterable[Slice]) -> Iterator[str]:
+    """A sentence for each directory that hosts have already, and that no bundle brings to them."""
+    for mine in slices:
+        own = [(model.name, model.directory) for server in mine.servers for model in server.own_models]
+        for name, path in [*own, *((files.model, files.path) for files in mine.on_host)]:
+            yield f"not in the bundle: {path} of {name}, which {mine.host} has to have itself"
 
 
 def kernel_problem(mine: Slice, kernel: str, contents: Contents) -> Refusal | None:

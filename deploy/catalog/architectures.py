@@ -10,13 +10,14 @@ for EXAONE 4, PR 8256 (reviewed October 2025) and the notes of 1.2.0 (2026-03-12
 layers with a window; every layer is counted over all tokens here, and the planner counts on neither reuse nor chunked
 prefill.
 
-MiniMax M2 and MiMo: vLLM's registry, which has them since 0.11 and 0.9; every layer of both keeps keys and values.
+`OF_VLLM`: registry, models and configurations of vLLM 0.26.0's wheel, and transformers 5.23, which reads config.json;
+read 2026-11-28. Every layer of them keeps keys and values, or DeepSeek's latent. An architecture whose configuration
+neither knows (MiMo, EXAONE 3.5, Ling, InternLM 2, MiniCPM) is code of its repository, and left out. TensorRT-LLM serves
+some by AutoDeploy, which is not planned here; `1.3.0` is docs/source/models/supported-models.md of its candidates.
 
 Only `files` are fetched: exact names, or fnmatch patterns matched against the names of the repository's
 root.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -142,20 +143,36 @@ _LLMS = (
         name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
     ),
     Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", experts=True, block_reuse=False),
-    *(
-        Architecture(
-            name=name,
-            kind="llm",
-            experts=name == "MiniMaxM2ForCausalLM",
-            note="it is in no release of TensorRT-LLM here",
-        )
-        for name in ("MiniMaxM2ForCausalLM", "MiMoForCausalLM")
-    ),
     Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
     Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
     Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
     Architecture(name="FalconForCausalLM", kind="llm", engine=True),
 )
+
+_DENSE = (
+    *("Apertus", "Arcee", "Cohere", "Cwm", "Ernie4_5", "Glm", "Glm4", "GPTBigCode", "GPTJ", "GPTNeoX", "Granite"),
+    *("HunYuanDenseV1", "HyperCLOVAX", "InternLM3", "Jais2", "Ministral3", "OPT", "Olmo", "Olmo2", "Olmo3", "Phi"),
+    *("SeedOss", "SmolLM3", "StableLm", "Starcoder2"),
+)
+_OF_EXPERTS = (
+    *("Cohere2Moe", "Ernie4_5_Moe", "FlexOlmo", "GraniteMoe", "GraniteMoeShared", "HunYuanMoEV1", "HYV3", "Mellum"),
+    *("MiniMaxM2", "Olmoe", "PhiMoE", "Qwen2Moe"),
+)
+_SINCE_1_3 = {"Afmoe": True, "Cohere2": False, "ExaoneMoE": True, "Laguna": True}
+"""Decoders that TensorRT-LLM's candidates of 1.3 have too; True for those with experts."""
+
+OF_VLLM = tuple(
+    Architecture(
+        name=f"{name}ForCausalLM",
+        kind="llm",
+        experts=_SINCE_1_3.get(name, name not in _DENSE),
+        latent_cache=name in ("DeepseekV2", "Glm4MoeLite"),
+        pytorch_since="1.3.0" if name in _SINCE_1_3 else "",
+        note="it is in no release of TensorRT-LLM here",
+    )
+    for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite")
+)
+"""Decoders that vLLM alone serves among the released programs."""
 
 
 class _Decoder(TypedDict):
@@ -238,7 +255,6 @@ _UNCOUNTED = {
     "DeciLMForCausalLM": "layers with and without keys and values; its configuration is Python of the repository, "
     "and no code of a repository is run",
     "BambaForCausalLM": _STATES,
-    "DeepseekV2ForCausalLM": "a latent for each token, as the engine path keeps it",
     "DeepseekV32ForCausalLM": "keys of an indexer beside the latent",
     "DeepseekV4ForCausalLM": "latents of several tokens together, keys of an indexer, and windows",
     "FalconH1ForCausalLM": _STATES,
@@ -246,6 +262,9 @@ _UNCOUNTED = {
     "GlmMoeDsaForCausalLM": "keys of an indexer beside the latent",
     "GraniteMoeHybridForCausalLM": _STATES,
     "JambaForCausalLM": _STATES,
+    "Lfm2ForCausalLM": "states of short convolutions beside the keys and values of some layers",
+    "Lfm2MoeForCausalLM": "states of short convolutions beside the keys and values of some layers",
+    "LongcatFlashForCausalLM": "two latents for each token and layer",
     "KimiLinearForCausalLM": "states of linear attention beside the latent of some layers",
     "MambaForCausalLM": "states of a fixed size for each sequence",
     "Mamba2ForCausalLM": "states of a fixed size for each sequence",
@@ -264,6 +283,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     row.name: row
     for row in (
         *_LLMS,
+        *OF_VLLM,
         *_ENCODERS,
         *(Architecture(name=name, kind="multi-modal") for name in _MULTI_MODAL),
         *(Architecture(name=name, kind="encoder-decoder") for name in _ENCODER_DECODER),

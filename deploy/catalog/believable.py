@@ -6,9 +6,12 @@ milliseconds in a field of seconds. Limits that depend on another setting are ju
 2026-11-27.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+
+MIB_PER_GIB = 1024
+BYTES_PER_MIB = 2**20
+OF_A_THOUSAND = 2e-5
+"""Least price of a thousand tokens; smaller ones are those of one token."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,33 @@ class Believable:
         """The range for a person."""
         unset = f", or {shown(self.unset[0])} {self.zero}" if self.unset else ""
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
+
+    def slip_of(self, value: float) -> tuple[str, float]:
+        """The unit in which a number out of range was probably typed, and the number in the field's own unit.
+
+        Without a likely slip, the number is the nearer end of the range.
+        """
+        candidates: list[tuple[str, float]] = []
+        if self.unit == "percent" and 0 < value <= 1:
+            candidates.append(("a fraction", value * 100))
+        if self.unit == "MiB" and 0 < value < self.least:
+            candidates.append(("GiB", value * MIB_PER_GIB))
+        if self.unit == "MiB" and value > self.most:
+            candidates += [("KiB", value / MIB_PER_GIB), ("bytes", value / BYTES_PER_MIB)]
+        if self.unit in ("seconds", "ms") and value > self.most:
+            candidates.append(("milliseconds" if self.unit == "seconds" else "microseconds", value / 1000))
+        if self.unit == "Gbit/s" and value > self.most:
+            candidates += [("Mbit/s", value / 1000), ("bit/s", value / 1e9)]
+        if self.unit == "parameters" and 0 < value < self.least:
+            candidates += [("billions", value * 1e9), ("millions", value * 1e6)]
+        if self.unit == "for a million tokens" and 0 < value < self.least:
+            candidates += [("the price of a thousand tokens", value * 1000)] if value >= OF_A_THOUSAND else []
+            candidates.append(("the price of one token", value * 1e6))
+        for words, meant in candidates:
+            if self.least <= meant <= self.most:
+                meant = round(meant, 6)
+                return words, int(meant) if meant == int(meant) or meant > 1000 else round(meant, 4)
+        return "", self.most if value > self.most else self.least
 
     def number(self, value: float) -> str:
         """The number as text for a person; ports and ids have no commas, because they count nothing."""
@@ -55,7 +85,7 @@ _QUEUE = Believable("requests", 1, 100_000, "a longer queue outlives every clien
 _DRAFTED = Believable("tokens", 1, 256, "trees of Medusa and EAGLE have 63")
 _ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone opens six", (0,), "for no limit")
 _ADDRESS_REQUESTS = Believable(
-    "requests", 10, 1_000_000_000, "of one address in a minute; a client's retries take as many", (0,), "for no limit"
+    "requests", 10, 1_000_000_000, "one address's requests of a minute, retries included", (0,), "for no limit"
 )
 _HOST_CACHE = Believable("MiB", 256, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
 _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
@@ -170,7 +200,7 @@ RANGES: dict[str, dict[str, Believable]] = {
     "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS, "port": _LISTEN},
     "Price": dict.fromkeys(
         ("prompt", "completion", "cached"),
-        Believable("for a million tokens", 0.0001, 1_000_000, "of any currency", (0,), "for free"),
+        Believable("for a million tokens", 0.001, 1_000_000, "no list price is lower", (0,), "for free"),
     ),
     "ReDrafter": {"beams": Believable("beams", 1, 32, "published ones have 4 or 5"), "tokens": _DRAFTED},
     "Release": {

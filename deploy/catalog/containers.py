@@ -6,8 +6,6 @@ copies read 2026-11-27. Kubernetes' page on GPUs is the source for extended reso
 numbers, and for texts in lists of arguments and in variables.
 """
 
-from __future__ import annotations
-
 import re
 
 

@@ -3,8 +3,6 @@
 From moby's `daemon/config/config.go` and `config_linux.go`, read 2026-11-27.
 """
 
-from __future__ import annotations
-
 _LISTS = """
     authorization-plugins cdi-spec-dirs default-address-pools dns dns-opts dns-search exec-opts host-gateway-ips hosts
     insecure-registries labels node-generic-resources registry-mirrors storage-opts

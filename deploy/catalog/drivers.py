@@ -4,8 +4,6 @@ Source: NVIDIA "Supported Drivers and CUDA Toolkit Versions" and the GPU Operato
 months are taken at their last day. A branch within `BRANCH_WARNING_DAYS` of its end warns; after its end it is refused.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import date
 

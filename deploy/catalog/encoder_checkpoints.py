@@ -1,7 +1,5 @@
 """Embedders and rerankers of the catalog; `checkpoints.py` has the form of a row and its sources."""
 
-from __future__ import annotations
-
 from deploy.catalog.known import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint
 
@@ -67,15 +65,7 @@ ENCODERS = (
         published_bytes=4 * 559_891_457,
         max_tokens=512,
         shape=Checkpoint(
-            architecture="XLMRobertaForSequenceClassification",
-            parameters=559_891_457,
-            layers=24,
-            hidden=1024,
-            heads=16,
-            head_dim=64,
-            intermediate=4096,
-            vocabulary=250_002,
-            positions=514,
+            architecture="XLMRobertaForSequenceClassification", **_XLMR_LARGE | {"parameters": 559_891_457}
         ),
     ),
     KnownCheckpoint(
@@ -88,16 +78,9 @@ ENCODERS = (
         max_tokens=512,
         shape=Checkpoint(
             architecture="NomicBertModel",
-            parameters=475_292_928,
-            layers=12,
-            hidden=768,
-            heads=12,
-            head_dim=64,
-            intermediate=3072,
-            vocabulary=250_048,
-            positions=2048,
             experts=8,
             active_experts=2,
+            **_BERT_BASE | {"parameters": 475_292_928, "vocabulary": 250_048, "positions": 2048},
         ),
     ),
     KnownCheckpoint(
@@ -108,17 +91,7 @@ ENCODERS = (
         dimensions=384,
         least_dimensions=384,
         max_tokens=512,
-        shape=Checkpoint(
-            architecture="BertModel",
-            parameters=22_713_216,
-            layers=6,
-            hidden=384,
-            heads=12,
-            head_dim=32,
-            intermediate=1536,
-            vocabulary=30_522,
-            positions=512,
-        ),
+        shape=Checkpoint(architecture="BertModel", **_BERT_SMALL),
     ),
     KnownCheckpoint(
         name="bge-m3",
@@ -213,15 +186,8 @@ ENCODERS = (
         max_tokens=8192,
         shape=Checkpoint(
             architecture="ModernBertModel",
-            parameters=149_014_272,
-            layers=22,
-            hidden=768,
-            heads=12,
-            kv_heads=12,
-            head_dim=64,
-            intermediate=1152,
-            vocabulary=50_368,
-            positions=8192,
+            **_BERT_BASE
+            | {"parameters": 149_014_272, "layers": 22, "intermediate": 1152, "vocabulary": 50_368, "positions": 8192},
         ),
     ),
     KnownCheckpoint(

@@ -5,8 +5,6 @@ read at their exact tag: the others fall between two rows, and `FlagTable.certai
 `deploy.linter` judges command lines, and `deploy.engine` writes them.
 """
 
-from __future__ import annotations
-
 import json
 import pkgutil
 from collections.abc import Iterable

@@ -13,9 +13,9 @@ Blocks and the split: fused_moe/quantization.py cuts weights and block scales se
 loading raises, or one row of scales is copied over several blocks.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+
+from deploy.catalog.versions import at_least
 
 FP8_BLOCK = 128
 """Edge of the squares that share a scale in `fp8-blocks`."""
@@ -36,19 +36,31 @@ class Format:
     engine: bool = False
     vllm: bool = True
     """True if vLLM 0.26.0 reads it: its wheel's list of quantisation methods."""
+    vllm_sm: int = 80
+    """The first SM on which vLLM reads it: `get_min_capability` of the method, read 2026-11-28. FP8, MXFP4 and NVFP4
+    run on older cards than their own by Marlin's kernels, which multiply in 16 bit."""
+    experts_lack_sm: tuple[int, ...] = ()
+    """SMs without kernels of TensorRT-LLM for experts in it (fused_moe_cutlass.py, read 2026-11-28)."""
     why: str = ""
+
+    def is_read(self, trtllm: str) -> bool:
+        """True if this TensorRT-LLM's PyTorch backend reads it."""
+        return bool(self.pytorch_since) and at_least(trtllm, self.pytorch_since)
 
 
 _NO_BRANCH = "its loader has no branch for it and would take the packed numbers for plain weights"
 _CANDIDATES = "its loader reads it from 1.3 on (PR 10796), which is not released"
 
 _ROWS = (
-    Format(name="fp8-modelopt", title="FP8 per tensor by ModelOpt", quantisation="fp8", pytorch_since="1.0.0"),
+    Format(
+        name="fp8-modelopt", title="FP8 per tensor by ModelOpt", quantisation="fp8", pytorch_since="1.0.0", vllm_sm=89
+    ),
     Format(
         name="fp8-blocks",
         title=f"FP8 in blocks of {FP8_BLOCK} x {FP8_BLOCK}",
         quantisation="fp8",
         pytorch_since="1.0.0",
+        experts_lack_sm=(89,),
     ),
     Format(name="nvfp4", title="NVFP4 by ModelOpt", quantisation="nvfp4", pytorch_since="1.0.0"),
     Format(name="mxfp4", title="MXFP4", quantisation="mxfp4", pytorch_since="1.1.0"),
@@ -64,6 +76,7 @@ _ROWS = (
         name="modelopt-inline",
         title="ModelOpt without hf_quant_config.json",
         quantisation="fp8",
+        vllm_sm=89,
         why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
     ),
     Format(
@@ -97,12 +110,18 @@ _ROWS = (
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
     Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(name="auto-round", title="AutoRound", why=_NO_BRANCH),
+    Format(name="mlx", title="MLX, the format of Apple's computers", vllm=False, why=_NO_BRANCH),
+    Format(name="exl", title="EXL2 or EXL3, ExLlama's format", vllm=False, why=_NO_BRANCH),
     Format(name="unknown", title="a format that this project does not know", vllm=False, why=_NO_BRANCH),
 )
 
 NAMED = (
     ("awq", "awq"),
     ("gptq", "gptq"),
+    ("autoround", "auto-round"),
+    ("exl2", "exl"),
+    ("exl3", "exl"),
     ("bnb-4bit", "bitsandbytes"),
     ("bnb-8bit", "bitsandbytes"),
     ("fp8-dynamic", "compressed-channels"),

@@ -5,15 +5,13 @@ Measured on an H100 80GB HBM3 (driver 580.159.04, 2026-11-21): 81,559 total, 480
 cuDeviceTotalMem. Cards that were not measured are planned with 640 reserved, to err on the small side.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
 MEASURED = "measured 2026-11-21, driver 580.159.04; PCI id: NVIDIA/open-gpu-kernel-modules README"
 LISTED = "PCI id: NVIDIA/open-gpu-kernel-modules README; MiB: nvidia-smi listings in public reports, not measured here"
 
-REPORTED = "PCI id and MiB: lspci and nvidia-smi listings in public reports, read 2026-11-27; not measured here"
+REPORTED = "PCI id and MiB: lspci and nvidia-smi listings in public reports, read 2026-11-28; not measured here"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +82,20 @@ _ROWS = (
         total_mib=97_887,
         source=REPORTED,
     ),
+    GPU(
+        name="h20-96", smi="H20", title="H20 SXM5 96GB", pci_id="10de:2329", sm="90", total_mib=97_871, source=REPORTED
+    ),
+    GPU(
+        name="h800-80",
+        smi="H800",
+        title="H800 SXM5 80GB",
+        pci_id="10de:2324",
+        sm="90",
+        total_mib=81_559,
+        source=REPORTED,
+    ),
+    GPU(name="a10-24", smi="A10", title="A10 24GB", pci_id="10de:2236", sm="86", total_mib=23_028, source=REPORTED),
+    GPU(name="t4-16", smi="Tesla T4", title="T4 16GB", pci_id="10de:1eb8", sm="75", total_mib=15_360, source=REPORTED),
     GPU(
         name="gb200-186",
         title="GB200 186GB",

@@ -9,15 +9,13 @@ of osv.dev; release notes of moby and runc. All read on `READ`.
 integrity counts as "code". Left out, because this project runs none of them: Triton's DALI backend, SageMaker server
 and MLflow plugin, TensorRT-LLM's own servers, vGPU, Windows. Left out too: holes that every offered release has fixed
 (before 24.12). Each of the driver's bulletins is represented by one or more of its holes; a version that fixes these
-fixes the bulletin's others too. More than 300 lines, because it is one table.
+fixes the bulletin's others too.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Literal
+from typing import Any, Literal
 
 from deploy.catalog.releases import OFFERED, RELEASES
 from deploy.catalog.versions import at_least, debian_at_least, version
@@ -104,19 +102,24 @@ class Hole:
         return self.reach == "port" and self.effect == "code"
 
 
+def _hole(name: str, component: Component, fixed: str, reach: Reach, effect: Effect, source: str, **more: Any) -> Hole:
+    """A row: `fixed` as words, and of the remaining fields those without their default."""
+    return Hole(
+        id=f"CVE-{name}",
+        component=component,
+        fixed=tuple(fixed.split()),
+        reach=reach,
+        effect=effect,
+        source=source,
+        **more,
+    )
+
+
 def _holes(
     component: Component, fixed: str, source: str, reach: Reach, effect: Effect, ids: str, only: str = ""
 ) -> Iterator[Hole]:
     for name in ids.split():
-        yield Hole(
-            id=f"CVE-{name}",
-            component=component,
-            fixed=tuple(fixed.split()),
-            reach=reach,
-            effect=effect,
-            source=source,
-            only=only,
-        )
+        yield _hole(name, component, fixed, reach, effect, source, only=only)
 
 
 def _bulletin(number: int) -> str:
@@ -179,207 +182,56 @@ _TOOLKIT: tuple[tuple[str, int, Effect, str], ...] = (
     ("1.19.1", 5850, "code", "2026-24260"),
 )
 _NO_CDI = "not where a GPU is attached by CDI, as here"
+_NO_PLUGIN = "authorization plugins, which nothing here sets up"
+# fmt: off
 _UNJUDGED = (
-    Hole(
-        id="CVE-2024-0132",
-        component="container-toolkit",
-        fixed=("1.16.2",),
-        reach="image",
-        effect="code",
-        source=_bulletin(5582),
-        only=_NO_CDI,
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2025-23359",
-        component="container-toolkit",
-        fixed=("1.17.4",),
-        reach="image",
-        effect="code",
-        source=_bulletin(5616),
-        only=_NO_CDI,
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2024-41110",
-        component="docker",
-        fixed=("27.1.1",),
-        reach="user",
-        effect="code",
-        source="CVE record; GHSA-v23v-6jw2-98fq",
-        only="authorization plugins, which nothing here sets up",
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2026-34040",
-        component="docker",
-        fixed=("29.3.1",),
-        reach="user",
-        effect="code",
-        source="CVE record; GHSA-x744-4wpc-v9h2",
-        only="authorization plugins, which nothing here sets up",
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2026-97032",
-        component="docker",
-        fixed=("29.9.0",),
-        reach="port",
-        effect="stops",
-        source="moby's release notes of 29.9.0",
-        only="Docker's API over a network, which nothing here opens",
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2026-26081",
-        component="haproxy",
-        fixed=(),
-        reach="port",
-        effect="stops",
-        source="haproxy.com, 2026-02-12; DSA-6130-1; HAProxy's own first version was not read",
-        packages={"debian-13": "3.0.11-1+deb13u2"},
-        only="QUIC, which balancers here do not speak",
-        judged=False,
-    ),
+    _hole("2024-0132", "container-toolkit", "1.16.2", "image", "code", _bulletin(5582), only=_NO_CDI, judged=False),
+    _hole("2025-23359", "container-toolkit", "1.17.4", "image", "code", _bulletin(5616), only=_NO_CDI, judged=False),
+    _hole("2024-41110", "docker", "27.1.1", "user", "code", "CVE record; GHSA-v23v-6jw2-98fq",
+          only=_NO_PLUGIN, judged=False),
+    _hole("2026-34040", "docker", "29.3.1", "user", "code", "CVE record; GHSA-x744-4wpc-v9h2",
+          only=_NO_PLUGIN, judged=False),
+    _hole("2026-97032", "docker", "29.9.0", "port", "stops", "moby's release notes of 29.9.0",
+          only="Docker's API over a network, which nothing here opens", judged=False),
+    _hole("2026-26081", "haproxy", "", "port", "stops",
+          "haproxy.com, 2026-02-12; DSA-6130-1; HAProxy's own first version was not read",
+          packages={"debian-13": "3.0.11-1+deb13u2"}, only="QUIC, which balancers here do not speak", judged=False),
 )
 _HAPROXY = (
-    Hole(
-        id="CVE-2023-40225",
-        component="haproxy",
-        fixed=("2.6.15", "2.7.10", "2.8.2"),
-        reach="port",
-        effect="writes",
-        source="CVE record",
-        only="request smuggling by an empty Content-Length",
-    ),
-    Hole(
-        id="CVE-2023-45539",
-        component="haproxy",
-        fixed=("2.8.2",),
-        reach="port",
-        effect="memory",
-        source="CVE record; USN-6530-1",
-        packages={"ubuntu-22.04": "2.4.22-0ubuntu0.22.04.3"},
-        only="rules on the end of a path",
-    ),
-    Hole(
-        id="CVE-2024-45506",
-        component="haproxy",
-        fixed=("2.9.10", "3.0.4"),
-        since="2.9",
-        reach="port",
-        effect="stops",
-        source="CVE record",
-        only="HTTP/2",
-    ),
-    Hole(
-        id="CVE-2024-53008",
-        component="haproxy",
-        fixed=("2.6.19", "2.8.11", "2.9.10", "3.0.3"),
-        reach="port",
-        effect="memory",
-        source="CVE record (2.6.18, 2.8.10, 2.9.9 and 3.0.2 are the last that have it)",
-        only="request smuggling past rules on paths",
-    ),
-    Hole(
-        id="CVE-2025-11230",
-        component="haproxy",
-        fixed=("2.4.30", "2.6.23", "2.8.16", "3.0.12", "3.1.9", "3.2.6"),
-        reach="port",
-        effect="stops",
-        source="CVE record; USN-7805-1",
-        packages={"ubuntu-22.04": "2.4.24-0ubuntu0.22.04.3", "ubuntu-24.04": "2.8.5-1ubuntu3.4"},
-        only="functions that read JSON, which balancers here do not use",
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2025-32464",
-        component="haproxy",
-        fixed=("3.1.7",),
-        since="2.2",
-        reach="port",
-        effect="stops",
-        source="CVE record (3.1.6 is the last that has it); osv.dev DEBIAN-CVE-2025-32464, UBUNTU-CVE-2025-32464",
-        packages={"debian-12": "2.6.12-1+deb12u2", "ubuntu-22.04": "2.4.24-0ubuntu0.22.04.2"},
-        only="the converter regsub, which balancers here do not use",
-        judged=False,
-    ),
-    Hole(
-        id="CVE-2026-110354",
-        component="haproxy",
-        fixed=("3.0.30", "3.2.26", "3.3.17", "3.4.7"),
-        since="3.0",
-        reach="port",
-        effect="stops",
-        source="osv.dev CVE-2026-110354, DEBIAN-CVE-2026-110354; mend.io",
-        packages={"debian-12": "2.6.12-1+deb12u4"},
-        only="chunked requests of HTTP/1.1",
-    ),
+    _hole("2023-40225", "haproxy", "2.6.15 2.7.10 2.8.2", "port", "writes", "CVE record",
+          only="request smuggling by an empty Content-Length"),
+    _hole("2023-45539", "haproxy", "2.8.2", "port", "memory", "CVE record; USN-6530-1",
+          packages={"ubuntu-22.04": "2.4.22-0ubuntu0.22.04.3"}, only="rules on the end of a path"),
+    _hole("2024-45506", "haproxy", "2.9.10 3.0.4", "port", "stops", "CVE record", since="2.9", only="HTTP/2"),
+    _hole("2024-53008", "haproxy", "2.6.19 2.8.11 2.9.10 3.0.3", "port", "memory",
+          "CVE record (2.6.18, 2.8.10, 2.9.9 and 3.0.2 are the last that have it)",
+          only="request smuggling past rules on paths"),
+    _hole("2025-11230", "haproxy", "2.4.30 2.6.23 2.8.16 3.0.12 3.1.9 3.2.6", "port", "stops",
+          "CVE record; USN-7805-1",
+          packages={"ubuntu-22.04": "2.4.24-0ubuntu0.22.04.3", "ubuntu-24.04": "2.8.5-1ubuntu3.4"},
+          only="functions that read JSON, which balancers here do not use", judged=False),
+    _hole("2025-32464", "haproxy", "3.1.7", "port", "stops",
+          "CVE record (3.1.6 is the last that has it); osv.dev DEBIAN-CVE-2025-32464, UBUNTU-CVE-2025-32464",
+          since="2.2", packages={"debian-12": "2.6.12-1+deb12u2", "ubuntu-22.04": "2.4.24-0ubuntu0.22.04.2"},
+          only="the converter regsub, which balancers here do not use", judged=False),
+    _hole("2026-110354", "haproxy", "3.0.30 3.2.26 3.3.17 3.4.7", "port", "stops",
+          "osv.dev CVE-2026-110354, DEBIAN-CVE-2026-110354; mend.io",
+          since="3.0", packages={"debian-12": "2.6.12-1+deb12u4"}, only="chunked requests of HTTP/1.1"),
 )
 _CONTAINERS = (
-    Hole(
-        id="CVE-2024-21626",
-        component="runc",
-        fixed=("1.1.12",),
-        reach="image",
-        effect="code",
-        source="CVE record; GHSA-xr7r-f8xq-vfvv",
-    ),
-    *(
-        Hole(
-            id=name,
-            component="runc",
-            fixed=("1.2.8", "1.3.3"),
-            reach="image",
-            effect="code",
-            source=f"CVE record; {advisory}; {notice}",
-            packages=packages,
-        )
-        for name, advisory, notice, packages in (
-            (
-                "CVE-2025-31133",
-                "GHSA-9493-h29p-rfm2",
-                "USN-7851-1",
-                {"ubuntu-22.04": "1.3.3-0ubuntu1~22.04.2", "ubuntu-24.04": "1.3.3-0ubuntu1~24.04.2"},
-            ),
-            ("CVE-2025-52565", "GHSA-qw9x-cqr3-wc7r", "no notice read", {}),
-            ("CVE-2025-52881", "GHSA-cgrx-mc8f-2prm", "no notice read", {}),
-        )
-    ),
-    Hole(
-        id="CVE-2026-41579",
-        component="runc",
-        fixed=("1.3.6", "1.4.3"),
-        reach="image",
-        effect="writes",
-        source="runc's release notes of 1.3.6 and 1.4.3",
-        only="limited writes, of low severity in runc's own words",
-    ),
-    Hole(
-        id="CVE-2024-25621",
-        component="containerd",
-        fixed=("1.7.29", "2.0.7", "2.1.5", "2.2.0"),
-        reach="user",
-        effect="code",
-        source="CVE record; GHSA-pwhc-rpq9-4c8w",
-    ),
-    Hole(
-        id="CVE-2024-40635",
-        component="containerd",
-        fixed=("1.6.38", "1.7.27", "2.0.4"),
-        reach="image",
-        effect="code",
-        source="CVE record; GHSA-265r-hfxg-fhmg",
-    ),
-    Hole(
-        id="CVE-2026-47262",
-        component="containerd",
-        fixed=("1.7.33", "2.0.10", "2.1.9", "2.2.5", "2.3.2"),
-        reach="image",
-        effect="stops",
-        source="GHSA-jpcc-p29g-p8mq as quoted in github.com/agntcy/dir pull request 1681",
-    ),
+    _hole("2024-21626", "runc", "1.1.12", "image", "code", "CVE record; GHSA-xr7r-f8xq-vfvv"),
+    _hole("2025-31133", "runc", "1.2.8 1.3.3", "image", "code", "CVE record; GHSA-9493-h29p-rfm2; USN-7851-1",
+          packages={"ubuntu-22.04": "1.3.3-0ubuntu1~22.04.2", "ubuntu-24.04": "1.3.3-0ubuntu1~24.04.2"}),
+    _hole("2025-52565", "runc", "1.2.8 1.3.3", "image", "code", "CVE record; GHSA-qw9x-cqr3-wc7r; no notice read"),
+    _hole("2025-52881", "runc", "1.2.8 1.3.3", "image", "code", "CVE record; GHSA-cgrx-mc8f-2prm; no notice read"),
+    _hole("2026-41579", "runc", "1.3.6 1.4.3", "image", "writes", "runc's release notes of 1.3.6 and 1.4.3",
+          only="limited writes, of low severity in runc's own words"),
+    _hole("2024-25621", "containerd", "1.7.29 2.0.7 2.1.5 2.2.0", "user", "code", "CVE record; GHSA-pwhc-rpq9-4c8w"),
+    _hole("2024-40635", "containerd", "1.6.38 1.7.27 2.0.4", "image", "code", "CVE record; GHSA-265r-hfxg-fhmg"),
+    _hole("2026-47262", "containerd", "1.7.33 2.0.10 2.1.9 2.2.5 2.3.2", "image", "stops",
+          "GHSA-jpcc-p29g-p8mq as quoted in github.com/agntcy/dir pull request 1681"),
 )
+# fmt: on
 
 HOLES: tuple[Hole, ...] = (
     *(hole for row in _TRITON for hole in _holes("triton", row[0], _bulletin(row[1]), *row[2:])),
@@ -407,9 +259,9 @@ def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, 
 def release_of_core(core: str, otherwise: str = "") -> str:
     """The container release whose holes a Triton core version has.
 
-    It is `otherwise` if that has the same core (25.06 and 25.07 share one); else the oldest release with the newest
-    core that is not newer. A core older than the catalog counts as the oldest release; a text that is not a version
-    gives an empty one.
+    The release is `otherwise` if `otherwise` has the same core (25.06 and 25.07 share a core); else the oldest release
+    with the newest core that is not newer. A core older than the catalog counts as the oldest release; a text that is
+    not a version gives an empty one.
     """
     if otherwise in RELEASES and RELEASES[otherwise].triton_core == core:
         return otherwise

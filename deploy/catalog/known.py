@@ -1,7 +1,5 @@
 """The form of a row of the catalog of checkpoints, and of the numbers that rows share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict

@@ -12,8 +12,6 @@ Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG 
 read 2026-11-21. Profiles with graphics, and of A30 and RTX cards, are left out: no such card is in catalog.GPUS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Sources: NVIDIA/TensorRT-LLM tensorrt_llm/commands/build.py at v0.11.0, v0.16.0 
 in `data/trtllm-flags.json`; read 2026-11-20.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE

@@ -1,10 +1,8 @@
 """Field names of Triton's model configuration, message by message.
 
-Source: model_config.proto as compiled into tritonclient; a test compares these tables with it. Fields of messages that
-are not here are not judged.
+Source: model_config.proto as compiled into tritonclient; a test compares these tables with it. Fields of other messages
+are not judged.
 """
-
-from __future__ import annotations
 
 _TENSOR = "name data_type dims reshape is_shape_tensor is_non_linear_format_io"
 

@@ -1,7 +1,5 @@
 """The right name for a misspelled one, so that every refusal of an unknown name can offer it."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 
@@ -9,10 +7,10 @@ FEW = 12
 """Largest number of names that is worth listing beside the nearest one."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """The known name closest to `word`; empty if none is close."""
     lowered = {name.lower(): name for name in known}
-    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[matches[0]] if matches else ""
 
 
@@ -20,8 +18,8 @@ def slip_of(word: str, known: Iterable[str]) -> str:
     """The name that `word` misspells; empty if `word` is known itself or may be another name.
 
     Dashes and underscores count as the same. Each part of the name has to equal the intended part, except for two
-    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, but `--use_custom_all_reduce` is not one
-    for `--use_fused_mlp`, nor `--dp_size` for `--tp_size`.
+    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, but `--use_custom_all_reduce` is no slip
+    for `--use_fused_mlp`, and `--dp_size` none for `--tp_size`.
     """
     names = list(known)
     if word in names:
@@ -51,7 +49,7 @@ def _is_slip(typed: list[str], meant: list[str]) -> bool:
 
 
 def _allowed(part: str) -> int:
-    """Number of letters of a part that may differ: 0 in a short one, where each letter matters (`tp`, `fp8`)."""
+    """Number of letters of a part that may differ: 0 in a short part, where each letter matters (`tp`, `fp8`)."""
     return 0 if len(part) < 4 or any(letter.isdigit() for letter in part) else 1 if len(part) < 6 else 2
 
 

@@ -6,8 +6,6 @@ tensorrt_llm/_torch/pyexecutor/model_loader.py for the formats of the PyTorch ba
 quantize.py loads calibration texts for every format, and its default set comes from the model hub.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
@@ -15,8 +13,8 @@ from dataclasses import dataclass
 class PrecisionRow:
     """A precision. A weight takes `numerator / denominator` bytes, scales included.
 
-    `calibrated`: conversion reads calibration texts. `stored`: it exists only in checkpoints published in it, because
-    no program here converts to it.
+    `calibrated`: conversion reads calibration texts. `stored`: the precision exists only in checkpoints that are
+    published in it, because no program here converts to it.
     """
 
     name: str

@@ -6,8 +6,6 @@ src/command_line_parser.cc at r26.07; NVIDIA/TensorRT-LLM tensorrt_llm/commands/
 exist: only a near miss of a name in these tables counts as wrong.
 """
 
-from __future__ import annotations
-
 from deploy.catalog.versions import at_least
 
 _WANT = True

@@ -3,8 +3,6 @@
 argparse takes every number. A build with a size below these cannot serve.
 """
 
-from __future__ import annotations
-
 _FROM_ONE = """
     --max_batch_size --max_input_len --max_output_len --max_seq_len --max_beam_width --max_num_tokens --opt_num_tokens
     --max_lora_rank --tokens_per_block --workers --tp_size --pp_size --cp_size --gpus_per_node --calib_tp_size

@@ -7,8 +7,6 @@ bundled version; `floor` is the oldest driver on which it runs: CUDA minor-versi
 old release from a misspelt one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.catalog.versions import at_least, version

@@ -3,8 +3,6 @@
 Read in `build.py` of the releases whose flags are in `deploy.catalog.flags`.
 """
 
-from __future__ import annotations
-
 RIVALS = (
     ("--multiple_profiles", "enable", "--opt_num_tokens"),
     ("--gather_context_logits", "", "--max_draft_len"),

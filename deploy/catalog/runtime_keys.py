@@ -5,8 +5,6 @@ v0.16.0, v0.18.2 and v0.19.0, NVIDIA/TensorRT-LLM triton_backend/all_models at 0
 backend ends with TensorRT-LLM 1.2.1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.catalog.versions import at_least, version

@@ -6,10 +6,9 @@ v1/metrics/loggers.py, model_executor/models/registry.py); TensorRT-LLM's tensor
 metrics/collector.py. A flag that a release's row lacks is never rendered: `RuntimeRow.knows` answers for one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
+from deploy.catalog.architectures import OF_VLLM
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 
 TRITON, SERVE, VLLM = "triton", "trtllm-serve", "vllm"
@@ -143,7 +142,8 @@ VLLM_ARCHITECTURES = frozenset(
         *("GptOssForCausalLM", "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Qwen2ForCausalLM"),
         *("Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Phi3ForCausalLM", "NemotronForCausalLM", "GemmaForCausalLM"),
         *("DeepseekV3ForCausalLM", "Gemma2ForCausalLM", "GPT2LMHeadModel", "FalconForCausalLM"),
-        *("Gemma3ForCausalLM", "Exaone4ForCausalLM", "Glm4MoeForCausalLM", "MiniMaxM2ForCausalLM", "MiMoForCausalLM"),
+        *("Gemma3ForCausalLM", "Exaone4ForCausalLM", "Glm4MoeForCausalLM"),
+        *(row.name for row in OF_VLLM),
     ]
 )
 """Decoders of catalog.ARCHITECTURES that vLLM 0.26.0's registry has under the same class string."""

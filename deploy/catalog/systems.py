@@ -6,8 +6,6 @@ Debian 13 repository with another key than its older repositories (read in five 
 Python: package indexes of both (2026-11-22).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

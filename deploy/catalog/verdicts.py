@@ -4,8 +4,6 @@ Only exact names count: argparse takes any unambiguous prefix, and after an upgr
 flag (`--use_fp8` is read as `--use_fp8_context_fmha`). `deploy.linter` writes the messages.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, Flag, FlagTable, is_before, rows_with

@@ -1,7 +1,5 @@
 """Comparable versions: `580.65.06`, `1.2.1`, `1.20.0-1`, `0.17.0.post1`."""
 
-from __future__ import annotations
-
 import re
 
 _Pieces = tuple[tuple[tuple[int, ...], int], ...]
@@ -39,7 +37,7 @@ def _pieces(text: str) -> _Pieces:
 
 
 def _number(digits: str) -> int:
-    """The number; of more digits than any version has, which Python would refuse, the first ones."""
+    """The number; of a longer number than any version has, which Python would refuse, only the first digits."""
     return int(digits[:18])
 
 

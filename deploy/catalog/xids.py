@@ -8,8 +8,6 @@ Since driver 565 the driver names its own recovery action (Xid 154, `nvidia-smi 
 action is used beside these rows and does not depend on them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

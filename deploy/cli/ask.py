@@ -1,7 +1,5 @@
 """The verb `enginehouse ask`: asks the served models a question each."""
 
-from __future__ import annotations
-
 import os
 
 import click

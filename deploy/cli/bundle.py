@@ -1,7 +1,5 @@
 """The verb `enginehouse bundle`: everything that hosts without a network fetch, in one signed directory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The verb `enginehouse check`: judges a pasted command or file."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """The verb `enginehouse cost`: its options. `deploy.io.cost` does the work and is imported only when the verb runs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

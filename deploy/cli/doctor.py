@@ -1,7 +1,5 @@
 """The verb `enginehouse doctor`: faults of the hosts, and the commands that repair them."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """The verb `enginehouse drift`: the hosts that differ from the inventory."""
 
-from __future__ import annotations
-
 import json
 import sys
 

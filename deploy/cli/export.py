@@ -1,7 +1,5 @@
 """The verbs `enginehouse export …`: a plan in the form in which another program starts hosts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

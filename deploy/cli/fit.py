@@ -1,7 +1,5 @@
 """The verb `enginehouse fit`: how many tokens and users fit on a GPU beside models."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -69,7 +67,7 @@ def fit(
         declared = card_of(card, sm, mib or 0)
         if choice:
             say(choice, err=True)
-        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd(), release)
         wish = Wish(
             gpus=tp,
             hosts=hosts,

@@ -1,7 +1,5 @@
 """The verb `enginehouse init`: an inventory made of the machines' own facts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The settings of roles that an inventory may override, read from roles/ as deploy.py reads them."""
 
-from __future__ import annotations
-
 from deploy.inventory.knobs import Table
 
 

@@ -1,7 +1,5 @@
 """The verb `enginehouse migrate`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """The verb `enginehouse monitoring`: alert rules and dashboards of a fleet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The verb `enginehouse pin`: locks the models of an inventory and writes the digests of its images."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The verb `enginehouse plan`: the wanted state of every host, and its digest."""
 
-from __future__ import annotations
-
 import json
 
 import click

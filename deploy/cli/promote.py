@@ -1,7 +1,5 @@
 """The verb `enginehouse promote`: the plan that moves an LLM to another program, and the commands for it."""
 
-from __future__ import annotations
-
 import json
 import re
 

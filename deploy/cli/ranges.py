@@ -3,8 +3,6 @@
 A test walks every verb: a number without a range fails it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from datetime import UTC, datetime, timedelta
@@ -12,6 +10,7 @@ from typing import Any
 
 import click
 
+from deploy.inventory.key_limits import day_meant
 from deploy.inventory.slips import DAYS, meant_by
 
 
@@ -21,7 +20,8 @@ class Whole(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?[0-9_]+\s*", value):
-            typed = meant_by(value, "int", "x").partition("=")[2]
+            unit = "x_mib" if param and "MIB" in f"{getattr(param, 'metavar', '')} {param.name}".upper() else "x"
+            typed = meant_by(value, "int", unit).partition("=")[2]
             meant = f" Write {typed}." if typed else ""
             self.fail(f"{value!r} is not a whole number.{meant}", param, ctx)
         return super().convert(value, param, ctx)
@@ -64,7 +64,8 @@ class Day(click.DateTime):
             words = {"today": 0, "yesterday": 1}
             number = re.match(r"([0-9]{1,3}) *(d|w|m|y)", value.lower())
             since = words.get(value.lower(), int(number[1]) * DAYS[number[2]] if number else 30)
-            self.fail(f"{value!r} is no day. Write {today - timedelta(days=since):%Y-%m-%d}.", param, ctx)
+            typed = day_meant(value) or f"{today - timedelta(days=since):%Y-%m-%d}"
+            self.fail(f"{value!r} is no day. Write {typed}.", param, ctx)
         day = super().convert(value, param, ctx)
         if day > today:
             self.fail(f"{value!r} has not begun; today is {today:%Y-%m-%d}, UTC.", param, ctx)

@@ -1,7 +1,5 @@
 """A plan with the renderings of the roles: beside knobs.py the one place where deploy/ reads roles/."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

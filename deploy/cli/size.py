@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 LONGEST_SECONDS = 86_400
+LONGEST_WAIT = 60
 
 
 def seconds(word: str) -> float:
@@ -34,6 +36,15 @@ def seconds(word: str) -> float:
     return length
 
 
+def first_token(word: str) -> float:
+    """Seconds until the first token; a plain number beyond what a person waits was meant in milliseconds."""
+    length = seconds(word)
+    if length > LONGEST_WAIT:
+        meant = f" Write {word}ms." if re.fullmatch(r"[0-9]+", word) else ""
+        raise click.BadParameter(f"{word} is longer than a person waits, {LONGEST_WAIT} s.{meant}")
+    return length
+
+
 @click.command(
     short_help="Say how many of which card so many users take.",
     epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
@@ -42,7 +53,7 @@ def seconds(word: str) -> float:
 @click.option("--users", type=Whole(1, 100_000_000), required=True, help="Users of the service.")
 @click.option("--prompt", type=TOKENS, required=True, help="Tokens of a question.")
 @click.option("--answer", type=TOKENS, required=True, help="Tokens of an answer.")
-@click.option("--first-token", type=seconds, default="1s", show_default=True, help="For 95 of 100 questions.")
+@click.option("--first-token", type=first_token, default="1s", show_default=True, help="For 95 of 100 questions.")
 @click.option(
     "--at-once",
     type=Number(0, 100, min_open=True),
@@ -87,7 +98,7 @@ def size(
             texts=options["texts"],
             piece_tokens=options["piece"],
         )
-        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd())
+        wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd(), options["release"])
         cards = cards_of(gpus) or list(GPUS)
         loads = [load for file in bench for load in loads_of(read_json(file), name_of(file))]
         results = sizes(cards, wanted, options["release"], around, demand, loads)

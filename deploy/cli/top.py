@@ -1,7 +1,5 @@
 """The verb `enginehouse top`: its options, and the interval between its readings."""
 
-from __future__ import annotations
-
 import json
 import time
 

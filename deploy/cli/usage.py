@@ -1,7 +1,5 @@
 """The verb `enginehouse usage`: each caller's use of the gateways, and its cost."""
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ Two files are known: the results of `enginehouse bench`, and those of `benchmark
 shapes of bge-reranker-large and nomic-embed-text-v2-moe on one card.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast

@@ -1,17 +1,25 @@
 """The price of a card an hour: typed, or from a file that names its date and source. No price is built in."""
 
-from __future__ import annotations
-
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.catalog import GPUS
 from deploy.catalog.names import nearest
+from deploy.inventory.key_limits import day_meant
 from deploy.planning.fit import near_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+
+MOST_DOLLARS = 100
+"""Dollars of one GPU and hour; the dearest card of a cloud's list price costs below 20."""
+HOURS_OF_A_MONTH = 730
+WORD = re.compile(
+    r"(?:([A-Za-z][\w.-]*?)\s*[:=]\s*)?[$€]?\s*([0-9]+(?:[.,][0-9]+)?)\s*(?:\$|€|usd|dollars?)?(?:/h\w*)?", re.I
+)
+"""A price with a sign, a code, a decimal comma, or a colon behind its card."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +46,14 @@ class Prices:
 
 
 def typed_prices(words: Iterable[str], option: str) -> Prices:
-    """Prices of `2.49`, for every card, and of `h100=2.49`, for one. Raises: a Refusal for any other word."""
+    """Prices in words such as `2.49`, for every card, and `h100=2.49`, for one card. Raises: a Refusal for any other
+    word."""
     by_card, rest = {}, None
     for word in words:
         card, equals, number = word.rpartition("=")
         price = _dollars(number, word, option)
+        if price > MOST_DOLLARS:
+            raise _too_dear(price, card + equals, word, option)
         if not equals:
             rest = price
             continue
@@ -62,6 +73,9 @@ def prices_of_file(document: Any, name: str) -> tuple[Prices, Prices]:
     if not isinstance(document, Mapping) or not document.get("date"):
         wanted = '{"date": "2026-11-01", "source": "…", "per_hour": {"h100-80": 2.49}}'
         raise _not_a_price("--prices", name, "no date", f"write {wanted}")
+    if not re.fullmatch(r"20[0-9]{2}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])", str(document["date"])):
+        day = day_meant(str(document["date"])) or "2026-11-01"
+        raise _not_a_price("--prices", name, f"the date {document['date']}", f'write "date": "{day}"')
     source = f"{name}: {document.get('source', 'no source')}, {document['date']}"
     price_lists = []
     for key in ("per_hour", "spot_per_hour"):
@@ -79,8 +93,19 @@ def _dollars(number: str, word: str, option: str) -> float:
     except ValueError:
         price = -1.0
     if not math.isfinite(price) or price < 0:
-        raise _not_a_price(option, word, "no number of dollars", f"{option} 2.49, or {option} h100=2.49")
+        parts = WORD.fullmatch(word)
+        typed = f"{parts[1] + '=' if parts[1] else ''}{parts[2].replace(',', '.')}" if parts else ""
+        attempt = f"{option} {typed}" if typed else f"{option} 2.49, or {option} h100=2.49"
+        raise _not_a_price(option, word, "no number of dollars", attempt)
     return price
+
+
+def _too_dear(price: float, before: str, word: str, option: str) -> Refusal:
+    """The refusal of a price in cents, or of a month's."""
+    is_month = price >= 10 * MOST_DOLLARS
+    meant = f"{before}{price / (HOURS_OF_A_MONTH if is_month else 100):.4g}"
+    of_file = f"write {meant.replace('=', ': ')} there" if option == "--prices" else f"{option} {meant}"
+    return _not_a_price(option, word, "the dollars of a month" if is_month else "cents, by its size", of_file)
 
 
 def _not_a_price(option: str, word: str, seen: str, attempt: str) -> Refusal:
@@ -89,6 +114,6 @@ def _not_a_price(option: str, word: str, seen: str, attempt: str) -> Refusal:
         f"{word} is not a price",
         where=option,
         seen=seen,
-        wanted="dollars for one GPU and hour, for every card or as CARD=DOLLARS",
+        wanted=f"dollars for one GPU and hour, up to {MOST_DOLLARS}, for every card or as CARD=DOLLARS",
         attempt=attempt,
     )

@@ -1,7 +1,5 @@
 """The costs of an inventory as a report for people and as plain values; every figure has its assumptions beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 

@@ -1,7 +1,5 @@
 """Shares of the GPUs' seconds by model, and of a model by tenant. The caller provides the counters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Neither is guessed from the other. If no bench covers a model on a card, its spe
 of cards is the least that memory allows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass

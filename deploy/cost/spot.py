@@ -4,8 +4,6 @@ The time of a new deploy is taken from a recorded one (benchmarks/results/h100-d
 apart from the rest, so that another image, other weights and another network can be calculated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +18,7 @@ DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded:
-    """Seconds of a recorded first deploy: all of them, those that waited for downloads, and the MiB downloaded."""
+    """Seconds of a recorded first deploy: all seconds, the seconds of waiting for downloads, and the downloaded MiB."""
 
     seconds: float
     fetching_seconds: float

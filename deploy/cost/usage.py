@@ -1,7 +1,5 @@
 """Usage that gateways counted, added up over hosts and grouped by the operator's choice."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -23,6 +21,8 @@ COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_to
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 MOST_COUNT, MOST_SECONDS = 10**36, 1e9
 """Limits of a host's row; a larger number is no usage, and is refused."""
+BRACKETS, BYTES_A_BRACKET = 64, 32
+"""Most brackets of a host's answer: its rows have two each, and 150 bytes."""
 PICO = 10**12
 """Parts of a unit of money in which gateways count cost."""
 
@@ -96,7 +96,7 @@ def groups_of(words: str) -> tuple[str, ...]:
 
 
 def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str) -> UsageReport:
-    """The report over the rows of each host; None for a host that did not answer."""
+    """The report over the rows of each host; `None` stands for a host without an answer."""
     lines: dict[tuple[str, ...], Line] = {}
     for rows in hosts.values():
         for row in rows or ():
@@ -107,8 +107,11 @@ def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[
 
 
 def rows_of(text: str | None) -> list[dict[str, Any]] | None:
+    """The rows in a host's answer; None for an unreadable one, or for brackets without content: they take gigabytes."""
+    if text is None or text.count("[") + text.count("{") > BRACKETS + len(text) // BYTES_A_BRACKET:
+        return None
     try:
-        return [_row(row) for row in json.loads(text or "")["rows"]]
+        return [_row(row) for row in json.loads(text)["rows"]]
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
 

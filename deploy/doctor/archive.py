@@ -4,8 +4,6 @@ A question without a form is left out, a line has to match its question's form a
 again from the admitted lines. So no rule can quote text that the table below does not admit.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -73,8 +71,9 @@ FORMS: Mapping[str, str] = {
     "repair": r'enginehouse_repairs?_[a-z_]{1,40}(?:\{remedy="[a-z]{1,6}",result="[a-z]{1,8}"\})? \d{1,12}',
     "notices": r'enginehouse_notices?_[a-z_]{1,40}(?:\{kind="[A-Za-z ]{1,40}"\})? \d{1,12}',
     "holds": rf"{_NAME} \{{.*\}}",
-    "causes": rf"{_COUNT} (?:{PATTERN})",
+    "causes": _COUNT + r" ?(?:" + re.sub(r"(?<!\[)\^", " ", PATTERN) + ")",
     "metrics": rf'{_NAME} (?:nv_trt_llm|enginehouse_llm)_\w{{1,60}}\{{[\w=",.-]{{1,200}}\}} [\d.e+-]{{1,20}}',
+    "links": rf"{_NAME} [\d.]{{1,20}}",
     "ready": rf"{_NAME} {_NAME} \d{{0,3}}",
 }
 """Pattern of a whole line of each question."""

@@ -3,26 +3,29 @@
 `deploy/doctor/phrases.py` holds the phrases and their sources.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
 from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
-from deploy.doctor.phrases import OTHER, PHRASES
+from deploy.doctor.phrases import PHRASES
+from deploy.doctor.phrases_general import HEADS, WORDS
 from deploy.doctor.readings import Readings, number
 
-PATTERN = "|".join(phrase for phrases in PHRASES.values() for phrase in phrases)
+_LEVELS = {program: phrases for program, (_, phrases) in HEADS.items()}
+_TABLES = ("phrase", PHRASES), ("head", _LEVELS), ("word", WORDS)
+PATTERN = "|".join(phrase for _, table in _TABLES for phrases in table.values() for phrase in phrases)
 HOST_PATTERN = re.sub(r"(\[[^]]*\])|'", lambda match: match[1] or ".", PATTERN)
 """The expression for a host's grep: any character stands for a quote outside brackets, which costs many bytes."""
-_KINDS = {kind: re.compile("|".join(phrases)) for kind, phrases in PHRASES.items()}
+_KINDS = [(tier, kind, re.compile("|".join(rows))) for tier, table in _TABLES for kind, rows in table.items()]
+STAMP = " ?[0-9-]{4,5} [0-9:.]{8,16} +([0-9]{1,9} )?"
+"""Date, time and thread in a phrase, which the host takes out, so that equal phrases are counted together."""
 _COUNTED = re.compile(r"\s*([0-9]{1,9})\s+(.*)")
 _IN_TROUBLE = (
     *("unit-failed", "job-failed", "unit-stopped", "unit-starting", "unit-restarted", "swap-refused", "swap-cut"),
     *("model-not-ready", "server-silent", "server-missing", "watchdog-gave-up", "watchdog-restarted"),
 )
-_LEAST = ("cause-crash", "service-container", "cause-build", "cause-load", "service-start", "cause-request", OTHER)
+_LEAST = ("cause-crash", "service-container", "cause-build", "cause-load", "service-start", "cause-request")
 """Causes that tell no reason; each gives way to any reason, and to those before it here."""
 _REASONS = set(PHRASES) - {*_LEAST, "cause-port"}
 _STANDING = ("cause-memory", "cause-request", "service-pool", "service-apt", "service-apt-source", "service-apt-lock")
@@ -33,13 +36,14 @@ _FOLLOWS = {
     "cause-pull": {"cause-disk", "service-tls"},
     "cause-no-gpu": {"cause-driver", "cause-fabric"},
     "cause-gpu": {"cause-ranks"},
-    "cause-nccl": {"cause-memory", "cause-cache"},
+    "cause-nccl": {"cause-memory", "cause-cache", "cause-port"},
     "cause-mpi": {"cause-ranks"},
     "cause-program": {"cause-module", "cause-files"},
     "cause-permission": {"service-balancer", "service-apt-lock"},
     "service-network": {"cause-port"},
     "service-docker": {"service-network", "service-containerd", "cause-disk"},
     "cause-port": {"cause-address"},
+    "service-balancer": {"service-pool"},
     "service-apt": {"service-apt-lock", "service-apt-source"},
     "cause-hub": {"service-tls", "service-apt-source"},
     **{kind: _REASONS | set(_LEAST[:place]) for place, kind in enumerate(_LEAST)},
@@ -51,23 +55,36 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
     """The causes in the logs of servers and builds, from lines `COUNT PHRASE`; notes if `others` has no findings.
 
     A server that runs out of memory while it answers other requests is a finding by itself. Phrases of a cause share a
-    finding, because a program and the library below it log the same fault.
+    finding, because a program and the library below it log the same fault. Lines of an error level without a known
+    phrase are a finding only on a host in trouble: by a word of theirs, or by their program alone.
     """
     is_troubled = any(finding.id in _IN_TROUBLE for finding in others)
-    by_kind: dict[str, dict[str, int]] = {}
+    tiers: dict[str, dict[str, dict[str, int]]] = {tier: {} for tier, _ in _TABLES}
     for line in readings.lines("causes"):
-        if counted := _COUNTED.fullmatch(line):
-            by_kind.setdefault(cause_of(counted[2]), {})[counted[2]] = number(counted[1])
-    by_kind.pop("", None)
-    if not is_troubled or by_kind.keys() - {OTHER}:
-        by_kind.pop(OTHER, None)
+        if (counted := _COUNTED.fullmatch(line)) and (named := _row_of(counted[2])):
+            counts, phrase = tiers[named[0]].setdefault(named[1], {}), re.sub(STAMP, " ", counted[2])
+            counts[phrase] = counts.get(phrase, 0) + number(counted[1])
+    by_kind, heads = tiers["phrase"], tiers["head"]
+    if is_troubled and (heads or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
+        by_kind |= dict([(kind, tiers["word"][kind]) for kind in WORDS if kind in tiers["word"]][:1])
     for kind, counts in by_kind.items():
-        if _FOLLOWS.get(kind, set()) & by_kind.keys():
-            continue
-        phrases = sorted(counts, key=lambda phrase: -counts[phrase])
-        evidence = f"{', '.join(phrases)} ({max(counts.values())} times within a day)"
-        yield finding_of(kind if is_troubled or kind in _STANDING else "cause-past", evidence)
+        if not _FOLLOWS.get(kind, set()) & by_kind.keys():
+            yield finding_of(kind if is_troubled or kind in _STANDING else "cause-past", _counted(counts))
+    if is_troubled and not by_kind:
+        for program, counts in heads.items():
+            yield finding_of("cause-other", f"{program}: {_counted(counts)}", program, what=HEADS[program][0])
 
 
 def cause_of(text: str) -> str:
-    return next((kind for kind, phrases in _KINDS.items() if phrases.search(text)), "")
+    """The finding of the first phrase or word in a text; empty if it has none."""
+    return next((kind for tier, kind, rows in _KINDS if tier != "head" and rows.search(text)), "")
+
+
+def _row_of(text: str) -> tuple[str, str] | None:
+    """The table and the row of the first expression in a text."""
+    return next(((tier, kind) for tier, kind, rows in _KINDS if rows.search(text)), None)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    phrases = sorted(counts, key=lambda phrase: -counts[phrase])
+    return f"{', '.join(phrases)} ({max(counts.values())} times within a day)"

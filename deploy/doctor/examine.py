@@ -1,7 +1,5 @@
 """All findings of one host: its readings compared with its plan, and the changes that a deploy would make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.doctor.catalogue import finding_of
@@ -16,6 +14,7 @@ from deploy.doctor.ours import (
     certificate_findings,
     first_boot_findings,
     lease_findings,
+    link_findings,
     places_of,
     port_findings,
     release_findings,
@@ -59,6 +58,7 @@ def _findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     yield from release_findings(readings, wanted, places)
     yield from answer_findings(readings, wanted)
     yield from cache_findings(readings)
+    yield from link_findings(readings, wanted)
     yield from lease_findings(readings)
     yield from notice_findings(readings)
     yield from repair_findings(readings)

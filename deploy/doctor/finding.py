@@ -1,7 +1,5 @@
 """A finding: the evidence from one host, its meaning, the command to type, and if a deploy repairs it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ Labels and their nesting were read from an H100 80GB HBM3 with driver 580.159.04
 2026-11-22). A value that the driver does not report is not a finding.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

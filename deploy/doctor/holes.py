@@ -1,7 +1,5 @@
 """Findings about known security holes: the versions that the host reported, compared with the catalog's table."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import date
 

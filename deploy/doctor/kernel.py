@@ -1,10 +1,8 @@
 """Findings in the kernel's log beside Xid messages: driver, NVSwitches, PCIe, memory, disks, network, and crashes.
 
-`deploy/doctor/phrases_kernel.py` holds the phrases and their sources. A message of several lines comes as several;
-the last may have no stamp.
+`deploy/doctor/phrases_kernel.py` holds the phrases and their sources. A message of several lines comes as several
+messages; the last may lack a time stamp.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
@@ -71,7 +69,7 @@ def shortened(line: str) -> str:
 
 
 def without_consequences(findings: list[Finding]) -> list[Finding]:
-    """The findings without those of nvidia-smi that another finding explains."""
+    """The findings, except for findings of nvidia-smi that another finding explains."""
     ids = {finding.id for finding in findings}
     dropped = EXPLAINED if ids & _REASON else frozenset[str]()
     dropped |= {"api-mismatch"} if "driver-mismatch" in ids else frozenset()

@@ -1,7 +1,5 @@
 """Findings about notices of interruption, from the metrics that files/host/notices writes if a cloud is declared."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Findings about what this project installed on the host: releases, swaps, leases, ports, certificates."""
 
-from __future__ import annotations
-
 import math
 import re
 import time
@@ -30,6 +28,9 @@ of its warning."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""
+LINK_SHARE = 0.25
+"""Share of the declared speed below which the ranks' exchange has taken another network, or a broken one. 64 MiB do not
+fill a fast link: half of its speed is usual."""
 GIVES_UP = 3
 """Restarts within WATCHED_SECONDS after which the watchdog stops restarting a server (role health's defaults)."""
 _LOOPBACK = ("0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F")
@@ -137,6 +138,20 @@ def cache_findings(readings: Readings) -> Iterator[Finding]:
             yield finding_of(
                 "cache-full", f"{amount:.0f} requests are paused because no blocks are free", f"{server}/{model}"
             )
+
+
+def link_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
+    """Groups whose ranks exchanged far slower than the declared network, from lines `SERVER GIGABYTES_A_SECOND`."""
+    declared = {server.name: server.gbit for server in wanted.servers if server.gbit}
+    for row in readings.rows("links"):
+        gbit = declared.get(row[0])
+        try:
+            measured = float(row[-1]) * 8
+        except ValueError:
+            continue
+        if gbit and 0 < measured < gbit * LINK_SHARE:
+            evidence = f"all-reduce of 64 MiB: {measured:.1f} Gbit/s of {gbit} declared"
+            yield finding_of("link-slow", evidence, row[0], server=row[0])
 
 
 def lease_findings(readings: Readings) -> Iterator[Finding]:

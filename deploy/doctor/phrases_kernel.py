@@ -6,8 +6,6 @@ block devices, file systems, network cards, IOMMU, mce, EDAC and the kernel's ow
 sources were not read. More than 300 lines: one for each phrase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _PROGRAMS = (
@@ -15,6 +13,11 @@ _PROGRAMS = (
     "|VLLM::[A-Za-z0-9_]{1,12}|vllm|ray::[A-Za-z0-9_]{1,12}|sglang[a-z:_]{0,12}|llama-server|dockerd"
     "|containerd[a-z-]{0,12}"
     "|haproxy|nvidia-[a-z-]{3,14}|nv-[a-z-]{3,14}|dcgm[a-z-]{0,12}"
+)
+_FAILS = "([Ff]ail(ed|ure)|FAILED|ERROR|reported error|[Tt]imed out|[Tt]imeout|[Cc]annot|[Uu]nable)"
+_DRIVERS = (
+    "nvidia|mlx5_core|mlx5_ib|nvme|ice|i40e|ixgbe|bnxt_en|ena|gve|tg3|igb|megaraid_sas|mpt3sas|ahci|pciehp|vfio-pci"
+    "|virtio[a-z0-9_-]{3,12}"
 )
 
 RULES: Mapping[str, tuple[str, ...]] = {
@@ -64,6 +67,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "RmFetchGspRmImages",
         "NVRM: kgspBootstrap[A-Za-z_0-9]{0,40}: ",
         "NVRM: _kgspBootGspRm",
+        "NVRM:? kfsp[A-Za-z_0-9]{3,60}: FSP [a-z ]{3,30}(failed|error)",
         "NVRM: GPU ?[0-9a-fA-F:.]{0,20}:? ?[Ff]ailed to (load|boot|initialize|enable|map|[s]tart)",
         "Failed to allocate NvKmsKapiDevice",
         "rm_init_private_state",
@@ -154,7 +158,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "ata[0-9.]{1,6}: (failed command|exception Emask|SError|hard resetting link|COMRESET failed)",
         "md/raid[0-9a-z:/ ]{1,20}: (Disk failure|not enough operational|device [a-z0-9]{2,8} operational failed)",
         "md: .{0,30}(failed|kicking non-fresh)",
-        "nvme nvme[0-9]{1,3}: (Abort status|frozen state error|resetting controller|failed to |Shutdown timeout)",
+        "nvme nvme[0-9]{1,3}: (Abort status|frozen state error|resetting controller|failed to )",
         "nvme nvme[0-9]{1,3}: (controller reset|I/O timeout|Does your device have a faulty)",
         "nvme[0-9]{1,3}(c[0-9]{1,3})?n?[0-9]{0,3}: I/O (Cmd|error|tag)",
         "nvme[a-z0-9]{1,12}: (Read|Write|Flush|Dataset Management)[(@a-z0-9 ,)]{0,80}(Unrecovered|error|Error)",
@@ -195,7 +199,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "GSP (RM|firmware) (heartbeat|is not responding|timed out)",
         "NVRM: [A-Za-z_0-9]{0,40}krcWatchdog[A-Za-z_0-9]{0,40}: [A-Za-z ]{3,60}",
         "NVRM: [A-Za-z_0-9]{0,60}: GPU RC watchdog",
-        "NVRM: rpc[A-Za-z_0-9]{3,60}(failed|timed out)",
+        "NVRM: (_issueRpc[A-Za-z_0-9]{3,40}: )?rpc[A-Za-z_0-9]{3,60}(failed| failed|timed out| timed out)",
         "NVRM: _kgspRpc[A-Za-z_0-9]{3,40}: [A-Za-z ]{0,20}([Tt]imeout|timed out)",
     ),
     "kernel-fault": (
@@ -300,6 +304,15 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "Killing [A-Za-z0-9_.:-]{1,40}:[0-9]{1,9} due to hardware memory corruption",
         "uncorrected (memory|hardware) error",
         "EDAC [A-Za-z0-9#_]{1,20}: (UE|HANDLING)",
+    ),
+    "driver-other": (
+        f"NVRM:? _{{0,2}}[a-mo-zA-Z][A-Za-z0-9_]{{2,60}}: [A-Za-z0-9 ,:_()-]{{0,80}}{_FAILS}",
+        f"NVRM: GPU [0-9a-f:.]{{5,20}}:?[A-Za-z0-9 ,:._()-]{{0,80}}{_FAILS}",
+        f"nvidia-(drm|uvm|modeset|nvlink|nvswitch)[0-9]{{0,2}}: [A-Za-z0-9 ,:_().-]{{0,80}}{_FAILS}",
+    ),
+    "kernel-other": (
+        r"\[drm[A-Za-z0-9_:]{0,40}\] [*]ERROR[*]",
+        f"({_DRIVERS}) [0-9a-f:.]{{5,20}}:?[A-Za-z0-9 ,:_().-]{{0,80}}{_FAILS}",
     ),
 }
 """The first that a line matches counts."""

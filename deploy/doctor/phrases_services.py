@@ -5,8 +5,6 @@ Fabric Manager's and dockerd's lines in issue threads, runc's wrappers, HAProxy'
 dpkg, systemd's exit codes, chrony and timesyncd. Rules of deploy/doctor/phrases.py hold here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 _PATH = "[A-Za-z0-9_./@:-]{1,120}"
@@ -86,6 +84,7 @@ SERVICES: Mapping[str, tuple[str, ...]] = {
     "service-container": (
         "OCI runtime (create|exec|start|state) failed",
         "OCI runtime error",
+        "Error response from daemon: ",
         "runc (create|run|init|exec) failed",
         "unable to [s]tart container process",
         "failed to create (shim|containerd|sandbox|pod)",
@@ -131,10 +130,12 @@ SERVICES: Mapping[str, tuple[str, ...]] = {
         "cannot handle unexpected argument",
         "(Proxy|proxy) '[A-Za-z0-9_.-]{1,80}'( [a-z]{2,12}){0,6} (unable|failed|error)",
         "FATAL ERROR: [a-zA-Z ]{3,40}",
-        "All workers exited",
+        r"All workers exited\. Exiting\.\.\. \([1-9]",
+        r"\[(ALERT|EMERG)\] ",
+        "master-worker mode [a-zA-Z ()-]{0,40}requested, but not compiled",
     ),
     "service-pool": (
-        "[A-Za-z0-9_.-]{1,80}/<NOSRV",
+        "/<NOSRV",
         "backend '?[A-Za-z0-9_.-]{1,80}'? has no server available",
         "[Ss]erver [A-Za-z0-9_./-]{1,120} is DOWN, reason: [A-Za-z0-9 ]{3,40}",
         "Health check for (backup )?server [A-Za-z0-9_./-]{1,120} failed, reason: [A-Za-z0-9 ]{3,40}",
@@ -188,7 +189,7 @@ SERVICES: Mapping[str, tuple[str, ...]] = {
         "[Uu]nable to locate package",
         "has no installation candidate",
         "Resolve generated breaks",
-        "(installed )?[a-z0-9.+-]{1,80} package (pre|post)-(installation|removal) script subprocess returned error",
+        "package (pre|post)-(installation|removal) script subprocess returned error",
         "(pre|post)-(installation|removal) script subprocess returned error exit status [0-9]{1,3}",
         "Bad return status for module build",
         "Error! Your kernel headers",
@@ -222,7 +223,7 @@ SERVICES: Mapping[str, tuple[str, ...]] = {
         "Failed to locate executable",
         "Failed to set up [m]ount namespacing",
         "Watchdog timeout",
-        "([a-z-]{3,20}|State '[a-z-]{3,30}') (operation )?timed out\\. (Terminating|Killing|Aborting)",
+        r"timed out\. (Terminating|Killing|Aborting)",
         "Dependency failed for",
         r"failed with result '(dependency|watchdog|resources|protocol|timeout)'",
         r"Failed with result '(watchdog|resources|protocol|timeout)'",

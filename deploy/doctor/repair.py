@@ -1,7 +1,5 @@
 """Findings about repairs of GPUs, from the metrics that files/host/repair writes where the inventory allows repairs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The findings of all hosts as one verdict: text for people, JSON for programs, an exit status for timers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Findings about the machine and the base of the servers: driver, CDI, disks, clock, units."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Findings about systemd's units: services, oneshot units, and the timers that check both."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.doctor.catalogue import finding_of
@@ -10,14 +8,8 @@ from deploy.doctor.readings import Readings, number
 from deploy.doctor.wanted import Wanted
 
 SERVES = (
-    "triton@",
-    "llm@",
-    "enginehouse-traffic",
-    "enginehouse-balancer",
-    "enginehouse-gateway",
-    "enginehouse-mutual",
-    "enginehouse-https",
-    "docker.service",
+    *("triton@", "llm@", "enginehouse-traffic", "enginehouse-balancer", "enginehouse-gateway", "enginehouse-mutual"),
+    *("enginehouse-https", "docker.service"),
 )
 GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"
 

@@ -1,7 +1,5 @@
 """The part of a host's plan that the doctor compares with, and the clock and address of the machine that asks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -26,6 +24,8 @@ class WantedServer:
     """CVE ids that stay open by the operator's decision."""
     llm: str = ""
     """The LLM that a program beside Triton serves."""
+    gbit: int = 0
+    """Declared speed of the network between the hosts of its group; 0 for a server of one host."""
 
     @property
     def is_local(self) -> bool:
@@ -70,7 +70,7 @@ def wanted_of(
             (server.grpc_port, server.metrics_port),
             tuple(model.name for model in server.models),
             server.accepted_holes,
-            server.beside[0].name if server.beside else "",
+            *((server.beside[0].name, group.gbit if (group := server.beside[1].group) else 0) if server.beside else ()),
         )
         for server in mine.servers
     )

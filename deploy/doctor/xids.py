@@ -4,8 +4,6 @@ Forms of the line: `NVRM: Xid (PCI:0000:01:00): 79, …` and the same without `P
 read 2026-11-22). Xid 154 carries the driver's recovery action: `… changed from 0x0 (None) to 0x4 (Drain and Reset)`.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -96,7 +94,7 @@ def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> It
 
 
 def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Message]]) -> int:
-    """The number of the Xid at the same place that this message explains; 0 for none."""
+    """The number of another Xid of the same GPU that this message explains; 0 for none."""
     numbers = [other_number for other_place, other_number in alike if other_place == place]
     return next((known for known in BESIDE.get(number, ()) if known != number and known in numbers), 0)
 

@@ -4,8 +4,6 @@ Defaults differ between releases (paged context FMHA: off in 0.17, on in 1.2), s
 always written. Run-time settings are not here: cache tokens, fractions, scheduler, decoding mode, cancellation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,9 +89,8 @@ def _speculation(speculative: Speculative | None) -> Iterator[Pair]:
 
 
 def _lora(recipe: Recipe) -> Iterator[Pair]:
-    """Modules and rank, not `--lora_dir`: the builder would read only these two from it, and an engine that knows no
-    adapter by name need not be built again for the next one.
-    """
+    """Modules and rank, not `--lora_dir`: the builder would read only these two from it, and an engine without the
+    names of adapters needs no rebuild for the next adapter."""
     if recipe.lora:
         yield "--lora_plugin", "auto"
         yield "--max_lora_rank", str(recipe.lora.max_rank)

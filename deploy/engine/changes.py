@@ -1,7 +1,5 @@
 """The comparison of a planned engine with those built before: known, new, or the reason for a rebuild."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

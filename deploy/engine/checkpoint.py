@@ -4,10 +4,8 @@ Who does what (NVIDIA/TensorRT-LLM examples/quantization/README.md and examples/
     convert_checkpoint.py   16 bit, weight-only int8 and int4, GPTQ as published; row-wise FP8 before quantize.py had it
     quantize.py             everything calibrated, every quantised cache, and all models without a script that was read
     the heads' own scripts  EAGLE, Medusa; ReDrafter's runs after one of the two above
-Only flags the catalog is certain of for the release may be written: `deploy.engine.gaps` says where that is not so.
+Only flags that are certain in the catalog for the release may be written; `deploy.engine.gaps` names the others.
 """
-
-from __future__ import annotations
 
 import ast
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The engines that a model is served from: the target's first, then the draft's."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.engine.checkpoint import is_calibrated

@@ -1,7 +1,5 @@
 """Engines that a farm host builds for other hosts: all that its card and its image can build."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

@@ -3,8 +3,6 @@
 No path and no host name is in it, and neither is the card's memory: an engine of one SM runs on every card of that SM.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,9 +1,7 @@
-"""Reasons why no command can be written for a valid engine: the needed flag is not known for certain.
+"""Reasons why no command can be written for a valid engine: a needed flag is uncertain.
 
 A build that stops on its first line wastes a night, so a flag that the catalog is not certain of is never written.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A draft model is a separate engine: a recipe like its target's, with its own checkpoint and no speculation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -8,8 +8,6 @@ The key/value cache is a number of tokens. TensorRT-LLM takes the smaller of tha
 moment of loading, so the fraction is written just high enough that the tokens decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.catalog.runtime_keys import BOOLEANS, RUNTIME_KEYS, RuntimeKey, choices_of, mandatory_keys
@@ -139,9 +137,9 @@ def _speculation(model: LLM) -> Parameters:
 
 
 def _tree(key: str, choices: str) -> Parameters:
-    """The tree in the backend's format, `{0}, {0, 0}`. Given square brackets, its C++ warns and takes its own tree.
+    """The tree in the backend's format, `{0}, {0, 0}`. With square brackets, the backend warns and uses its own tree.
 
-    Empty for the name of its own tree, because the backend does not read names.
+    Empty for the name of the backend's own tree, because the backend does not read names.
     """
     paths = tree_of(choices)
     return {key: ", ".join("{" + ", ".join(map(str, path)) + "}" for path in paths)} if paths else {}

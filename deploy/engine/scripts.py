@@ -5,8 +5,6 @@ image with /app/examples) and NVIDIA/TensorRT-LLM examples/, where the model scr
 Flags of the llama, qwen and gpt scripts and of quantize.py are in `deploy.catalog.flags`.
 """
 
-from __future__ import annotations
-
 from deploy.catalog.flags import convert_script
 from deploy.catalog.versions import at_least
 from deploy.spec import Eagle, Medusa, ReDrafter, Speculative

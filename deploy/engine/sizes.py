@@ -3,8 +3,6 @@
 Estimates on the large side, not measured. Each docstring has its arithmetic, so that a measurement can replace it.
 """
 
-from __future__ import annotations
-
 from deploy.engine.recipe import DRAFT, Recipe
 from deploy.models import memory
 from deploy.models.resolve import Served

@@ -1,7 +1,5 @@
 """A host as its roles render it: releases, start lines, gateway, weights. Exports only wrap these."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Advice for keys that belong elsewhere; the nearest known key would be wrong advice for them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 

@@ -1,7 +1,5 @@
 """The models of an inventory that `enginehouse init` writes: the named ones, or those of the shipped inventory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,10 +28,11 @@ SHIPPED_VARIABLES = ("reranker", "embedder", "gpt_oss")
 
 @dataclass(frozen=True)
 class Named:
-    """A model by its source, and the class that declares it: LLM, Embedder or Reranker."""
+    """A model by its source, the class that declares it (LLM, Embedder or Reranker), and further settings as text."""
 
     kind: str
     source: str
+    settings: str = ""
 
 
 def variables_of(models: Sequence[Named]) -> tuple[str, ...]:
@@ -50,4 +49,4 @@ def variables_of(models: Sequence[Named]) -> tuple[str, ...]:
 def declared_models(models: Sequence[Named], variables: Sequence[str]) -> str:
     """An assignment for each model, as Python text."""
     pairs = zip(variables, models, strict=True)
-    return "".join(f"{variable} = {model.kind}({source(model.source)})\n" for variable, model in pairs)
+    return "".join(f"{variable} = {model.kind}({source(model.source)}{model.settings})\n" for variable, model in pairs)

@@ -20,8 +20,8 @@ from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
 from deploy.inventory.support import BESIDE, beside
-from deploy.inventory.texts import unsafe_texts
-from deploy.inventory.types import hints_of, mistyped
+from deploy.inventory.texts import unsafe_texts, words_for_nothing
+from deploy.inventory.types import hints_of, mistyped, with_default
 from deploy.inventory.words import MEANT, word_problems
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
@@ -116,17 +116,24 @@ class Fleet:
 def read_host(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[Host | None, list[Refusal]]:
-    """The typed host, or None with the reasons why there is none; reasons may also come with a host."""
+    """The typed host, or None, and refusals, which may come with a host too."""
     values = {key: value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = hints_of(Host)
-    wrong = [problem for key, value in values.items() for problem in mistyped(value, hints[key], key)]
+    declared = {field.name: field for field in fields(Host)}
+    wrong = [
+        with_default(problem, declared[key], "Host")
+        for key, value in values.items()
+        for problem in mistyped(value, hints[key], key)
+    ]
     host = None if wrong or _missing_keys(values) else Host(name=name, groups=groups, **values)
     typed = typed_out_problems({key: value for key, value in data.items() if key in SPEC_KEYS or key.endswith(SUFFIX)})
     places = {problem.facts["where"] for problem in wrong}  # such a secret gets this refusal only
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     places |= {problem.facts["where"] for problem in typed_out}
     unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
+    hollow = (problem for key, value in values.items() for problem in words_for_nothing(value, key, hints[key]))
+    unsafe += [problem for problem in hollow if problem.facts["where"] not in places]
     problems += _port_of_ssh(data, host) if host else []
     return host, [*problems, *wrong, *typed_out, *unsafe, *translate(data, host)]
 

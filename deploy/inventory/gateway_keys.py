@@ -18,6 +18,7 @@ from deploy.inventory.key_limits import (
     CURRENCY,
     LIMITS,
     MOST,
+    NO_NAMES,
     PAIRS,
     PERIODS,
     UNTOUCHED,
@@ -136,6 +137,8 @@ def gateway_key(
 
 
 def _is_name(name: str) -> bool:
+    if name.lower() in NO_NAMES or "://" in name or name[:1] in "-$=\u201c\u2018\"'":
+        return False
     return name.isprintable() and 1 <= len(name) <= LONGEST and not re.search("[,;]", name)
 
 
@@ -214,9 +217,9 @@ def _listed(lines: Iterable[dict[str, Any]]) -> str:
 
 
 def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple[GatewayKey, ...], GatewayKey]:
-    """The keys without one, and that one, which has this prefix or is the only key whose prefix begins so.
+    """The other keys, and the key with this prefix, or the only key whose prefix begins with this text.
 
-    Raises: Refusal if none or several begin so, or the whole key was typed.
+    Raises: Refusal if no key or several keys begin so, or the whole key was typed.
     """
     if len(prefix) > len(START) + SHOWN:
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}

@@ -4,8 +4,6 @@ The guides bake eleven variables into an image; operators who used them may put 
 carried over to the same setting; a share of the card becomes the number of tokens that it would hold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +12,7 @@ from deploy.models import memory
 from deploy.models.cards import declared_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import LLM, Host
+from deploy.spec import Host
 
 SETTINGS = {
     "MAX_BATCH_SIZE_GPT": ("LLM", "max_batch_size"),
@@ -72,7 +70,7 @@ def _llm_share(name: str, data: Mapping[str, Any], host: Host | None) -> Refusal
     setting = f"KVCache(tokens={tokens})" if tokens else "KVCache()"
     return refuse(
         "guide-fraction",
-        f"{name} bounds nothing: no server reads it, and a share of free memory depends on who loads first",
+        f"{name} limits nothing: no server reads this variable, and free memory depends on what was loaded before",
         where=name,
         seen=f"{name}={data[name]}",
         wanted="the key/value cache as tokens, bounded for the life of the server",
@@ -108,7 +106,7 @@ def _tokens_meant(data: Mapping[str, Any], host: Host | None) -> int:
 
     Shape: (total x GPT_GPU_FRACTION - weights - contexts - workspace) x KV_CACHE_FRACTION / bytes per token.
     """
-    llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)] if host else []
+    llms = host.llms if host else ()
     gpu = declared_card(host.machine) if host else None
     known = CHECKPOINTS.get(llms[0].checkpoint) if llms and isinstance(llms[0].checkpoint, str) else None
     shares = [data.get(name, usual) for name, usual in USUAL_SHARES.items()]

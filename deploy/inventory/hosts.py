@@ -4,8 +4,6 @@ They list the hosts and their addresses. The models of a group are declared in P
 reads the files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Budgets in the file of keys that a gateway could not enforce: its counters end too early, or it has no price."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.inventory.gateway_keys import GatewayKey, KeyFile

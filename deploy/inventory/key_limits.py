@@ -1,10 +1,9 @@
 """Limits of keys and tenants in the file of a gateway's keys: names, bounds and words of limits; a tenant's line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any, Protocol
 
 from deploy.refusals.errors import Refusal
@@ -26,6 +25,8 @@ CURRENCIES = {
 }
 """Words and signs of currencies, and their codes."""
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+NO_NAMES = ("all", "any", "none", "null", "every", "default")
+"""Words for all models, or for none, which name nothing."""
 UNTOUCHED = "the file of keys is as it was"
 WORDS = {
     "requests_per_minute": "requests/min",
@@ -73,6 +74,11 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 
 
 def check_tenant(tenant: str) -> None:
+    """Raises: Refusal for a name that the audit's lines cannot have, and for the name of a file."""
+    if tenant.endswith((".py", ".json")):
+        problem = "a tenant's name is a person or a team, and this is the name of a file"
+        option = "--inventory" if tenant.endswith(".py") else "--file"
+        raise rights_refusal(problem, tenant, "a name", f"enginehouse key new TENANT {option} {tenant}")
     if not TENANT.fullmatch(tenant):
         problem = "a tenant's name stands in each line of the audit"
         plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", tenant).strip("-._@")[:64]
@@ -106,13 +112,14 @@ def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str,
             what = "tokens" if day_name.startswith("tokens") else "money"
             raise rights_refusal(f"the budget of a day has more {what} than that of its month", seen, smaller)
     kept: dict[str, Any] = {name: limit for name, limit in limits.items() if limit}
-    if any(name.startswith("cost") for name in kept):
+    has_cost = any(name.startswith("cost") for name in kept)
+    if has_cost or currency:
         if not CURRENCY.fullmatch(currency):
             wanted = "that of the gateway's prices: --currency USD"
             code = CURRENCIES.get(currency.strip().lower(), currency.strip().upper())
             typed = f"--currency {code if CURRENCY.fullmatch(code) else 'USD'}"
             raise rights_refusal("a budget of money has no currency of three capital letters", currency, wanted, typed)
-        kept["currency"] = currency
+        kept |= {"currency": currency} if has_cost else {}
     return kept
 
 
@@ -146,13 +153,38 @@ def _money_meant(option: str, word: str) -> str:
 def time_meant(word: str) -> str:
     """The option for a time that was typed in other words: 90, 90 days, 3 months, 01.03.2027."""
     number = re.match(r"([0-9]{1,4}) *(h|d|w|m|y|)", word.lower())
-    european = re.fullmatch(r"([0-9]{1,2})[./]([0-9]{1,2})[./](20[0-9]{2})", word)
-    if european and int(european[2]) <= 12:
-        return f"--expires {european[3]}-{int(european[2]):02}-{int(european[1]):02}"
+    if day := day_meant(word):
+        return f"--expires {day}"
     if not number or not int(number[1]) or len(word) > 12:
         return "--expires 90d"
     days = {"m": 30, "y": 365}.get(number[2], 0)
     return f"--expires {int(number[1]) * days}d" if days else f"--expires {number[1]}{number[2] or 'd'}"
+
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+def day_meant(word: str) -> str:
+    """The day of a date in another form, as 2027-03-01: 1.3.2027, 2027/3/1, 20270301, 1 Mar 2027; else empty."""
+    months = rf"(?P<name>{'|'.join(MONTHS)})[a-z]*\.?,?"
+    forms = (
+        r"(?P<year>20[0-9]{2})[-./]?(?P<month>[0-9]{1,2})[-./]?(?P<day>[0-9]{1,2})(?:[t ].*)?",
+        r"(?P<day>[0-9]{1,2})[-./ ](?P<month>[0-9]{1,2})[-./ ](?P<year>20[0-9]{2})",
+        r"(?P<year>20[0-9]{2})[-./](?P<month>[0-9]{1,2})",
+        rf"(?P<day>[0-9]{{1,2}})\.?[ -]{months}[ -](?P<year>20[0-9]{{2}})",
+        rf"{months} +(?P<day>[0-9]{{1,2}}),? +(?P<year>20[0-9]{{2}})",
+    )
+    for form in forms:
+        if match := re.fullmatch(form, word.strip().lower()):
+            parts = {"day": "1", "name": "", "month": "0"} | {
+                key: part for key, part in match.groupdict().items() if part
+            }
+            month = MONTHS.index(parts["name"]) + 1 if parts["name"] else int(parts["month"])
+            try:
+                return date(int(parts["year"]), month, int(parts["day"])).isoformat()
+            except ValueError:
+                return ""
+    return ""
 
 
 def most_of(name: str) -> int:

@@ -1,7 +1,5 @@
 """Files that ssh reads for a login: a private key and its configuration, each by the path of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Mistyped texts of a login, taken apart: several hosts in one text, a URL, user@host:port."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.inventory.reach import is_address, is_name

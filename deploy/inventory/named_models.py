@@ -1,7 +1,5 @@
 """A fleet whose models have numbers and files instead of hub names. Pure: the lock is in `Surroundings`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.inventory.fleet import Fleet
@@ -12,7 +10,7 @@ from deploy.spec.surroundings import Surroundings
 
 def with_names(fleet: Fleet, surroundings: Surroundings) -> Fleet:
     """The fleet with every name resolved that the lock or a directory knows; an unknown name is unchanged."""
-    if not any(is_named(model) for host in fleet.hosts for server in host.servers for model in server.models):
+    if not any(is_named(model) for host in fleet.hosts for _, model in host.served_models):
         return fleet
     return replace(fleet, hosts=tuple(_with_names(host, surroundings) for host in fleet.hosts))
 

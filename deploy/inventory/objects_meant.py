@@ -1,7 +1,5 @@
 """The object, choice or text that an operator probably meant by a plain value in its place."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
@@ -36,6 +34,20 @@ FIRST_TEXTS = {
     "Toolkit": '{0}(version="{1}")',
 }
 """Objects that are often typed as the text of one of their fields."""
+FORMS = {
+    "AcceptedHoles": r"CVE-.+",
+    "Acme": r"[\w-]+(?:\.[\w-]+)+",
+    "Balancer": r"[0-9a-fA-F]*[.:][0-9a-fA-F.:]+",
+    "DataDisk": r"/dev/.+",
+    "Driver": r"[0-9]{3}",
+    "Fabric": r"infiniband|roce|ethernet",
+    "LLM": r".+/.+",
+    "LoRA": r".*/.+",
+    "Monitor": r"[0-9a-fA-F]*[.:][0-9a-fA-F.:]+",
+    "Weights": r".*/.+",
+}
+"""The form of such a text, where other texts are typed there as well."""
+NOTHING = ("", "off", "no", "false", "none", "null", "disabled", "0")
 FIRST_NUMBERS = {
     "KVCache": "tokens",
     "Opening": "port",
@@ -45,6 +57,51 @@ FIRST_NUMBERS = {
     "Traffic": "drain_seconds",
 }
 """Objects that are often typed as the number of one of their fields."""
+EXAMPLES = {
+    "AcceptedHoles": 'AcceptedHoles(ids=("CVE-2025-23266",), reason="…")',
+    "Acme": 'Acme(names=("llm.example.com",))',
+    "Adapter": 'Adapter(name="sql-lora", task_id=1, weights=Weights.hub("OWNER/NAME", "COMMIT"))',
+    "Alias": 'Alias(models={"MODEL": 95, "ANOTHER": 5})',
+    "AptMirror": 'AptMirror(url="https://apt.example.com/docker", key_file="keys/docker.asc")',
+    "Balancer": 'Balancer(os="debian-12", address="10.0.0.5", routes=(Route(…),))',
+    "Calibration": 'Calibration(directory="calibration")',
+    "DataDisk": 'DataDisk(device="/dev/nvme1n1")',
+    "Draft": 'Draft(checkpoint="CHECKPOINT", weights=Weights.hub("OWNER/NAME", "COMMIT"))',
+    "Eagle": 'Eagle(weights=Weights.hub("OWNER/NAME", "COMMIT"))',
+    "EngineStore": 'EngineStore.directory("/mnt/engines")',
+    "EngineTrust": 'EngineTrust(key="keys/engines")',
+    "Fabric": 'Fabric(kind="infiniband", gbit=400, interface="ib0")',
+    "Firewall": 'Firewall(allow=("10.0.0.0/8",))',
+    "GPU": 'GPU(pci_id="10de:2b85", sm="120", mib=32607)',
+    "Https": 'Https(acme=Acme(names=("llm.example.com",)))',
+    "Identity": 'Identity(header="x-forwarded-email")',
+    "LLM": 'LLM("OWNER/NAME")',
+    "LoRA": "LoRA(adapters=(Adapter(…),))",
+    "Machine": 'Machine(os="ubuntu-24.04", gpu="h100-80")',
+    "Medusa": 'Medusa(weights=Weights.hub("OWNER/NAME", "COMMIT"))',
+    "Monitor": 'Monitor(os="debian-12", address="10.0.0.9")',
+    "Opening": "Opening(port=9100)",
+    "OwnModel": 'OwnModel(name="rules", path="/srv/models", mib=2048)',
+    "Price": "Price(prompt=0.1, completion=0.4)",
+    "Proxy": 'Proxy(url="http://proxy.example.com:3128")',
+    "ReDrafter": 'ReDrafter(weights=Weights.hub("OWNER/NAME", "COMMIT"))',
+    "Release": 'Release(name="ours", derived_from="26.07")',
+    "Replay": 'Replay(prompts="prompts.jsonl")',
+    "Route": 'Route(pool="chat", http_port=8443, grpc_port=8444)',
+    "Secret": 'Secret.env("NAME")',
+    "Server": 'Server(name="main", models=(LLM("OWNER/NAME"),))',
+    "Weights": 'Weights.hub("OWNER/NAME", "COMMIT")',
+}
+"""An object of each class that says more than its defaults, as an operator types it."""
+MAPPINGS = {
+    "aliases": '{"gpt-4o": "MODEL"}',
+    "daemon": '{"log-level": "warn"}',
+    "models": '{"MODEL": 95, "ANOTHER": 5}',
+    "options": '{"reduce_fusion": "enable"}',
+    "prefixes": '{"search_query": "query: ", "search_document": "passage: "}',
+    "prices": '{"MODEL": Price(prompt=0.1, completion=0.4)}',
+}
+"""A dictionary for each field that takes one."""
 SWITCHED_ON = {
     "Firewall": 'Firewall(allow=("10.0.0.0/8",))',
     "Gateway": "Gateway()",
@@ -55,13 +112,19 @@ SWITCHED_ON = {
 """Objects that are often typed as True."""
 
 
-def object_meant(value: object, wanted: str, field: str, is_item: bool) -> str:
-    """The object of class `wanted` that this value was to be; empty if nothing is likely or a part may be a secret."""
+def object_meant(value: object, wanted: str, field: str, is_item: bool, is_alone: bool = True) -> str:
+    """The object of class `wanted` that this value was to be; empty if nothing is likely or a part may be a secret.
+
+    A value that resembles nothing gets an example of the class, if no other class may stand there (`is_alone`).
+    """
     name = f"{field}=" if field and not is_item else ""
     is_on = value is True or (isinstance(value, str) and value.lower() in ("on", "yes", "true", "auto", "default"))
     if is_on and wanted in SWITCHED_ON:
         return f"{name}{SWITCHED_ON[wanted]}"
-    if isinstance(value, str) and _is_plain(value) and (built := _of_text(value, wanted)):
+    if value is None or value is False or (isinstance(value, str) and value.lower() in NOTHING):
+        return ""
+    fits = isinstance(value, str) and re.fullmatch(FORMS.get(wanted, ".+"), value) and not is_on
+    if isinstance(value, str) and fits and _is_plain(value) and (built := _of_text(value, wanted)):
         return built
     if type(value) is int and wanted == "Driver" and 100 <= value < 1000:
         return f'{name}Driver(branch="{value}")'
@@ -76,7 +139,45 @@ def object_meant(value: object, wanted: str, field: str, is_item: bool) -> str:
             return f"one {wanted} for each place: {field}=(*MORE,) spreads a tuple, or no brackets around it"
         if len(value) == 1:
             return f"{name}{wanted}(…), without brackets and comma around it"
-    return _of_dictionary(value, wanted, name) if isinstance(value, Mapping) else ""
+    built = _of_dictionary(value, wanted, name) if isinstance(value, Mapping) else ""
+    return built or (_example(wanted, name) if is_alone else "")
+
+
+def _example(wanted: str, name: str) -> str:
+    """An object of the class, or of its defaults alone; empty for a class outside the spec."""
+    if wanted in EXAMPLES:
+        return f"{name}{EXAMPLES[wanted]}"
+    kind = getattr(spec, wanted, None)
+    needs_none = isinstance(kind, type) and is_dataclass(kind) and not _required(kind)
+    return f"{name}{wanted}()" if needs_none else ""
+
+
+def _required(kind: type) -> list[str]:
+    """The fields of a class of the spec that have no default."""
+    return [field.name for field in fields(kind) if field.default is field.default_factory is MISSING]
+
+
+def class_named(value: object, kinds: list[str]) -> str:
+    """The class that a text names: "eagle" and "eagle3" are Eagle; empty if it names none of `kinds`."""
+    word = re.sub(r"[^a-z]", "", value.lower()) if isinstance(value, str) else ""
+    return next((kind for kind in kinds if word and kind.lower() == word), "")
+
+
+def function_of(kind: str) -> str:
+    """The example of a class whose objects a function of it builds, such as Weights.hub; empty for another class."""
+    example = EXAMPLES.get(kind, "")
+    return example if re.match(r"\w+\.", example) else ""
+
+
+def example_of(kind: str, field: str) -> str:
+    """`field=VALUE` of the example of a class; empty without one."""
+    match = re.search(
+        rf'\b({field}=(?:"[^"]*"|[0-9.]+|\((?:[^()]|\([^()]*\))*\)|[\w.]+\((?:[^()]|\([^()]*\))*\)))',
+        EXAMPLES.get(kind, ""),
+    )
+    if match:
+        return match[1]
+    return f"{field}={MAPPINGS[field]}" if field in MAPPINGS else ""
 
 
 def _of_text(text: str, wanted: str) -> str:
@@ -121,7 +222,7 @@ def _of_dictionary(value: Mapping[object, object], wanted: str, name: str) -> st
     known = {field.name: field for field in fields(kind)} if isinstance(kind, type) and is_dataclass(kind) else {}
     if not value or not all(isinstance(key, str) and key in known for key in value):
         return ""
-    required = [key for key, field in known.items() if field.default is field.default_factory is MISSING]
+    required = _required(kind) if isinstance(kind, type) and is_dataclass(kind) else []
     written = [f"{key}={_shown(item)}" for key, item in value.items()]
     return f"{name}{wanted}({', '.join(written + [f'{key}=…' for key in required if key not in value])})"
 
@@ -140,7 +241,8 @@ def no_choice(value: object, words: list[str], field: str) -> str:
 
 
 def choice_of(values: tuple[object, ...], words: list[str], field: str) -> str:
-    """The choice in a tuple of choices: `field="tcp"`; of several the first, and where the others belong."""
+    """The choice in a typed tuple of choices, as `field="tcp"`; of several choices the first, with the place of the
+    others."""
     if not values or not all(value in words for value in values):
         return ""
     more = ", ".join(f'"{value}"' for value in values[1:])

@@ -53,7 +53,7 @@ def promoted(hosts: tuple[Host, ...], word: str) -> tuple[tuple[Host, ...], list
     if match is None or match["runtime"] not in RUNTIMES:
         return hosts, [("", _malformed(word))]
     promotion = Promotion.to(match["model"], match["runtime"], match["image"] or "")
-    llms = [model for host in hosts for server in host.servers for model in server.models if isinstance(model, LLM)]
+    llms = [model for host in hosts for model in host.llms]
     if problem := _problem(promotion, llms):
         return hosts, [("", problem)]
     if unjudged := [(host.name, problem) for host in hosts for problem in _unjudged(promotion, host)]:
@@ -120,17 +120,16 @@ def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
 
 
 def _unjudged(promotion: Promotion, host: Host) -> Iterator[Refusal]:
-    for server in host.servers:
-        for model in server.models:
-            if isinstance(model, LLM) and model.name == promotion.model and model.replay is None:
-                yield refuse(
-                    "unjudged-promotion",
-                    f"{model.name} would go to {promotion.runtime} without anybody having compared its answers",
-                    where=model_at(server.name, model.name, "replay"),
-                    seen="replay=None",
-                    wanted="prompts to compare both programs by, or your reason for trusting the new one as it comes",
-                    attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…")',
-                )
+    for server, model in host.served_models:
+        if isinstance(model, LLM) and model.name == promotion.model and model.replay is None:
+            yield refuse(
+                "unjudged-promotion",
+                f"{model.name} would go to {promotion.runtime} without anybody having compared its answers",
+                where=model_at(server.name, model.name, "replay"),
+                seen="replay=None",
+                wanted="prompts to compare both programs by, or your reason for trusting the new one as it comes",
+                attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…")',
+            )
 
 
 def _malformed(word: str) -> Refusal:

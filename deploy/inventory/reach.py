@@ -1,7 +1,5 @@
 """Names and addresses by which a host can be reached."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 

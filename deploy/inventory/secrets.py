@@ -1,7 +1,5 @@
 """Secrets typed into an inventory: refused while it is read, without being shown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,14 +1,14 @@
 """The literal that an operator probably meant by a value of the wrong type: "32k" for 32768, 580 for "580"."""
 
-from __future__ import annotations
-
+import json
 import re
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
-from deploy.inventory.objects_meant import choice_of, no_choice, object_meant, text_of_list
+from deploy.inventory.objects_meant import LONGEST, choice_of, class_named, no_choice, object_meant, text_of_list
+from deploy.refusals.secrets_in_text import secret_in
 
-NUMBER = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
+NUMBER = re.compile(r"\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 MIB = {"m": 1, "mb": 1, "mib": 1, "g": 1024, "gb": 1024, "gib": 1024, "t": 1024**2, "tb": 1024**2, "tib": 1024**2}
 TOKENS_LEFT = "tokens counts tokens; KVCache() takes the memory that is left, and the plan writes their number"
@@ -51,8 +51,11 @@ MOST_PARAMETERS = 20 * 10**12
 def meant_by(value: object, wanted: str, where: str) -> str:
     """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
-    for kind in wanted.split(" or "):
-        if kind[:1].isupper() and (built := object_meant(value, kind, field, where.endswith("]"))):
+    kinds = [kind for kind in wanted.split(" or ") if kind[:1].isupper()]
+    named = class_named(value, kinds)
+    for kind in [named] if named else kinds:
+        is_alone = bool(named) or (kinds == wanted.split(" or ") and (len(kinds) == 1 or where.endswith("]")))
+        if built := object_meant("yes" if named else value, kind, field, where.endswith("]"), is_alone):
             return built
     if wanted == "str" and (built := text_of_list(value, field)):
         return _of_place(built, where)
@@ -70,6 +73,8 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         again = "; another object for each of the others" if len(value) > 1 else ""
         return _of_place(f"{field}={value[0]}" if abs(value[0]) < MOST else "", where) + again
     if wanted in ("dict", "Mapping") and isinstance(value, str):
+        if built := _of_json(value):
+            return f"{field}={built}"
         flags = re.findall(r"--([\w-]+)(?:[= ]([\w.-]+))?", value)
         written = ", ".join(f'"{flag}": "{word or "enable"}"' for flag, word in flags if not word.startswith("--"))
         return f"{field}={{{written}}}" if written and len(flags) <= MOST_SHOWN else ""
@@ -95,8 +100,18 @@ def _pairs(values: tuple[object, ...] | list[object]) -> str:
     return "{" + ", ".join(f'"{key}": "{value}"' for key, value in pairs) + "}"
 
 
+def _of_json(text: str) -> str:
+    """The dictionary that a short text of JSON is, as Python; empty for any other text, and for one with a secret."""
+    try:
+        value = json.loads(text) if len(text) <= LONGEST and not secret_in(text) else None
+    except (ValueError, RecursionError):
+        return ""
+    return repr(value).replace("'", '"') if isinstance(value, dict) and value and "'" not in text else ""
+
+
 def choice_meant(value: object, words: list[str], where: str) -> str:
-    """The intended choice: the only one, the same word in other letter case, or the one that other tools call so."""
+    """The intended choice: the only one, the same word in other letter case, or the choice that other tools call by
+    this word."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     if isinstance(value, (tuple, list)) and (typed := choice_of(tuple(value), words, field)):
         return typed
@@ -124,6 +139,8 @@ def tuple_of(values: object, field: str, of_numbers: bool = False) -> str:
         values = range(int(ends[1]), int(ends[2]) + 1)
     if isinstance(values, str) and "," in values:
         values = [part.strip() for part in values.split(",") if part.strip()]
+    if isinstance(values, dict) and all(isinstance(item, str) for item in values.values()):
+        values = list(values.values())
     if isinstance(values, dict) and all(type(count) is int and 0 < count < MOST_SHOWN for count in values.values()):
         values = [key for key, count in values.items() for _ in range(count)]
     if not isinstance(values, (list, range, set, frozenset)) or not 0 < len(values) <= MOST_SHOWN:
@@ -144,6 +161,10 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         ones = ("", "%") if is_share or field.endswith("_percent") else ("",)
         if match and field == "tokens" and match[2].lower() in MEMORY:
             return TOKENS_LEFT
+        digits = re.findall(r"[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?", value)
+        if field.endswith("port") and len(digits) == 1 and 0 < float(re.sub("[_,]", "", digits[0])) < 65_536:
+            protocol = ', protocol="udp"' if field == "port" and "udp" in value.lower() else ""
+            return f"{field}={int(float(re.sub('[_,]', '', digits[0])))}{protocol}"
         factor = 1 if match and match[2] in ones else units.get(match[2].lower(), 0) if match else 0
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:
@@ -154,7 +175,7 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         number = 1 / value
     else:
         number = value * 100 if field.endswith("_percent") and 0 < value < 1 else value
-    if not 0.5 < number <= MOST_PARAMETERS:
+    if not (number > 0.5 or value == "0") or number > MOST_PARAMETERS:
         return ""
     return f"{field}={round(number)}"
 

@@ -1,7 +1,5 @@
 """Further keys of support hosts, and the types of their values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

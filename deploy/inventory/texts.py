@@ -1,12 +1,11 @@
 """Texts of an inventory that no file or command can take: unfilled, unprintable, or with surrounding blanks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_args
 
+from deploy.inventory.types import hints_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
@@ -14,7 +13,9 @@ from deploy.refusals.secrets_in_text import secret_in, without_secrets
 from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
-TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>")
+NOTHING = frozenset(("none", "null", "nil", "auto", "n/a", "undefined", "unset", "todo", "changeme", "change-me"))
+TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>|^\$[A-Z][A-Z0-9_]+$|^%[A-Z][A-Z0-9_]+%$")
+QUOTED = re.compile(r"\s*([\"'`]).+\1\s*|\s*[\u201c\u201e\u2018].*[\u201c\u201d\u2019]\s*")
 TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
 """Places whose texts are for a person or for another program's templates."""
 BLANKS_MEANT = re.compile(r"^docker\.daemon|\.prefixes(\[|$)|\.reason$")
@@ -68,11 +69,44 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
             yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
 
 
+def words_for_nothing(value: Any, where: str, kind: Any = str) -> Iterator[Refusal]:
+    """A refusal for each text of any form, not a choice, that is a word for nothing: "none", "null", "auto"."""
+    if isinstance(value, str) and kind is str and value.strip().lower() in NOTHING and not BLANKS_MEANT.search(where):
+        field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+        yield refuse(
+            "unfilled-text",
+            f"`{where}` is a word for nothing, and any text counts here",
+            where=where,
+            seen=repr(value),
+            wanted="the text itself, or nothing",
+            attempt=f"leave {field} out",
+        )
+    elif isinstance(value, (tuple, list)):
+        inner = get_args(kind)[0] if get_args(kind) else None
+        for number, item in enumerate(value):
+            yield from words_for_nothing(item, f"{where}[{number}]", inner)
+    elif is_dataclass(value) and not isinstance(value, (type, Secret)):
+        hints = hints_of(type(value))
+        for inside in fields(value):
+            if inside.default is MISSING and hints[inside.name] is str:
+                continue  # it cannot be left out, and other checks know what it takes
+            yield from words_for_nothing(getattr(value, inside.name), f"{where}.{inside.name}", hints[inside.name])
+
+
 def _filled(text: str) -> str:
     """The text without surrounding blanks, if they are the only mistake; else advice on where to look."""
-    bare = text.strip(" ")
-    if bare != text and not UNSET.search(bare) and not TEMPLATE.search(bare) and len(bare) < 80 and not secret_in(bare):
+    bare = text.strip(" \"'`\u201c\u201d\u201e\u2018\u2019")
+    if (
+        bare
+        and bare != text
+        and not UNSET.search(bare)
+        and not TEMPLATE.search(bare)
+        and len(bare) < 80
+        and not secret_in(bare)
+    ):
         return f'"{bare}"'
+    if variable := re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?|%([A-Za-z_][A-Za-z0-9_]*)%", bare):
+        return f'os.environ["{variable[1] or variable[2]}"], with `import os` above it'
     return "print the value where the inventory builds it; an unset variable is None there"
 
 
@@ -82,5 +116,7 @@ def _unfilled(text: str, where: str) -> str:
         return "holds the word None, as the text of an unset variable does"
     if TEMPLATE.search(text) and not TEMPLATES_MEANT.search(where):
         return "is a template with a placeholder that was not filled in"
+    if QUOTED.fullmatch(text) and not BLANKS_MEANT.search(where):
+        return "has quotes of its own inside the quotes of Python"
     has_blanks = text != text.strip(" ") and not BLANKS_MEANT.search(where)
     return "begins or ends with a blank" if has_blanks else ""

@@ -3,26 +3,26 @@
 A plain string in the place of a `Secret` is the one mistake that a message must never show.
 """
 
-from __future__ import annotations
-
 import re
 import types
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from deploy.catalog.believable import shown
+from deploy.catalog.believable import RANGES, shown
 from deploy.inventory.guides import fraction_of_tokens
-from deploy.inventory.objects_meant import secret_meant
+from deploy.inventory.objects_meant import example_of, function_of, secret_meant
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of
 from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import Stranger, described, kind_of, shortened
+from deploy.refusals.quoting import Stranger, described, kind_of, shortened, source
 from deploy.refusals.refuse import refuse
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec import Secret
 
+GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")
+"""A hint that only says what kind of value to write."""
 MOST = 10**18
 """Largest number in any field; Python cannot print much longer ones."""
 
@@ -168,6 +168,11 @@ def _tuple(value: Any, element: Any, where: str) -> Iterator[Refusal]:
 def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
     """The refusal of a list, or of a single value without its comma; a short text is shown in the form to type."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    kinds = [kind for kind in get_args(element) or (element,) if isinstance(kind, type) and is_dataclass(kind)]
+    if kinds and not _are_objects(value, kinds):
+        text = next(iter(value), None) if isinstance(value, (list, dict)) and len(value) == 1 else value
+        built = meant_by(text, " or ".join(kind.__name__ for kind in kinds), f"{field}[0]")
+        return _kind(value, "tuple", where, attempt=f"{field}=({built},)" if built else "")
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
     if typed := tuple_of(value, field, of_numbers=element is int):
         return _kind(value, "tuple", where, attempt=typed)
@@ -183,6 +188,12 @@ def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
     return _kind(value, "tuple", where, attempt=f"{field}=({built},)   the comma makes it a tuple of one value")
 
 
+def _are_objects(value: Any, kinds: list[Any]) -> bool:
+    """True for an object of these classes, and for a list or dictionary of nothing else."""
+    items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, (list, dict)) else [value]
+    return bool(items) and all(isinstance(item, tuple(kinds)) for item in items)
+
+
 def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, wanted):
         yield _kind(value, wanted.__name__, where)
@@ -193,22 +204,37 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     hints = hints_of(type(value))  # type: ignore[arg-type]  # mypy takes a class for unhashable
     for field in fields(value):
         for problem in mistyped(getattr(value, field.name), hints[field.name], f"{where}.{field.name}"):
-            yield _with_default(problem, field.name, field.default)
+            yield with_default(problem, field, type(value).__name__)
 
 
-def _with_default(problem: Refusal, field: str, default: object) -> Refusal:
-    """The refusal with the field's default, if all it says to type is the kind of value."""
-    if problem.attempt not in ("write a whole number there", "write a number there") or type(default) is not int:
-        return problem
-    if not problem.facts["where"].endswith(f".{field}"):
-        return problem
-    return Refusal(
-        problem.problem,
-        facts=problem.facts,
-        attempt=f"{field}={default}, the default",
-        state=problem.state,
-        kind=problem.kind,
-    )
+def with_default(problem: Refusal, field: Field[Any], owner: str) -> Refusal:
+    """The refusal with the field's default, or an example of a field without one, if it only says what kind to write.
+
+    Problems of other fields, inside this one, stay as they are.
+    """
+    is_own = re.split(r"[.\]]", problem.facts["where"])[-1] == field.name
+    default = None if field.default is MISSING else field.default
+    typed = re.fullmatch(rf"{field.name}=(-?[0-9]{{1,15}})", problem.attempt)
+    row = RANGES.get(owner, {}).get(field.name)
+    if is_own and typed and row and not row.takes(int(typed[1])):
+        slip, meant = row.slip_of(int(typed[1]))
+        attempt = f"{field.name}={round(meant) if slip or type(default) is not int else default}"
+    elif problem.facts["seen"] == "None" and problem.facts["where"].endswith("]"):
+        attempt = "take it out"
+    elif not is_own or not GENERIC.search(problem.attempt):
+        if field.default is not MISSING or problem.attempt != f"leave {field.name} out":
+            return problem
+        attempt = example_of(owner, field.name) or problem.attempt
+    elif function := function_of(owner):
+        attempt = function
+    elif example := example_of(owner, field.name):
+        attempt = example if field.default is MISSING else f"{example}; or leave {field.name} out"
+    elif default is None or default in ("", ()) or not isinstance(default, (str, int, float, tuple)):
+        is_needed = field.default is MISSING and field.default_factory is MISSING
+        attempt = problem.attempt if is_needed else f"leave {field.name} out"
+    else:
+        attempt = f"{field.name}={source(default)}, the default"
+    return Refusal(problem.problem, facts=problem.facts, attempt=attempt, state=problem.state, kind=problem.kind)
 
 
 def _words_of(value: Any) -> list[str]:
@@ -230,7 +256,7 @@ def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
     seen = str(value) if isinstance(value, bool) else described(value)
     words = " or ".join(map(kind_of, wanted.split(" or ")))
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
-    built = meant_by(value, wanted, where) or built
+    built = meant_by(value, wanted, where) or _of_stranger(value, wanted, where) or built
     return refuse(
         "wrong-type",
         f"`{where}` has to be {words}",
@@ -239,6 +265,18 @@ def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
         wanted=words,
         attempt=attempt or built,
     )
+
+
+def _of_stranger(value: Any, wanted: str, where: str) -> str:
+    """The conversion of an object of Python's own library: a duration, an address, a moment, an amount."""
+    field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+    if not isinstance(value, Stranger):
+        return ""
+    if wanted == "int" and value.words == "a timedelta":
+        return f"{field}=int(VALUE.total_seconds())" if field.endswith("_seconds") else f"{field}=VALUE.days"
+    if wanted == "str":
+        return f'{field}=str(VALUE), or its text in quotes: {field}="…"'
+    return ""
 
 
 def _literal_secret(value: Any, where: str) -> Refusal:

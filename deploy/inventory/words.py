@@ -1,7 +1,5 @@
 """Words that `--data` passes to a run, by key; an object as such a word would count as set."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

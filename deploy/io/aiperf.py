@@ -1,7 +1,5 @@
 """aiperf in a separate virtual environment, made on first use with the hashes in locks/requirements-bench.lock."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -60,7 +58,7 @@ def _python() -> str:
 def together(program: Path, configs: Sequence[Mapping[str, Any]], key: str, seconds: float) -> list[dict[str, Any]]:
     """The reports of simultaneous runs, each in its own process.
 
-    The key is in the processes' environment alone. Raises: a Refusal with aiperf's last words if one ends badly.
+    The key is in the processes' environment alone. Raises: a Refusal with aiperf's last messages if a run fails.
     """
     with tempfile.TemporaryDirectory(prefix="enginehouse-bench-") as folder:
         running = [_started(program, Path(folder), place, config, key) for place, config in enumerate(configs)]

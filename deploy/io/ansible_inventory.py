@@ -6,8 +6,6 @@ program or a plugin could give another plan each time, although the file is the 
 without lookups beyond LOOKUPS: `pipe` runs a program, and `file` or `url` could put a secret into a host's name.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -1,7 +1,5 @@
 """Asks machines over ssh for their hardware, and writes an inventory for them. Changes nothing on a machine."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from collections.abc import Sequence

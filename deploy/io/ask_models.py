@@ -3,8 +3,6 @@
 If a host has a gateway and the operator passed a key for it, the gateway is asked, otherwise Triton.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -5,8 +5,6 @@ by its owner alone, and `authority.pem`: the first certificate signs, all of the
 moved away, the next run makes a new authority, and the old one stays trusted until it expires.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import secrets
@@ -51,7 +49,7 @@ class Authority:
 
 
 def known(folder: Path) -> Authority | None:
-    """The authority in a folder; None if there is none.
+    """The authority in a folder; None without one.
 
     Raises: ValueError if its files are unreadable as key and certificate or do not belong together; OSError.
     """
@@ -179,7 +177,7 @@ def _public(key: object) -> bytes:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Writes by rename, so that no reader sees half of it. The mode is set from the first byte."""
+    """Writes by rename, so that no reader sees a part of the file. The mode is set from the first byte."""
     new = path.with_name(f"{path.name}.new")
     new.unlink(missing_ok=True)
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

@@ -1,7 +1,5 @@
 """A bench of an inventory's gateway: loads of the wanted kinds, several runs of each, one result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path

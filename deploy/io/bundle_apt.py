@@ -5,8 +5,6 @@ needs no other program and does not change. The lists are the publishers' own, s
 host, and apt there verifies the publisher of a package. The lists name more packages than the bundle has.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -26,7 +24,7 @@ FETCH_KEY = Path(__file__).parents[2] / "files/host"
 COMPRESSED = (".xz", ".gz", ".bz2", "")
 """Forms of a package list, the smallest first; apt on a host asks in this order."""
 LINE = re.compile(r"'(?P<uri>[^']+)' (?P<name>\S+) (?P<size>\d+)")
-STATE = "what was fetched is kept; the bundle is not finished"
+STATE = "fetched files are kept; the bundle is not finished"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,8 +5,6 @@
 Interrupted downloads of blobs and files are resumed, and verified by the digests of their registry or hub.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Makes a bundle: sizes first, then every part fetched once, then the signed list. The next run resumes a cut one."""
+"""Makes a bundle: sizes first, then every part fetched once, then the signed list. The next run resumes an
+interrupted one."""
 
 from __future__ import annotations
 

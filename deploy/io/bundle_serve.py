@@ -7,8 +7,6 @@ loopback, through the run's SSH connection. Clients verify the answers: apt by s
 checksums.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

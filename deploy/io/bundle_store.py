@@ -1,13 +1,11 @@
 """A bundle's directory: objects named by their digest, whole or in pieces, beside the signed list.
 
     bundle.json, bundle.json.sig      the list and its signature
-    objects/ab/abcd…                  a file; of a bundle that is split, abcd….000, abcd….001 and so on
+    objects/ab/abcd…                  a file; in a split bundle abcd….000, abcd….001 and so on
     keys/OS-REPOSITORY.asc            public keys of repositories, also in the list
 
 Objects are written under another name and renamed, so that an existing object is complete.
 """
-
-from __future__ import annotations
 
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The steps of `enginehouse bundle`: gather the parts of the control machine, then make or verify a bundle."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys
@@ -10,11 +8,12 @@ from datetime import date
 from pathlib import Path
 
 from deploy.bundle.contents import Contents
+from deploy.bundle.lacking import beside
 from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
 from deploy.io.bundle_verify import confirm_whole, opened, unpack
-from deploy.io.local_paths import local_path
+from deploy.io.local_paths import local_path, turn
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
@@ -37,6 +36,35 @@ def made(
     """Makes, signs and reports the bundle. Raises: a Refusal; fetched parts are kept."""
     trust = trust_of(plan)
     confirm_pinned(plan.slices)
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        with turn(directory, is_patient=False):
+            contents = _made(plan, needs, wheels, directory, base, split, tell, trust)
+    except BlockingIOError:
+        raise Refusal(
+            f"another command is making a bundle in {directory}",
+            facts={"seen": f"a lock on {directory}", "wanted": "one command for a directory"},
+            attempt="the same command again when the other one has ended, which continues; or another directory",
+            state="nothing of this command was written",
+            kind="bundle-being-made",
+        ) from None
+    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
+    for line in (*totals(contents), *beside(plan.slices)):
+        tell(line)
+    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
+
+
+def _made(
+    plan: Plan,
+    needs: Iterable[Need],
+    wheels: Iterable[Wheels],
+    directory: Path,
+    base: Path | None,
+    split: int,
+    tell: Tell,
+    trust: EngineTrust,
+) -> Contents:
+    """The list of the bundle, after making it."""
     work = directory / ".work"
     (work / "control").mkdir(parents=True, exist_ok=True)
     tell("this repository and its Python packages")
@@ -52,11 +80,7 @@ def made(
         split_mib=split,
         today=date.today(),
     )
-    contents = make(order)
-    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
-    for line in totals(contents):
-        tell(line)
-    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
+    return make(order)
 
 
 def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
@@ -64,7 +88,7 @@ def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
     contents = opened(directory, trust_of(plan))
     size = confirm_whole(directory, contents)
     tell(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
-    for line in totals(contents):
+    for line in (*totals(contents), *beside(plan.slices)):
         tell(line)
     return contents
 

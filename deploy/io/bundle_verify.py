@@ -1,7 +1,5 @@
 """Verifies a bundle: its signature, every object, every byte. No part of an incomplete bundle is used."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@
 inventory, and Prefect needs them.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The cost of an inventory: reads prices, bench files, counters and audit lines, and hands them to `deploy.cost`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A deadline of a whole answer from the network: urllib limits each read alone, and bytes may drip for ever."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Examines the hosts of an inventory: doctor.py's findings, and the changes that the next deploy would make."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Compares the hosts of an inventory with its plan, without changing anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

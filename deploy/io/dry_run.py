@@ -4,8 +4,6 @@ A separate process (`python -m deploy.io.dry_run VERB INVENTORY WORDS`), which d
 replaces the sockets and threads of the process that imports it, and has to be imported first.
 """
 
-from __future__ import annotations
-
 import pyinfra_cli  # noqa: F401  # isort: skip
 
 import json

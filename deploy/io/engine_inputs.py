@@ -4,8 +4,6 @@ A build takes an hour, so a missing key, prompt file or program must be reported
 that deploy: a plan can be read without a key.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator

@@ -4,8 +4,6 @@ The ledger is a hint for people: `enginehouse plan` names new, known and rebuilt
 decided by the hosts' own files; the ledger is not trusted.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
@@ -69,7 +67,7 @@ def _record(record: dict[str, Any]) -> EngineRecord:
 
 
 def _calibrations(fleet: Fleet, root: Path) -> Iterator[tuple[str, str]]:
-    models = [model for host in fleet.hosts for server in host.servers for model in server.models]
+    models = [model for host in fleet.hosts for _, model in host.served_models]
     named = {model.calibration.directory for model in models if isinstance(model, LLM) and model.calibration}
     for name in sorted(named):
         directory = local_path(name, root)

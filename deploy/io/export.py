@@ -1,7 +1,5 @@
 """User-data of hosts: the repository's texts in it, and the files that it is written to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 

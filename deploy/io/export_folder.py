@@ -1,7 +1,5 @@
 """The folder of an export: the programs of Pods or jobs, read from this repository, and the written files."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +16,7 @@ MARK = "kustomization.yaml"
 
 
 def programs(modules: Sequence[str] = OF_PODS) -> dict[str, str]:
-    """These modules of files/host with the modules that they import, by path."""
+    """The named modules of files/host and the modules that they import, by path."""
     texts, names = dict[str, str](), list(modules)
     while names:
         path = _file(names.pop())

@@ -1,15 +1,14 @@
 """Models of `enginehouse fit`: names of the catalog, ids of the hub, or directories of this machine."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
+from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
 from deploy.io.local_paths import is_directory, is_file, local_path
@@ -19,19 +18,23 @@ from deploy.io.pin_models import access_from_environment
 from deploy.models.config_json import checkpoint_of
 from deploy.models.kinds import kind_problem
 from deploy.models.names import shape_published
-from deploy.planning.fit import model_named, model_of_kind
+from deploy.planning.fit import model_named, model_of_kind, on_its_program
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import Checkpoint, Model, Weights
+from deploy.spec import LLM, Checkpoint, Model, Weights
 from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import LocalWeights, Surroundings
+from deploy.validation.published import ENCODES
 
 
-def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> tuple[tuple[Model, ...], Surroundings]:
+def models_of(
+    words: Iterable[str], surroundings: Surroundings, root: Path, release: str = DEFAULT_RELEASE
+) -> tuple[tuple[Model, ...], Surroundings]:
     """A model for each word, and `surroundings` with the known files of these models.
 
-    A hub name is looked up in the catalog, then in a lock in this directory, then on the hub. Raises: a Refusal for a
-    name that the hub does not have, or a directory that is not a checkpoint.
+    An LLM that only a program beside Triton loads is one of that program. A hub name is looked up in the catalog, then
+    in a lock in this directory, then on the hub. Raises: a Refusal for a name that the hub does not have, or a
+    directory that is not a checkpoint.
     """
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
@@ -46,7 +49,7 @@ def models_of(words: Iterable[str], surroundings: Surroundings, root: Path) -> t
             model = _of_hub(word, locked)
         else:
             model = model_named(word)
-        models.append(model)
+        models.append(on_its_program(model, release))
     return tuple(models), replace(surroundings, local=local, locked=locked)
 
 
@@ -58,8 +61,16 @@ def named_models(words: Iterable[str]) -> tuple[Named, ...]:
     words = tuple(words)
     models, _around = models_of(words, Surroundings(today=date.today()), Path.cwd())
     return tuple(
-        Named(type(model).__name__, _source_of(word, model)) for word, model in zip(words, models, strict=True)
+        Named(type(model).__name__, _source_of(word, model), _settings_of(model))
+        for word, model in zip(words, models, strict=True)
     )
+
+
+def _settings_of(model: Model) -> str:
+    """The settings without which the plan would refuse the model, as Python text behind its source."""
+    if isinstance(model, LLM):
+        return f', runtime="{model.runtime}", image="{model.image}"' if model.image else ""
+    return "" if model.dtype == type(model)(name="").dtype else f', dtype="{model.dtype}"'
 
 
 def _bare(word: str) -> str:
@@ -85,7 +96,7 @@ def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
     files = locked[word]
     shape = shape_published(files, word)
     weights = Weights.hub(files.repository, files.revision, files=files.fetched)
-    return _model(word.partition("@")[0], shape, weights)
+    return _model(word.partition("@")[0], shape, weights, files.files)
 
 
 def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
@@ -103,14 +114,20 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
     if problem := kind_problem(word, headers.files, config):
         raise problem
     shape = checkpoint_of(config, headers.parameters, f"{word}/config.json", headers.files)
-    return _model(str(directory.resolve()), shape, Weights.local(word)), headers
+    return _model(str(directory.resolve()), shape, Weights.local(word), headers.files), headers
 
 
-def _model(path: str, shape: Checkpoint, weights: Weights) -> Model:
-    """The model with every default, of its architecture's kind, named after the last part of its path."""
-    row = ARCHITECTURES.get(shape.architecture)
-    name = re.sub(r"[^a-z0-9.-]+", "-", path.rsplit("/", 1)[-1].lower()).strip("-.") or "local"
-    return model_of_kind(row.kind if row else "llm", name, shape, shape.positions, weights)
+def _model(path: str, shape: Checkpoint, weights: Weights, files: Collection[str]) -> Model:
+    """The model with every default, of its architecture's kind, named after the last part of its path.
+
+    A decoder that is an encoder too is one by its name, or by the files of sentence-transformers.
+    """
+    row, last = ARCHITECTURES.get(shape.architecture), path.rsplit("/", 1)[-1]
+    kind = row.kind if row else "llm"
+    if (shape.architecture, "reranker") in ALSO_ENCODERS and (ENCODES.search(last) or "modules.json" in files):
+        kind = "reranker" if "rerank" in last.lower() else "embedder"
+    name = re.sub(r"[^a-z0-9.-]+", "-", last.lower()).strip("-.") or "local"
+    return model_of_kind(kind, name, shape, shape.positions, weights)
 
 
 def _no_checkpoint(word: str, seen: str) -> Refusal:

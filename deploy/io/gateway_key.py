@@ -1,7 +1,5 @@
 """A key of a gateway, read from a file or from an environment variable."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 pyinfra silently takes the last group's value, and ends with a traceback over a group of another shape.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any

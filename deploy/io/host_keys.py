@@ -4,8 +4,6 @@ OpenSSH and paramiko skip lines that they cannot read, and not the same ones. Th
 every login in the middle of a run.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Iterable, Iterator

@@ -7,8 +7,6 @@
 Paths are relative to the directory in which `pyinfra` or `enginehouse` is typed, like every path of an inventory.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import os

@@ -5,8 +5,6 @@ run. Answers of a hub: for large files a redirect to another host, which does no
 repository; 429 with Retry-After (from the hub client's own source and rehearsal/hub.py, 2026-11-27).
 """
 
-from __future__ import annotations
-
 import functools
 import http.client
 import json

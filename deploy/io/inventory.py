@@ -4,8 +4,6 @@
 is imported only when an inventory is loaded.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import sys
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Checks that a file can be an inventory: it is read and compiled, never run. Refusals name line and column."""
 
-from __future__ import annotations
-
 import codecs
 import re
 import warnings

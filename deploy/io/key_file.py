@@ -1,9 +1,6 @@
 """Makes, lists and revokes API keys in the file beside the inventory. Concurrent commands wait for each other."""
 
-from __future__ import annotations
-
 import contextlib
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -12,6 +9,7 @@ from pathlib import Path
 
 from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
 from deploy.inventory.key_limits import TenantLimits
+from deploy.io.local_paths import turn
 from deploy.refusals.errors import Refusal
 
 
@@ -83,14 +81,11 @@ def _turn(file: Path) -> Iterator[Path]:
     path = file.resolve()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
+        os.close(os.open(path.parent, os.O_RDONLY))
     except OSError as error:
         raise _not_usable(file, error) from None
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with turn(path.parent):
         yield path
-    finally:
-        os.close(folder)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,7 +1,5 @@
 """Words of `--limit` that match no host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.catalog.names import nearest

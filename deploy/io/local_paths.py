@@ -1,7 +1,9 @@
-"""Paths of the control machine as an inventory names them; no text raises an exception."""
+"""Paths of the control machine as an inventory names them; no text raises an exception. Locks on its folders."""
 
-from __future__ import annotations
-
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -30,3 +32,17 @@ def is_directory(path: Path) -> bool:
 
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}{suffix}") if path.name else path
+
+
+@contextmanager
+def turn(folder: Path, is_patient: bool = True) -> Iterator[None]:
+    """A lock on the folder, held inside the `with`; commands that change its files wait for each other.
+
+    Raises: BlockingIOError if another command has it and `is_patient` is False; OSError if there is no such folder.
+    """
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(handle)

@@ -1,7 +1,5 @@
 """Reads local checkpoints: headers of safetensors files only, so that a 60 GB directory costs milliseconds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -32,7 +30,7 @@ MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
     """Today's date, and every local checkpoint directory with safetensors files that the fleet names."""
-    models = (model for host in fleet.hosts for server in host.servers for model in server.models)
+    models = (model for host in fleet.hosts for _, model in host.served_models)
     named = {weights.directory for model in models for _place, weights in sources_of(model)}
     return Surroundings(today=date.today(), local=dict(_existing(sorted(named - {""}), root)))
 

@@ -1,7 +1,5 @@
 """Mistakes in an inventory file in Python, explained: a misspelt keyword, an exception, a connector."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re
@@ -239,7 +237,7 @@ def ended_itself(error: SystemExit, file: str) -> Refusal:
 
 
 def _line_of(error: Exception, file: str) -> str:
-    """`:12` if the exception came from line 12 of `file`, also through a call from there; else empty."""
+    """`:12` if the exception came from line 12 of `file`, also through a call in that line; else empty."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return f":{lines[-1]}" if lines else ""

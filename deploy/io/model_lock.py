@@ -1,16 +1,13 @@
 """`models.lock.json` beside an inventory: the facts that `enginehouse pin` read about its models, for review."""
 
-from __future__ import annotations
-
-import fcntl
 import json
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from deploy.io.hub import COMMIT, Resolved
+from deploy.io.local_paths import turn
 from deploy.io.local_weights import is_file_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.json_faults import json_fault
@@ -82,12 +79,8 @@ def write_lock(file: Path, entries: Mapping[str, Any]) -> None:
 
 def add_entry(file: Path, name: str, entry: Mapping[str, Any]) -> None:
     """Writes one entry into the lock. Entries that another command wrote in the meantime are kept."""
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with turn(file.parent):
         write_lock(file, read_entries(file) | {name: entry})
-    finally:
-        os.close(folder)
 
 
 def _files(name: str, entry: Any, file: Path) -> LocalWeights:

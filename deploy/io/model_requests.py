@@ -1,7 +1,5 @@
 """A question to a served model and the answer, as both are shown."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.io.gateway_key import GivenKey

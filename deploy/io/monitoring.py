@@ -1,7 +1,5 @@
 """The files of `enginehouse monitoring`: alert rules and dashboards of a plan, in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +22,7 @@ WHO = {
 
 
 def written(plan: Plan, inventory: str, folder: Path) -> Iterator[Path]:
-    """Each file once it is written: the rules, whose remedies name this inventory, and a file for each dashboard."""
+    """Each file after its writing: the rules, whose remedies name this inventory, and a file for each dashboard."""
     branches = {mine.driver.branch for mine in plan.slices} & DRIVER_BRANCHES.keys()
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"enginehouse.rules.yml": rule_file(branches).replace("INVENTORY", inventory)}

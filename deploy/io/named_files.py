@@ -4,8 +4,6 @@ A plan can be made without them, so each missing one is a note of the plan. A de
 missing (`engine_inputs`); any other missing file would fail in the middle of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

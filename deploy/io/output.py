@@ -1,7 +1,5 @@
 """Runs a program that connects to a machine, and limits its output."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import threading

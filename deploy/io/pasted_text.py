@@ -1,7 +1,5 @@
 """Reads the argument of `enginehouse check` and `migrate`: a text, a file, or standard input for `-`."""
 
-from __future__ import annotations
-
 import codecs
 import sys
 from pathlib import Path

@@ -1,12 +1,11 @@
 """Pins the images of an inventory: asks registries for digests and writes them into the inventory's own file."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from deploy.io.local_paths import turn
 from deploy.io.registry import Login, digest_of
 from deploy.io.secrets import read
 from deploy.planning.plan import Plan
@@ -42,29 +41,31 @@ def _login(slice_: Slice, reference: str) -> Login:
 
 def write_runtimes(inventory: Path, digests: Mapping[str, str]) -> str:
     """The change as a diff, after writing it: each image's text in quotes gets its digest."""
-    before = after = inventory.read_text("utf-8")
-    for reference, digest in digests.items():
-        assert DIGEST.fullmatch(digest), "only a digest goes into a file that Python runs"
-        place = re.compile(rf"""(["']){re.escape(reference)}(?:@sha256:[0-9a-f]{{64}})?\1""")
-        if not place.search(after):
-            raise _no_text(inventory, reference, digest)
-        after = place.sub(rf"\g<1>{reference}@{digest}\g<1>", after)
-    if after == before:
-        return "".join(f"{reference} is pinned to {digest} already\n" for reference, digest in digests.items())
-    inventory.write_text(after, "utf-8")
+    assert all(map(DIGEST.fullmatch, digests.values())), "only a digest goes into a file that Python runs"
+    with turn(inventory.resolve().parent):
+        before = after = inventory.read_text("utf-8")
+        for reference, digest in digests.items():
+            place = re.compile(rf"""(["']){re.escape(reference)}(?:@sha256:[0-9a-f]{{64}})?\1""")
+            if not place.search(after):
+                raise _no_text(inventory, reference, digest)
+            after = place.sub(rf"\g<1>{reference}@{digest}\g<1>", after)
+        if after == before:
+            return "".join(f"{reference} is pinned to {digest} already\n" for reference, digest in digests.items())
+        inventory.write_text(after, "utf-8")
     return _diff(inventory, before, after)
 
 
 def write_digest(inventory: Path, digest: str) -> str:
     """The change as a diff, after writing it; one sentence if the file already has this digest."""
     assert DIGEST.fullmatch(digest), "only a digest goes into a file that Python runs"
-    before = inventory.read_text("utf-8")
-    if len(LINE.findall(before)) != 1:
-        raise _no_single_place(inventory, digest, len(LINE.findall(before)))
-    after = LINE.sub(lambda match: f"{match[1]}{match[2]}{digest}{match[2]}", before)
-    if after == before:
-        return f"{inventory} is pinned to {digest} already\n"
-    inventory.write_text(after, "utf-8")
+    with turn(inventory.resolve().parent):
+        before = inventory.read_text("utf-8")
+        if len(LINE.findall(before)) != 1:
+            raise _no_single_place(inventory, digest, len(LINE.findall(before)))
+        after = LINE.sub(lambda match: f"{match[1]}{match[2]}{digest}{match[2]}", before)
+        if after == before:
+            return f"{inventory} is pinned to {digest} already\n"
+        inventory.write_text(after, "utf-8")
     return _diff(inventory, before, after)
 
 

@@ -1,7 +1,5 @@
 """Locks the models of an inventory: asks the hub about each name and writes `models.lock.json` beside the inventory."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
 
 
 def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:
-    """A sentence for each locked model of the fleet; the lock is written after each, so that a rerun can resume.
+    """A sentence for each locked model of the fleet; the lock is written after each model, so that a rerun can resume.
 
     An existing entry is kept, unless `update` asks for the hub's current state. A repository whose numbers are typed in
     the inventory is locked for comparison only: if the hub refuses it, a sentence reports that. Raises: every other
@@ -73,10 +71,9 @@ def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
     """The hub names to lock, each with the hub of the first host that names it; True if its numbers are typed."""
     hubs: dict[str, tuple[Hub, bool]] = {}
     for host in fleet.hosts:
-        for server in host.servers:
-            for model in server.models:
-                for source, is_typed in _sources_of(model):
-                    hubs.setdefault(source, (host.hub, is_typed))
+        for _, model in host.served_models:
+            for source, is_typed in _sources_of(model):
+                hubs.setdefault(source, (host.hub, is_typed))
     return hubs
 
 

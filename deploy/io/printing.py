@@ -3,8 +3,6 @@
 Texts of hosts, registries and pastes reach the terminal as plain text: their escapes and markup have no effect.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

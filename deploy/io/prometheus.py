@@ -1,7 +1,5 @@
 """Counters of a window from a Prometheus: instant queries over HTTP, one for each kind of figure."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import math

@@ -1,7 +1,5 @@
 """A client's connection to a server: to its address, or through SSH if it listens on the host's loopback."""
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import socket

@@ -4,8 +4,6 @@ nvcr.io sometimes answers anonymous requests with 401 (triton-inference-server/s
 once.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import http.client

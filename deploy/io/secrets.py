@@ -3,8 +3,6 @@
 Shared by its two users: the verb that pins images, and the roles that send a key to a host.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

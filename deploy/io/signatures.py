@@ -1,7 +1,5 @@
 """Signatures of bundles, made and verified by ssh-keygen with the key that signs engines, in a separate namespace."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

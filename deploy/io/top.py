@@ -3,8 +3,6 @@
 A monitor that answers on loopback alone is asked over ssh too. Changes nothing.
 """
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import urllib.parse
@@ -170,7 +168,7 @@ def reading(slice_: Slice) -> str:
 
 
 def pages_of(text: str | None) -> Pages | None:
-    """The pages in the shell's output; None if it printed none."""
+    """The pages in the shell's output; None without pages."""
     if text is None or f"{MARK}2\n" not in text:
         return None
     first, _, second = text.partition(f"{MARK}2\n")

@@ -1,7 +1,5 @@
 """Asks every host with a gateway for its counters, over ssh, all at once; changes nothing."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Judges the settings of a compose service besides its image and command: keys, GPU, variables, limits and ports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Judges a container's settings in a compose file or a manifest, besides image and command, and unreadable YAML."""
 
-from __future__ import annotations
-
 from deploy.linter.calls import call_of
 from deploy.linter.compose import judge_service
 from deploy.linter.findings import Judged

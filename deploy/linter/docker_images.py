@@ -1,7 +1,5 @@
 """Judges `docker login`, `docker pull` and `docker build`: the image's name, and secrets that would leak."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deploy.catalog.programs import DOCKER_BUILD, DOCKER_LOGIN, DOCKER_PULL

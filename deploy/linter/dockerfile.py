@@ -3,8 +3,6 @@
 A comment or a blank line inside a continued instruction does not end it in a Dockerfile. Commands are judged elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

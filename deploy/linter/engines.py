@@ -3,8 +3,6 @@
 Their flags are judged one by one in `deploy.linter.trtllm`.
 """
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.flags import (

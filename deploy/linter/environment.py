@@ -1,7 +1,5 @@
 """Judges the environment variables of a container: names in guides that no server reads, and secrets in plain text."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.inventory.guides import NAMES, SETTINGS

@@ -64,7 +64,8 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A program with its arguments; `script` is the path of the Python file or module, `before` the words before it."""
+    """A program with its arguments; `script` is the path of the Python file or module, `before` are the words before
+    the program."""
 
     program: str
     script: str
@@ -81,7 +82,12 @@ def masked(text: str) -> str:
 
 
 def is_secret(name: str, value: str) -> bool:
-    return bool(value) and "$" not in value and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    return (
+        bool(value)
+        and "$" not in value
+        and "{{" not in value
+        and bool(SECRET_NAME.search(name) or SECRET_VALUE.search(value))
+    )
 
 
 def quoted(text: str) -> str:

@@ -1,7 +1,5 @@
 """Writes corrected settings of a container as YAML: only the changed keys, no other part of the file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

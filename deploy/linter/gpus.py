@@ -3,8 +3,6 @@
 The same rules for `docker run`, a compose file and a pod; reading those is left to their own judges.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Sequence

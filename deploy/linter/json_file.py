@@ -1,14 +1,12 @@
 """Judges a JSON file: guides write an `executor_config`, which no server reads."""
 
-from __future__ import annotations
-
 import json
 
 from deploy.linter.findings import Judged, several
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
-    """Findings about the file; `known` lists the other kinds of text that could have been pasted."""
+    """Findings about the file; `known` lists the kinds of text that the linter can read."""
     judged = Judged()
     try:
         content = json.loads(text)

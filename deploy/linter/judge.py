@@ -1,7 +1,5 @@
 """Splits pasted text and passes each command, or the whole file, to its judge."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -10,16 +8,16 @@ from deploy.linter import clients, docker, engines, mpi, other_servers, others, 
 from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
 from deploy.linter.containers import judge_settings, judge_unreadable
 from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
+from deploy.linter.forms import as_script
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
 from deploy.linter.model_config import is_model_config, judge_model_config
-from deploy.linter.other_servers import PROGRAMS
+from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS, is_beside_another
 from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
 from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
-from deploy.linter.systemd import unit_as_script
-from deploy.linter.words import Pasted, varies, word
+from deploy.linter.words import MOST_KEYS, MOST_OPTIONS, Pasted, too_many, varies, word
 
 JUDGES: dict[str, Judge] = {
     "trtllm-build": engines.judge_build,
@@ -48,20 +46,8 @@ PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
 SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
 FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
 OF_THE_SHELL = (
-    "echo",
-    "printf",
-    "cd",
-    "set",
-    "[",
-    "[[",
-    "test",
-    "true",
-    "for",
-    "case",
-    "trap",
-    "wait",
-    "shift",
-    "exit",
+    *("echo", "printf", "cd", "set", "[", "[[", "test", "true", "for", "case"),
+    *("trap", "wait", "shift", "exit"),
 )
 """Common programs of scripts, which need no note that they were not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
@@ -84,16 +70,19 @@ BREAKS = {
 def check(text: str, release: str = "") -> Report:
     """The report on pasted text: its mistakes, and the corrected text. Raises: a Refusal for an unknown `release`."""
     target = target_named(release)
+    if crowd := too_many(text):
+        return Report(target=target, checked=(_crowded(crowd, target),))
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
-    if re.match(r"\s*\{(?!\{)", text) and not SHELL_GROUP.match(text):
+    if re.match(r"\s*\{(?![{%#])", text) and not SHELL_GROUP.match(text):
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
     broken = judge_unreadable(text)
     if broken:
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
-    text, _settings = unit_as_script(text)
+    is_for_another = is_beside_another(text)
+    text, _settings = as_script(text)
     for piece in pieces_of(text, target, named=bool(release)):
         if piece.text:
             where = f"line {piece.number}: config.pbtxt"
@@ -107,7 +96,7 @@ def check(text: str, release: str = "") -> Report:
             checked += known
             passed_over += [] if known else [piece.target.image]
         else:
-            judged, unknown = _judge_line(piece, piece.line, named=bool(release))
+            judged, unknown = _judge_line(piece, piece.line, named=bool(release), is_for_another=is_for_another)
             checked += judged
             passed_over += unknown
     if not checked:
@@ -145,12 +134,15 @@ def _file(where: str, judged: Judged, target: Target) -> Checked:
     )
 
 
-def _judge_line(piece: Piece, line: Pasted, *, named: bool) -> tuple[list[Checked], list[str]]:
+def _judge_line(piece: Piece, line: Pasted, *, named: bool, is_for_another: bool) -> tuple[list[Checked], list[str]]:
     checked: list[Checked] = []
     unknown: list[str] = []
     for words in line.commands:
         call = call_of(words)
         if call is None:
+            continue
+        if call.program == "curl" and is_for_another:
+            unknown.append("curl")
             continue
         judged = _judge(call, piece.target, named=named) or other_servers.judge_secrets(call)
         if judged is None:
@@ -270,11 +262,25 @@ def _why_nothing(text: str, programs: list[str]) -> str:
         return f"{text} is neither an existing file nor a known program"
     if title := next((PROGRAMS[name] for name in programs if name in PROGRAMS), ""):
         return f"{title} is another server: its options are not judged here, enginehouse migrate reads them"
+    if known := next(((title, advice) for title, words, advice in NOT_JUDGED if words.search(text)), None):
+        return f"{known[0]} is not judged here: {known[1]}"
     return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
 
 
 def _is_path(text: str) -> bool:
     return len(text.split()) == 1 and ("/" in text or "." in text)
+
+
+def _crowded(crowd: str, target: Target) -> Checked:
+    judged = Judged()
+    judged.add(
+        "unknown-file",
+        "the text has more different names than a command or a file of containers has, and was not read",
+        seen=crowd,
+        wanted=f"at most {MOST_OPTIONS:,} different options and {MOST_KEYS:,} keys",
+        attempt="enginehouse check FILE with one command or one server's file",
+    )
+    return Checked(where="the text", target=target, findings=tuple(judged.findings))
 
 
 def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:

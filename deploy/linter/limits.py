@@ -1,7 +1,5 @@
 """Judges limits of a container: `ulimit` by name and value, the size of /dev/shm, and published ports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

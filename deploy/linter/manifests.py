@@ -4,8 +4,6 @@ PyYAML reads the text; placeholders of a template (`{{ … }}`) and elisions (`.
 after. Fragments are read too: the services or containers alone, or a single one of them.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -27,6 +25,8 @@ KEPT = re.compile("\ue000([0-9]+)\ue001")
 LINE_END = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\?\n\s*""", re.DOTALL)
 OF_PODS = frozenset(["args", "resources", "volumeMounts", "imagePullPolicy", "livenessProbe", "readinessProbe"])
 OF_CONTAINERS = SERVICE_KEYS | CONTAINER_KEYS
+ANSIBLE = {"env": "environment", "ipc_mode": "ipc", "published_ports": "ports", "restart_policy": "restart"}
+"""Keys of Ansible's `docker_container`, and those of compose that they stand for."""
 OF_JOBS = frozenset(["script", "steps", "stage", "uses", "runs-on"])
 """Keys of CI jobs, which have an image too."""
 MOST_NODES = 50_000
@@ -147,10 +147,26 @@ def _of_pods(value: object, owner: object) -> Iterator[Container]:
             for row in inner:
                 if isinstance(row, Fields):
                     yield _container(row, POD, str(row.get("name", "")), pod=value, owner=owner)
+        elif key.rpartition(".")[2] == "docker_container" and isinstance(inner, Fields):
+            yield _container(_of_ansible(inner), COMPOSE, str(inner.get("name", "")), owner=Fields())
         elif key == "model" and isinstance(inner, Fields) and {"modelFormat", "storageUri"} & set(inner):
             yield _container(inner, POD, str(inner.get("name", "model")), pod=value, owner=owner)
         else:
             yield from _of_pods(inner, inner if key == "items" and isinstance(inner, list) else owner)
+
+
+def _of_ansible(task: Fields) -> Fields:
+    """The settings of Ansible's `docker_container` under compose's keys."""
+    fields = Fields()
+    for key, value in task.items():
+        name = "gpus" if key == "device_requests" else ANSIBLE.get(key, key)
+        if name in SERVICE_KEYS:
+            fields[name], fields.lines[name] = value, task.lines[key]
+    for request in fields.get("gpus") or [] if isinstance(fields.get("gpus"), list) else []:
+        sets = request.get("capabilities") if isinstance(request, Fields) else None
+        if isinstance(sets, list) and sets and isinstance(sets[0], list):
+            request["capabilities"] = sets[0]
+    return fields
 
 
 def _names_a_program(fields: Fields) -> bool:

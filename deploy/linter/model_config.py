@@ -3,8 +3,6 @@
 Two backends are judged in detail: `tensorrtllm` (its parameters, tensors and placement) and `python` (batching).
 """
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.flags import engines_are_built_by

@@ -4,8 +4,6 @@ The launch script of the TensorRT-LLM backend starts a program for each rank: `m
 tritonserver … :`. Those are ranks of one server, so that equal ports are no collision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

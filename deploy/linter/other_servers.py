@@ -1,7 +1,5 @@
 """Servers that are not Triton: by program and image, so that their commands and health checks are not judged as its."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.linter.findings import HIDDEN, Call, Judged, is_secret
@@ -25,11 +23,36 @@ IMAGES = re.compile(
     r"(^|/)(vllm|sglang|lmdeploy|ollama|llama\.cpp|text-generation-inference|text-embeddings-inference|ray|litellm"
     r"|open-webui|infinity|nim/[\w./-]+|huggingfaceserver|vllm-openai|aphrodite[\w-]*|localai)([:@/]|$)"
 )
+NOT_JUDGED: tuple[tuple[str, re.Pattern[str], str], ...] = (
+    (
+        "a load generator",
+        re.compile(r"^\W{0,4}(?:perf_analyzer|aiperf|model-analyzer|guidellm|locust|k6|wrk|hey)\b", re.M),
+        "enginehouse bench measures a server",
+    ),
+    (
+        "a configuration of a proxy",
+        re.compile(r"^\s{0,40}(?:upstream|location|server)\s[^\n{};]{0,200}\{|^(?:frontend|backend|listen)\s", re.M),
+        "the inventory's Balancer passes requests on",
+    ),
+    (
+        "a configuration of Prometheus",
+        re.compile(r"^\s{0,40}(?:scrape_configs|- job_name):", re.M),
+        "the inventory's Monitor reads every server",
+    ),
+    ("a bake file", re.compile(r'^(?:target|group) "', re.M), "paste the Dockerfile that it names"),
+)
+"""Texts that start no server: a title, their words, and the counterpart of this project."""
 WORDS = re.compile(r"(^|[\s/])(trtllm-serve|vllm|sglang|ollama|llama-server|lmdeploy)(\s|$)")
 
 
 def is_another_server(container: Container) -> bool:
     return bool(IMAGES.search(container.image) or WORDS.search(container.words))
+
+
+def is_beside_another(text: str) -> bool:
+    """True if the text starts another server and no Triton, so that its requests are not for Triton's pages."""
+    words = text.split()
+    return "tritonserver" not in text and any(word in PROGRAMS or IMAGES.search(word) for word in words)
 
 
 def judge_secrets(call: Call) -> Judged | None:

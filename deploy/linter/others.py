@@ -1,7 +1,5 @@
 """Judges other commands of guides: pip, git, sed, cp, pkill, and modules of TensorRT-LLM that do not exist."""
 
-from __future__ import annotations
-
 import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
@@ -169,11 +167,11 @@ def judge_module(call: Call, target: Target) -> Judged:
 
 
 def judge_batcher_client(call: Call, _target: Target) -> Judged:
-    """Findings about `inflight_batcher_llm_client.py`, which speaks the tensors of the engine path."""
+    """Findings about `inflight_batcher_llm_client.py`, which uses the tensors of the engine path."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "client-of-the-engine-path",
-        "this client is documented as unsupported against the llmapi model; it speaks the engine path's tensors",
+        "this client is documented as unsupported against the llmapi model; it sends the engine path's tensors",
         seen=call.script,
         wanted="/generate for llmapi, or benchmark_core_model.py --test-llmapi",
         attempt='curl -X POST HOST:8000/v2/models/NAME/generate -d \'{"text_input": "…"}\'',

@@ -4,8 +4,6 @@ A Dockerfile, a compose file or a Kubernetes manifest names the image of its com
 is judged for the requested release. A file inside a here-document is split like any file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

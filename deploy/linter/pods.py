@@ -1,7 +1,5 @@
 """Judges a pod's container besides its image and command: forms, GPU, variables, ports, probes and /dev/shm."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -220,7 +218,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any]) -> None
 
 
 def _probes(judged: Judged, container: Container, mended: dict[str, Any], call: Call) -> None:
-    """Adds probes that Triton answers with 404, or that speak HTTP to its gRPC port."""
+    """Adds findings for probes that Triton answers with 404, or that send HTTP to Triton's gRPC port."""
     listening = listening_ports(call.args)
     for name in PROBES:
         request = fields_of(container.settings, name, "httpGet")

@@ -1,7 +1,5 @@
 """Judges ports: two equal ones, and numbers that are not ports, for `tritonserver` and `docker run -p`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from deploy.catalog.programs import TRITONSERVER

@@ -3,8 +3,6 @@
 A container release (`26.07`) and a TensorRT-LLM version (`1.2.1`) both name a target; images of either kind do too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

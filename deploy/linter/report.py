@@ -1,7 +1,5 @@
 """The output of `enginehouse check`: findings, notes and the corrected text; for people and for programs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.linter.findings import NEW_LINE, Finding
@@ -36,7 +34,7 @@ class Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything about the pasted text; `passed_over` lists programs that no judge knows."""
+    """Everything about the pasted text; `passed_over` lists programs that the linter has no checks for."""
 
     target: Target
     checked: tuple[Checked, ...]

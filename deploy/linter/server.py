@@ -1,11 +1,9 @@
 """Judges programs that start a server: `tritonserver`, `trtllm-serve`, and the backend's launch script."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 
-from deploy.catalog.names import nearest
+from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import (
     TRITONSERVER,
     TRITONSERVER_CHOICES,
@@ -17,7 +15,6 @@ from deploy.catalog.programs import (
 )
 from deploy.catalog.ranges import least
 from deploy.linter.findings import Call, Judged, quoted, raws, several
-from deploy.linter.near import near_miss
 from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports
 from deploy.linter.ports import SERVICES as PORTS
@@ -63,7 +60,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
     options, others = mixed_options(call.args, TRTLLM_SERVE)
     judged.right += raws(others)
     for option in options:
-        near = near_miss(option.name, TRTLLM_SERVE)
+        near = slip_of(option.name, TRTLLM_SERVE)
         lowest = least(option.name)
         if near:
             _near(judged, "trtllm-serve", option, near)
@@ -75,7 +72,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
 
 
 def judge_launch_script(call: Call, _target: Target) -> Judged:
-    """Findings about `launch_triton_server.py …`, which is fine by hand and wrong as a service."""
+    """Findings about `launch_triton_server.py …`, which is right when typed by hand and wrong as a service."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "launch-script",
@@ -100,7 +97,7 @@ def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: T
             attempt=f"leave {name} out: older releases always allow it",
         )
         return []
-    near = GUESSED.get(name, near_miss(name, known))
+    near = GUESSED.get(name, slip_of(name, known))
     if near:
         _near(judged, "tritonserver", option, near)
         return [f"{near}={value.raw}" for value in option.values] or [near]

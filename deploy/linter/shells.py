@@ -1,7 +1,5 @@
 """Judges the text that a shell runs: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
 
-from __future__ import annotations
-
 from deploy.linter.calls import LAUNCHERS, call_of
 from deploy.linter.findings import Call, Judge, Judged, quoted, raws
 from deploy.linter.mpi import programs_of

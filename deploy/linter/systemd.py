@@ -1,7 +1,5 @@
 """Reads a unit of systemd as a script: its variables and the commands that it runs, each on its own line."""
 
-from __future__ import annotations
-
 import re
 
 SERVICE = re.compile(r"^\[Service\][ \t]*$", re.MULTILINE)

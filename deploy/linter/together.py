@@ -1,7 +1,5 @@
 """Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
-from __future__ import annotations
-
 from deploy.catalog.flags import BUILD, FlagTable
 from deploy.catalog.rivals import RIVALS
 from deploy.linter.findings import Judged
@@ -20,7 +18,7 @@ def judge_together(judged: Judged, table: FlagTable, options: dict[str, Option])
 
 
 def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) -> None:
-    """Adds that a build names no checkpoint, or, with random weights, no model configuration."""
+    """Adds the finding that a build names no checkpoint or, with random weights, no model configuration."""
     if {"--checkpoint_dir", "--model_config", *HELP} & set(options) or may_hold_more(table, options.values()):
         return
     judged.add(
@@ -39,7 +37,8 @@ def _is_number(text: str) -> bool:
 
 
 def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
-    """Adds a --max_input_len above --max_seq_len: the builder reduces it, with a warning among thousands of lines."""
+    """Adds the finding of a --max_input_len above --max_seq_len: the builder reduces it, with a warning among
+    thousands of lines."""
     prompt = options.get("--max_input_len")
     whole = options.get("--max_seq_len") or options.get("--max_decoder_seq_len")
     if not prompt or not whole or not _is_number(prompt.value) or not _is_number(whole.value):
@@ -56,7 +55,8 @@ def _input_fits(judged: Judged, options: dict[str, Option]) -> None:
 
 
 def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
-    """Adds an expert parallelism that does not divide the tensor-parallel size; it never multiplies the GPUs."""
+    """Adds the finding of an expert parallelism that does not divide the tensor-parallel size; expert parallelism
+    needs no further GPUs."""
     numbers = {name: options[name].value for name in ("--tp_size", "--moe_tp_size", "--moe_ep_size") if name in options}
     if "--moe_ep_size" not in numbers or not all(_is_number(value) and int(value) for value in numbers.values()):
         return

@@ -3,8 +3,6 @@
 Paths, parallelism and features of an architecture are judged in `deploy.linter.engines`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -239,7 +237,7 @@ def may_hold_more(table: FlagTable, options: Iterable[Option]) -> bool:
 
 
 def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
-    """The values of an option after the one that its flag takes."""
+    """The superfluous values of an option, after the single value that its flag takes."""
     flag = table.find(option.name)
     return option.values[1:] if flag and not flag.is_switch and flag.values != "+" else option.values
 

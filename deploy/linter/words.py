@@ -4,8 +4,6 @@ Words are judged elsewhere. Nothing is expanded: a word with a variable in it st
 value.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from bisect import bisect_left
@@ -13,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 PIECE = (
-    r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]*\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\\."""
+    r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]{0,1000}\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\\."""
     r"""|<[A-Za-z/][^<>|&;\n]*>|\{\{[^{}]*\}\}|[^\s'"\\|&;<>()]"""
 )
 TOKEN = re.compile(
@@ -30,10 +28,22 @@ ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 LONGEST_WORD = 2**16
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
+OPTION_NAME = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}")
+KEY_NAME = re.compile(r"^[ \t-]{0,80}([\w.-]{1,80}):|\bkey:\s{0,20}\"([^\"\n]{1,80})\"", re.MULTILINE)
+MOST_OPTIONS, MOST_KEYS = 1_000, 5_000
+"""Different names in one text; each unknown one is compared with all known ones. No command or file has so many."""
 READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
 PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
 """A terminal's text before a command: `$ `, `user@host:/path$ `."""
+
+
+def too_many(text: str) -> str:
+    """The number of different options or keys in a text that has more than anybody writes; else empty."""
+    options, keys = set(OPTION_NAME.findall(text)), set(KEY_NAME.findall(text))
+    if len(options) > MOST_OPTIONS:
+        return f"{len(options):,} different options"
+    return f"{len(keys):,} different keys" if len(keys) > MOST_KEYS else ""
 
 
 def varies(raw: str) -> bool:
@@ -85,11 +95,12 @@ def pasted(text: str) -> list[Pasted]:
     """Every command line of `text` with continuations joined; comments, blank lines and code fences are skipped."""
     lines = without_here_documents(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n")
     command_lines, position = [], 0
+    last_quote = max((place for place, line in enumerate(lines) if _closes(line)), default=-1)
     while position < len(lines):
         if _says_nothing(lines[position]):
             position += 1
             continue
-        joined, breaks, following = _joined(lines, position)
+        joined, breaks, following = _joined(lines, position, last_quote)
         commands, operators, stray = _cut(joined)
         if stray:
             breaks.append(("open-quote", stray))
@@ -139,7 +150,7 @@ def _says_nothing(line: str) -> bool:
     return not line.strip(" \t\\") or line.lstrip().startswith(("#", "```"))
 
 
-def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], int]:
+def _joined(lines: list[str], start: int, last_quote: int) -> tuple[str, list[tuple[str, str]], int]:
     """The logical line from `start` on, the breaks in it, and the number of the next line."""
     parts: list[str] = []
     breaks: list[tuple[str, str]] = []
@@ -148,7 +159,7 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
         line = PROMPT.sub("", lines[position], count=1) if position == start else lines[position]
         position += 1
         has_quotes = has_quotes or _closes(line)
-        if has_quotes and _quote_is_open("".join([*parts, line])) and any(_closes(later) for later in lines[position:]):
+        if has_quotes and _quote_is_open("".join([*parts, line])) and position <= last_quote:
             parts.append(line + "\n")
             continue
         goes_on = line.rstrip().endswith("\\")
@@ -169,7 +180,7 @@ def _joined(lines: list[str], start: int) -> tuple[str, list[tuple[str, str]], i
 
 
 def _next_that_speaks(lines: list[str], position: int, breaks: list[tuple[str, str]]) -> int | None:
-    """The line with which a continuation was meant to continue; comments and blank lines before it are breaks."""
+    """The line with which a continued line was meant to continue; comments and blank lines in between are breaks."""
     met: list[tuple[str, str]] = []
     while position < len(lines):
         line = lines[position].strip()

@@ -4,8 +4,6 @@ Every option of `docker run` gets a finding, so that none is silently skipped; `
 same for keys of files.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

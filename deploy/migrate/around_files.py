@@ -1,7 +1,5 @@
 """Finds a place for every key of a compose service, of a pod's container, of its pod and of the object around it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from deploy.linter.fragments import fields_of

@@ -3,15 +3,12 @@
 Triton's TensorRT-LLM cannot read some formats of weights, and does not quantise while loading.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, RELEASES
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.runtimes import VLLM, VLLM_ARCHITECTURES, rows_of
-from deploy.catalog.versions import at_least
 from deploy.migrate.findings import Finding
 from deploy.migrate.places import Given
 from deploy.migrate.weights import Source
@@ -48,9 +45,8 @@ def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, 
     whose = f"TensorRT-LLM {trtllm} of release {release}"
     row = FORMATS.get(_format(source, known, call))
     if row:
-        reads = bool(row.pytorch_since) and at_least(trtllm, row.pytorch_since)
         title = call.quantised if call.quantised == "compressed-tensors" else row.title
-        return f"{whose} does not read {title}" if row.vllm and not reads else ""
+        return f"{whose} does not read {title}" if row.vllm and not row.is_read(trtllm) else ""
     if architecture and not choose_path("auto", architecture, trtllm).path:
         return f"{whose} has no {architecture.name}"
     if call.quantised == "fp8" and _is_plain(source, known):

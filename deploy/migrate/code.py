@@ -1,10 +1,8 @@
-"""Settings of a server in Python code or in YAML values, as the command line that says the same.
+"""Settings of a server in Python code or in YAML values, as the command line with the same meaning.
 
 Read: `LLM(…)` and `AsyncEngineArgs(…)` of vLLM, `LLM(…)` of TensorRT-LLM, `LLMConfig(…)` and `llm_configs` of Ray,
 values of vLLM's production-stack chart, and the file of `vllm serve --config`. Nothing is run.
 """
-
-from __future__ import annotations
 
 import ast
 import json
@@ -66,7 +64,7 @@ def _of_python(text: str) -> Iterator[str]:
 
 
 def _value(node: ast.expr) -> object:
-    """The value of an expression; UNSEEN where it is no constant."""
+    """The value of an expression; UNSEEN for anything but a constant."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict" and not node.args:
         return {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg}
     try:

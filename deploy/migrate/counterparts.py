@@ -1,7 +1,5 @@
 """Options of other servers that have a place in an inventory but no equivalent option of vLLM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.linter.options import Option
@@ -43,7 +41,7 @@ def _of_encoders(name: str) -> Place:
 
 def _embeds(call: Given, _option: Option) -> Said:
     call.kind = "embedder"
-    return "Embedder(…)", ""
+    return "Embedder(…) or Reranker(…)", ""
 
 
 def _first_gpu(call: Given, option: Option) -> Said:

@@ -1,7 +1,5 @@
 """The form in which this package reads another server: its start command, and its options under vLLM's names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The finding about a pasted word: its place in the inventory, or the reason why it has none."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

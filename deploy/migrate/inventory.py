@@ -1,7 +1,5 @@
 """The text of an inventory that is equivalent to a pasted command."""
 
-from __future__ import annotations
-
 import re
 from itertools import zip_longest
 

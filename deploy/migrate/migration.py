@@ -1,7 +1,5 @@
 """Finds the first server in pasted text, a place for each of its words, and writes the inventory."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,7 +11,7 @@ from deploy.linter.findings import SECRET_NAME, masked
 from deploy.linter.fragments import fields_of
 from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
-from deploy.linter.words import Word, word
+from deploy.linter.words import Word, too_many, word
 from deploy.migrate.around import VARIABLES, of_docker, of_variables
 from deploy.migrate.around_files import of_container
 from deploy.migrate.beside import program_finding, reason_for_vllm, serve_with_vllm
@@ -48,6 +46,8 @@ def migrate(text: str) -> Migration:
 
     Raises: a Refusal if there is none, or it names no model.
     """
+    if crowd := too_many(text):
+        raise _refused("it has more different names than a command or a file of containers has", crowd)
     nameless: Server | None = None
     for server in servers_of(text):
         call, findings = _placed(server)
@@ -92,7 +92,9 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
-    kind = kind_of(known) if known else call.kind or kind_by_name(source)
+    by_name = kind_by_name(source)
+    is_reranker = call.kind == "embedder" and by_name == "reranker"  # TEI and pooling are words of both
+    kind = kind_of(known) if known else by_name if is_reranker else call.kind or by_name
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [of_branch(finding, source, call) for finding in findings]
     if call.adapters:
@@ -108,7 +110,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
         findings = [*(_of_llm(finding) for finding in findings), *_whole_prompts(call, known)]
     else:
         findings = [_of_encoder(finding) for finding in findings]
-        if not known and not call.kind:
+        if not known and (not call.kind or is_reranker):
             findings.append(
                 Finding(call.repository, place=f"{kind.capitalize()}(…), by its name: LLM(…) if it is none")
             )

@@ -1,7 +1,5 @@
 """Options of `vllm serve` that have a place in an inventory, and the form of their values there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

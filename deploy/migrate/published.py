@@ -1,7 +1,5 @@
 """Facts about the weights that a text names: kind, commit, and settings that the published files decide."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Variables that the same text assigns are replaced by their values. Nothing is ru
 it is.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +14,11 @@ from deploy.linter.docker import PROGRAMS as DOCKERS
 from deploy.linter.docker import run_words
 from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
 from deploy.linter.findings import Call
+from deploy.linter.forms import as_script
 from deploy.linter.fragments import variables
 from deploy.linter.manifests import COMPOSE, Container, containers
 from deploy.linter.options import Option
 from deploy.linter.shells import SHELLS, text_place
-from deploy.linter.systemd import unit_as_script
 from deploy.linter.words import Word, here_documents, pasted
 from deploy.migrate.code import commands_in
 from deploy.migrate.engine import Engine
@@ -77,7 +75,7 @@ def servers_of(text: str) -> Iterator[Server]:
         yield from filter(None, map(_of_container, every))
         if every:
             continue
-        script, settings = unit_as_script(with_arrays(part))
+        script, settings = as_script(with_arrays(part))
         server = _of_dockerfile(part) if is_dockerfile(part) else _of_script(script, {}, 0)
         if server:
             yield replace(server, unit=settings)

@@ -6,8 +6,6 @@ NVIDIA's pages on variables of NIM for LLMs (2.0) and on trtllm-serve (0.18 to 1
 its examples.
 """
 
-from __future__ import annotations
-
 import re
 
 from deploy.migrate.counterparts import CACHED, CHUNKS, EMBEDS, EXPERTS, FIRST_GPU, ITEMS, PASS_TOKENS

@@ -3,8 +3,6 @@
 Sources: LMDeploy docs/en/llm/api_server.md and lmdeploy/cli/serve.py, known from reports and not read again.
 """
 
-from __future__ import annotations
-
 import re
 
 from deploy.migrate.counterparts import CACHED, EXPERTS

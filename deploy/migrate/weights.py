@@ -1,7 +1,5 @@
 """The source of the weights of a pasted command: a hub's repository, its cache, a directory, or a bucket."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

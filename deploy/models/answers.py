@@ -1,7 +1,5 @@
 """A model's reply, from its server or a gateway, as one line for a person."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ An LLM takes every GPU of its server (tensor x pipeline parallel); encoders are 
 the least room. The memory of a draft model or heads is counted with their LLM.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

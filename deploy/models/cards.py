@@ -1,7 +1,5 @@
 """The card of a declared machine: a row of the catalog, or the inventory's own."""
 
-from __future__ import annotations
-
 from deploy.catalog import GPUS
 from deploy.catalog.gpus import GPU
 from deploy.spec import Machine

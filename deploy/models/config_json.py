@@ -1,7 +1,5 @@
 """A checkpoint's config.json as the planner's `Checkpoint`: the numbers behind its memory. Opens no file."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -13,7 +11,7 @@ from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint
 
 NAMES = {
-    "layers": ("num_hidden_layers", "n_layer", "n_layers"),
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model"),
     "heads": ("num_attention_heads", "n_head", "n_heads"),
     "vocabulary": ("vocab_size",),
@@ -21,17 +19,17 @@ NAMES = {
 }
 """The planner's numbers, with config.json's names for each in the different families."""
 MORE = {
-    "kv_heads": ("num_key_value_heads",),
-    "head_dim": ("head_dim",),
-    "intermediate": ("intermediate_size", "n_inner"),
-    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-    "active_experts": ("num_experts_per_tok", "moe_top_k"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads"),
+    "head_dim": ("head_dim", "attention_head_dim"),
+    "intermediate": ("intermediate_size", "n_inner", "ffn_dim"),
+    "experts": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "active_experts": ("num_experts_per_tok", "moe_top_k", "moe_topk", "moe_k"),
     "kv_lora_rank": ("kv_lora_rank",),
     "qk_rope_head_dim": ("qk_rope_head_dim",),
     "q_lora_rank": ("q_lora_rank",),
 }
 BESIDE = (
-    *("moe_intermediate_size", "v_head_dim", "sliding_window", "model_type", "auto_map", "peft_type"),
+    *("moe_intermediate_size", "v_head_dim", "sliding_window", "multi_query", "model_type", "auto_map", "peft_type"),
     *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
 )
 """Further keys that a verdict depends on, or that a reader of a lock wants to see."""
@@ -82,6 +80,8 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
     if (row and row.kind in SERVED) or not architecture:
         _confirm_numbers(required, architecture, config, where)
     optional = {name: _first(numbers, keys) for name, keys in MORE.items()}
+    if numbers.get("multi_query") is True:  # all heads read one head of keys and values (Falcon 7B, StarCoder)
+        optional["kv_heads"] = optional["kv_heads"] or 1
     if optional["kv_lora_rank"]:
         optional["head_dim"] = _first(numbers, ("v_head_dim",))
     dense, width = optional["intermediate"], _first(numbers, ("moe_intermediate_size",))
@@ -139,9 +139,11 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of these keys that has a whole number; 0 if none has."""
+    """The first of these keys that has a whole number; 0 if none has. A number for each layer counts as its largest."""
     for key in keys:
         value = numbers.get(key)
+        if isinstance(value, list) and value and all(type(number) is int for number in value):
+            value = max(value)
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return 0

@@ -1,7 +1,5 @@
 """Names of a host's GPUs inside a container."""
 
-from __future__ import annotations
-
 from deploy.spec import Host
 
 

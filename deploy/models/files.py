@@ -3,8 +3,6 @@
 A role fetches them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -167,7 +165,7 @@ def disk_needed_mib(
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
     """The directory of each set of files of one host, keyed by `_unnamed`: that of the first model with the files.
 
-    The first and not the last, so that a model added below the others does not move their files.
+    The first model's directory is used, so that a model added below the others does not move files.
     """
     directories: dict[WeightsSlice, str] = {}
     for model in served:
@@ -183,7 +181,8 @@ def _unnamed(weights: WeightsSlice) -> WeightsSlice:
 def _slice(
     served: Served, model: str, weights: Weights, *, revision: str, files: tuple[str, ...], size_bytes: int
 ) -> WeightsSlice:
-    """The files in a directory with the model's name, or in that of the host's first model with the same files."""
+    """The files in a directory with the model's name, or in the directory of the host's first model with the same
+    files."""
     own = WeightsSlice(
         model=model,
         repository=weights.repository,

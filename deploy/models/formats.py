@@ -1,7 +1,5 @@
 """The format of published weights, from config.json's `quantization_config` and the names of the files. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -16,22 +14,25 @@ OF_MODELOPT = {
     "FP8_PB_WO": "fp8-blocks",
     "FP8_BLOCK_SCALES": "fp8-blocks",
 }
+METHODS = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes", "auto-round": "auto-round"}
+METHODS |= {"exl2": "exl", "exl3": "exl"}
 
 
 def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> str:
     """The row of catalog.FORMATS; empty for plain numbers. `names` are the files, if known."""
     method = str(quantization.get("quant_method") or "").lower()
-    if not method:
+    if not method and not quantization:
         return ""
-    if method == "modelopt":
+    if method == "modelopt" or (not method and "quant_algo" in quantization):
         return _of_modelopt(quantization, names)
     if method == "fp8":
         block = quantization.get("weight_block_size")
         return ("fp8-blocks" if block == [FP8_BLOCK, FP8_BLOCK] else "fp8-other-blocks") if block else "fp8-tensor"
     if method == "compressed-tensors":
         return _of_compressed(quantization)
-    known = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes"}
-    return known.get(method, "unknown")
+    if not method and {"bits", "group_size"} <= quantization.keys():
+        return "mlx"
+    return METHODS.get(method, "unknown")
 
 
 def with_modelopt(config: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,7 +1,5 @@
 """Kinds of repositories that cannot be loaded here, recognised by the names of their files. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from fnmatch import fnmatch
 from typing import Any
@@ -21,6 +19,7 @@ REWRITTEN = "pytorch_model.bin"
 _PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
 FOREIGN = (
     (".gguf", "GGUF, llama.cpp's format", "the repository that these were converted from; it has safetensors"),
+    (".onnx", "ONNX, a compiled graph", "the repository that these were converted from; it has safetensors"),
     (".bin", *_PICKLES),
     (".pt", *_PICKLES),
     (".safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),

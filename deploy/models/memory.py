@@ -17,8 +17,6 @@ was 10 MiB short at 4,096 tokens lost the graphs, so no figure below is under wh
 What nobody here has measured (an LLM under TensorRT-LLM) says so where it is counted.
 """
 
-from __future__ import annotations
-
 from deploy.catalog.precisions import PRECISIONS, STORED
 from deploy.spec import Checkpoint, DType
 

@@ -3,8 +3,6 @@
 Pure: the lock (`models.lock.json` beside the inventory) and the directories are in `Surroundings`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, KnownCheckpoint

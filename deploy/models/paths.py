@@ -3,20 +3,18 @@
 The operator never has to guess it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from deploy.catalog import ENGINE_ENDS_WITH, LAST_WITH_ENGINES, Architecture
+from deploy.catalog import ENGINE_ENDS_WITH, LAST_WITH_ENGINES, RELEASES, Architecture
 from deploy.catalog.releases import first_offered
 from deploy.catalog.versions import at_least
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`path` is empty if there is none.
+    """A backend, or the reason against all backends. `path` is empty if no backend serves the model.
 
-    `reason` is one sentence in both cases; `attempt` is the text to type if there is no path.
+    `reason` is one sentence in both cases; `attempt` is the text to type without a path.
     """
 
     path: str
@@ -61,8 +59,8 @@ def _pytorch_path(wish: str, architecture: Architecture, trtllm: str) -> Choice:
         if wish == "auto":
             return Choice("engine", f"the PyTorch backend has {why}: a TensorRT engine is the only path")
         return Choice("", f"TensorRT-LLM's PyTorch backend has {why}", 'path="engine"', "no-pytorch")
-    if since:
-        newer = first_offered(since)
+    newer = first_offered(since)
+    if since and at_least(RELEASES[newer].trtllm, since):
         return Choice(
             "",
             f"{architecture.name} needs TensorRT-LLM {since} for the PyTorch backend; the image has {trtllm or 'none'}",

@@ -5,8 +5,6 @@ one called "query", `encode_document` the first of "document", "passage" and "co
 names of the same tasks were read on model cards. A prompt under any other name is reported, and given to no text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

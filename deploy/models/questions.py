@@ -7,8 +7,6 @@ because every user of a machine can read arguments. Sources: Triton's HTTP, gene
 tensors: templates/triton/*.pbtxt.j2.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

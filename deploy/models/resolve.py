@@ -3,8 +3,6 @@
 An unknown name gives None, and `deploy.validation` refuses it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

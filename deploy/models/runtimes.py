@@ -4,8 +4,6 @@ A runtime beside Triton is a separate container on the GPUs of its server. Its k
 which does not depend on memory that Triton's encoders take or free meanwhile. `RuntimeRow.knows` guards every flag.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -64,8 +62,9 @@ def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> st
 
     Empty if the inventory requests a path, because Triton may serve the model on another path.
     """
-    serving = (verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves)
-    return next(serving, "") if isinstance(model, LLM) and model.path == "auto" else ""
+    serving = [verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves]
+    serving.sort(key=lambda runtime: "rc" in image_for(runtime, architecture))  # a release before a candidate
+    return next(iter(serving), "") if isinstance(model, LLM) and model.path == "auto" else ""
 
 
 def image_for(runtime: str, architecture: Architecture) -> str:

@@ -8,8 +8,6 @@ tensorrt_llm/llmapi/llm_args.py of two revisions, one of the 1.0 and one of the 
 parameters: files/encoders/settings.py. The engine path has its settings in `deploy.engine.runtime`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -5,8 +5,6 @@ side; the headers of a local directory win. `deploy.validation.speculation` judg
 them.
 """
 
-from __future__ import annotations
-
 import ast
 
 from deploy.catalog import STORED

@@ -4,8 +4,6 @@ Sources, read 2026-11-27: vLLM 0.26.0, get_pp_indices in distributed/utils.py; T
 tensorrt_llm/mapping.py. Layers are counted as equally large, so a stage with DeepSeek's dense layers is counted high.
 """
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from deploy.catalog.runtimes import VLLM

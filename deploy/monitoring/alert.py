@@ -1,7 +1,5 @@
 """An alert and a recorded expression, as rows of data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@
 come from the host's own textfile, which drops them once an operator reports the GPU as repaired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
@@ -90,6 +88,7 @@ def of_llms() -> tuple[Alert, ...]:
     )
 
 
+# fmt: off
 CAUSES = (
     *(lost(job) for job in JOBS),
     # The card
@@ -103,35 +102,21 @@ CAUSES = (
     ),
     finding("RemapPending", "remap-pending", "enginehouse_gpu_remap_pending == 1", gpu="{{ $labels.gpu }}"),
     finding("RemapFailed", "remap-failed", "enginehouse_gpu_remap_failed == 1", 0, "page"),
-    finding(
-        "EccUncorrected",
-        "ecc-uncorrected",
-        "enginehouse_gpu_ecc_uncorrected_volatile > 0",
-        0,
-        "page",
-        gpu="{{ $labels.gpu }}",
-    ),
+    finding("EccUncorrected", "ecc-uncorrected", "enginehouse_gpu_ecc_uncorrected_volatile > 0", 0, "page",
+            gpu="{{ $labels.gpu }}"),
     # Repairs by the host itself
     finding("RepairWantsPerson", "repair-person", "enginehouse_repair_person == 1", 0, "page"),
     finding("RepairWaits", "repair-waits", "enginehouse_repair_waits == 1", 30),
     finding("RepairSilent", "repair-silent", "time() - enginehouse_repair_looked_timestamp_seconds > 7200", 5),
-    Alert(
-        "GpuRepaired",
-        "increase(enginehouse_repairs_total[6h]) > 0.5",
-        "ticket",
-        HOST + ": the host has made a {{ $labels.remedy }} for a GPU by itself: {{ $labels.result }}",
-        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says why; a card that needs it often is replaced",
-    ),
+    Alert("GpuRepaired", "increase(enginehouse_repairs_total[6h]) > 0.5", "ticket",
+          HOST + ": the host has made a {{ $labels.remedy }} for a GPU by itself: {{ $labels.result }}",
+          "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says why; a card that needs it often is replaced"),
     # Notices of interruption
     finding("NoticeDrains", "notice-drains", "enginehouse_notice_active == 1"),
     finding("NoticesUnread", "notices-unread", "time() - enginehouse_notice_answered_timestamp_seconds > 300", 10),
-    Alert(
-        "NoticeCutRequests",
-        "increase(enginehouse_notice_cut_requests_total[1h]) > 0.5",
-        "ticket",
-        HOST + ": requests were cut because the cloud took the host before they ended",
-        "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says how many; allow only shorter answers there",
-    ),
+    Alert("NoticeCutRequests", "increase(enginehouse_notice_cut_requests_total[1h]) > 0.5", "ticket",
+          HOST + ": requests were cut because the cloud took the host before they ended",
+          "tail -n 3 /var/lib/enginehouse/history.jsonl on the host says how many; allow only shorter answers there"),
     finding("GpuTooHot", "thermal-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event=~"(hw|sw)_thermal"} > 0', 10),
     finding("GpuPowerBrake", "power-brake", 'DCGM_EXP_CLOCK_EVENTS_COUNT{clock_event="hw_power_brake"} > 0', 10),
     # Servers
@@ -145,48 +130,20 @@ CAUSES = (
         "page",
         server="{{ $labels.server }}",
     ),
-    finding(
-        "WatchdogRestarted",
-        "watchdog-restarted",
-        "increase(enginehouse_watch_restarts_total[2h]) > 0.5",
-        server="{{ $labels.server }}",
-    ),
-    Alert(
-        "SwapRefused",
-        'node_systemd_unit_state{name=~"enginehouse-swap@.+",state="failed"} == 1',
-        "ticket",
-        f"{HOST}: {KINDS['swap-refused'].means}",
-        "tail -n 1 /var/lib/enginehouse/history.jsonl on the host says why; mend that, then " + DEPLOY,
-    ),
-    finding(
-        "UnitFailed",
-        "unit-failed",
-        f'node_systemd_unit_state{{{SERVES},state="failed"}} == 1',
-        2,
-        "page",
-        unit="{{ $labels.name }}",
-    ),
-    finding(
-        "JobFailed",
-        "job-failed",
-        f'node_systemd_unit_state{{{WORKS},state="failed"}} == 1',
-        2,
-        unit="{{ $labels.name }}",
-    ),
-    finding(
-        "UnitRestarts",
-        "unit-restarted",
-        f"increase(node_systemd_service_restart_total{{{OURS}}}[1h]) > 1.5",
-        unit="{{ $labels.name }}",
-    ),
-    Alert(
-        "QueueFull",
-        'rate(nv_inference_request_failure{reason="REJECTED"}[10m]) > 0',
-        "ticket",
-        HOST + ": {{ $labels.model }} refuses requests because its queue is full",
-        "more hosts, or a larger max_queue_size of the model in the inventory, then " + DEPLOY,
-        5,
-    ),
+    finding("WatchdogRestarted", "watchdog-restarted", "increase(enginehouse_watch_restarts_total[2h]) > 0.5",
+            server="{{ $labels.server }}"),
+    Alert("SwapRefused", 'node_systemd_unit_state{name=~"enginehouse-swap@.+",state="failed"} == 1', "ticket",
+          f"{HOST}: {KINDS['swap-refused'].means}",
+          "tail -n 1 /var/lib/enginehouse/history.jsonl on the host says why; mend that, then " + DEPLOY),
+    finding("UnitFailed", "unit-failed", f'node_systemd_unit_state{{{SERVES},state="failed"}} == 1', 2, "page",
+            unit="{{ $labels.name }}"),
+    finding("JobFailed", "job-failed", f'node_systemd_unit_state{{{WORKS},state="failed"}} == 1', 2,
+            unit="{{ $labels.name }}"),
+    finding("UnitRestarts", "unit-restarted", f"increase(node_systemd_service_restart_total{{{OURS}}}[1h]) > 1.5",
+            unit="{{ $labels.name }}"),
+    Alert("QueueFull", 'rate(nv_inference_request_failure{reason="REJECTED"}[10m]) > 0', "ticket",
+          HOST + ": {{ $labels.model }} refuses requests because its queue is full",
+          "more hosts, or a larger max_queue_size of the model in the inventory, then " + DEPLOY, 5),
     Alert(
         "CacheNearlyFull",
         # The C++ backend exports the first, for engines; the slot counts the second, for the PyTorch backend.
@@ -198,59 +155,31 @@ CAUSES = (
         30,
     ),
     # Balancers
-    Alert(
-        "PoolEmpty",
-        "haproxy_backend_active_servers + haproxy_backend_backup_servers == 0",
-        "page",
-        HOST + ": {{ $labels.proxy }} has no server that takes requests",
-        "enginehouse drift INVENTORY says what differs on the pool's hosts; then " + DEPLOY,
-        2,
-    ),
-    Alert(
-        "PoolServerDown",
-        'haproxy_server_status{state="DOWN"} == 1',
-        "ticket",
-        HOST + ": {{ $labels.server }} of {{ $labels.proxy }} does not answer its checks",
-        "systemctl status 'triton@*' enginehouse-traffic on that host, then " + DEPLOY,
-        30,
-    ),
-    Alert(
-        "ModelNotReady",
-        "probe_success == 0",
-        "page",
-        HOST + " does not answer the monitor's question",
-        "enginehouse ask INVENTORY says which model is silent; then " + DEPLOY,
-        10,
-    ),
+    Alert("PoolEmpty", "haproxy_backend_active_servers + haproxy_backend_backup_servers == 0", "page",
+          HOST + ": {{ $labels.proxy }} has no server that takes requests",
+          "enginehouse drift INVENTORY says what differs on the pool's hosts; then " + DEPLOY, 2),
+    Alert("PoolServerDown", 'haproxy_server_status{state="DOWN"} == 1', "ticket",
+          HOST + ": {{ $labels.server }} of {{ $labels.proxy }} does not answer its checks",
+          "systemctl status 'triton@*' enginehouse-traffic on that host, then " + DEPLOY, 30),
+    Alert("ModelNotReady", "probe_success == 0", "page", HOST + " does not answer the monitor's question",
+          "enginehouse ask INVENTORY says which model is silent; then " + DEPLOY, 10),
     finding("CertificateEnds", "certificate-ends", f"probe_ssl_earliest_cert_expiry - time() < 14 * {DAY_SECONDS}"),
     finding("FleetCertificateEnds", "fleet-certificate-ends", fleet_end("certificate", CERTIFICATE_DAYS)),
     finding("FleetAuthorityEnds", "fleet-authority-ends", fleet_end("authority", AUTHORITY_DAYS)),
     # The host
-    finding(
-        "DiskLow",
-        "disk-low",
-        f"node_filesystem_avail_bytes{{{STORE}}} / node_filesystem_size_bytes{{{STORE}}} < 0.1",
-        15,
-        what="{{ $labels.mountpoint }}",
-    ),
-    finding(
-        "InodesLow",
-        "inodes-low",
-        f"node_filesystem_files_free{{{STORE}}} / (node_filesystem_files{{{STORE}}} > 0) < 0.05",
-        15,
-        what="{{ $labels.mountpoint }}",
-    ),
+    finding("DiskLow", "disk-low",
+            f"node_filesystem_avail_bytes{{{STORE}}} / node_filesystem_size_bytes{{{STORE}}} < 0.1", 15,
+            what="{{ $labels.mountpoint }}"),
+    finding("InodesLow", "inodes-low",
+            f"node_filesystem_files_free{{{STORE}}} / (node_filesystem_files{{{STORE}}} > 0) < 0.05", 15,
+            what="{{ $labels.mountpoint }}"),
     finding("ReadOnly", "read-only", f"node_filesystem_readonly{{{STORE}}} == 1", 2, "page"),
     finding("ClockFree", "clock-free", "node_timex_sync_status == 0", 60),
-    Alert(
-        "MemoryLow",
-        "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes < 0.05",
-        "ticket",
-        HOST + ": less than a twentieth of the host's memory is left",
-        "systemd-cgtop --order=memory -n 1 on the host says who has it",
-        15,
-    ),
+    Alert("MemoryLow", "node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes < 0.05", "ticket",
+          HOST + ": less than a twentieth of the host's memory is left",
+          "systemd-cgtop --order=memory -n 1 on the host says who has it", 15),
 )
+# fmt: on
 
 
 def ends(branches: Iterable[str]) -> Iterator[Alert]:

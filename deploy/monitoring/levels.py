@@ -9,8 +9,6 @@ A request is bad if its status is 5xx, a stream if the gateway or the model brok
 cancellation (499) is not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

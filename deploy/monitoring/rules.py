@@ -1,7 +1,5 @@
 """All rules of a fleet as one file for Prometheus 2.42 and later."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ is an expression for Prometheus, or added up here from the text of the pages. Mi
 without dcgm-exporter and without a GPU in Triton's own metrics has no watts.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field

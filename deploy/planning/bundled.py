@@ -4,8 +4,6 @@ The loopback port is forwarded over SSH to a read-only server of the bundle on t
 protocols of an apt mirror, a registry and a hub. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Cards as words of a command line: with a count, several in one word, or in the place of a model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

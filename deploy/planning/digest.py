@@ -1,7 +1,5 @@
 """The digest of a plan: equal digests mean an equal wanted state of every host."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

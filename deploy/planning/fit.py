@@ -3,23 +3,23 @@
 It counts the tokens, contexts and users that fit beside models on one GPU. Needs no inventory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, kind_of
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, GPUS, PRECISIONS, RELEASES, architecture_as, kind_of
+from deploy.catalog.formats import FORMATS
 from deploy.catalog.gpus import GPU as CatalogGPU
 from deploy.catalog.gpus import card_called
-from deploy.catalog.runtimes import TRITON, rows_of
+from deploy.catalog.runtimes import TRITON, VLLM, VLLM_ARCHITECTURES, rows_of
 from deploy.inventory.fleet import Fleet
 from deploy.models import memory
 from deploy.models.budget import server_budget
 from deploy.models.cards import planned_card
 from deploy.models.names import resolved
+from deploy.models.paths import choose_path
 from deploy.models.resolve import Served, serve, shape_of
-from deploy.models.runtimes import image_for
+from deploy.models.runtimes import image_for, runtime_instead
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.refuse import refuse
 from deploy.spec import (
@@ -65,7 +65,8 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The requested settings of an LLM; empty and 0 mean the default. `gpus` splits it over as many."""
+    """The requested settings of an LLM; empty and 0 mean the default. `gpus` is the number of GPUs over which the
+    LLM is split."""
 
     gpus: int = 1
     hosts: int = 1
@@ -101,9 +102,12 @@ def wished(model: Model, wish: Wish) -> Model:
     architecture = ARCHITECTURES.get(shape.architecture) if shape else None
     if architecture and length > model.max_num_tokens:
         changes |= {"chunked_prefill": True} if architecture.chunked_prefill else {"max_num_tokens": length}
-    if wish.runtime and wish.runtime != TRITON:
-        image = image_for(wish.runtime, architecture) if architecture else rows_of(wish.runtime)[0].image
-        changes |= {"runtime": wish.runtime, "image": image, "replay": None}
+    runtime = wish.runtime or (TRITON if wish.path else model.runtime)
+    if runtime != TRITON:
+        image = image_for(runtime, architecture) if architecture else rows_of(runtime)[0].image
+        changes |= {"runtime": runtime, "image": image, "replay": None}
+    elif model.runtime != TRITON:
+        changes |= {"runtime": TRITON, "image": ""}
     if wish.expert or wish.hosts > 1:
         names = names_of_fit(wish.hosts) if wish.hosts > 1 else ()
         changes["parallel"] = replace(model.parallel, expert=wish.expert, pipeline=wish.hosts, hosts=names)
@@ -119,6 +123,22 @@ def wished(model: Model, wish: Wish) -> Model:
     return replace(model, **changes)
 
 
+def on_its_program(model: Model, release: str) -> Model:
+    """An LLM that Triton of this release does not load, on the first program beside it that does; else unchanged."""
+    shape, row = shape_of(model), RELEASES.get(release)
+    architecture = ARCHITECTURES.get(shape.architecture) if shape else None
+    if not isinstance(model, LLM) or not shape or not row or architecture is None or architecture.kind != "llm":
+        return model
+    stored = FORMATS.get(shape.format)
+    instead = ""
+    if not choose_path("auto", architecture, row.trtllm).path:
+        instead = runtime_instead(model, architecture, row.trtllm)
+    elif stored and not stored.is_read(row.trtllm) and stored.vllm and architecture.name in VLLM_ARCHITECTURES:
+        instead = VLLM
+    changes: dict[str, Any] = {"runtime": instead, "image": image_for(instead, architecture)} if instead else {}
+    return replace(model, **changes)
+
+
 def names_of_fit(hosts: int) -> tuple[str, ...]:
     return tuple(f"host-{number}" for number in range(1, hosts + 1))
 
@@ -126,13 +146,14 @@ def names_of_fit(hosts: int) -> tuple[str, ...]:
 def near_card(word: str) -> tuple[str, str]:
     """The row of catalog.GPUS that a person means, and a sentence if there was more than one candidate.
 
-    The first x86 row that begins with the word is the common board. A word that begins no row is returned unchanged:
-    the plan refuses it, with the nearest name.
+    The first row that begins with the word is the common board; rows of x86 machines go first. A word that begins no
+    row is returned unchanged: the plan refuses it, with the nearest name.
     """
     name = word.lower().replace(" ", "-").replace("_", "-")
     if name in GPUS:
         return name, ""
-    rows = [row for row in GPUS.values() if row.name.startswith(f"{name}-") and row.platform == "x86_64"]
+    family = [row for row in GPUS.values() if row.name.startswith(f"{name}-")]
+    rows = [row for row in family if row.platform == "x86_64"] or family
     if not rows:
         called = card_called(word)
         return (called.name if called else word), ""
@@ -240,8 +261,10 @@ def model_named(name: str) -> Model:
 
 def model_of_kind(kind: str, name: str, checkpoint: str | Checkpoint, positions: int, weights: Weights) -> Model:
     """A model with every default, and a context of at most `positions`."""
-    if kind == "embedder":
-        return Embedder(name=name, checkpoint=checkpoint, weights=weights)
-    if kind == "reranker":
-        return Reranker(name=name, checkpoint=checkpoint, weights=weights)
+    if kind in ("embedder", "reranker"):
+        declared = Embedder if kind == "embedder" else Reranker
+        encoder = declared(name=name, checkpoint=checkpoint, weights=weights)
+        shape = shape_of(encoder)
+        architecture = architecture_as(shape.architecture, kind) if shape else None
+        return encoder if architecture is None or architecture.halves else replace(encoder, dtype="bfloat16")
     return LLM(name=name, checkpoint=checkpoint, weights=weights, max_seq_len=min(8192, positions))

@@ -1,7 +1,5 @@
 """Each host's part in its group: its number, its ranks and their memory, and the flags that join it to the others."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -199,7 +197,7 @@ def sent_between_hosts(served: Served, llm: LLM, layout: Layout, gpus: int, fabr
 
 
 def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice:
-    """The program of this member; only the leader's answers, on loopback.
+    """The program of this member; only the leader's program answers clients, on loopback.
 
     Ranks find each other at the leader's store, and then connect to ports that the system chooses, at the addresses of
     the group's network. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
@@ -230,7 +228,7 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
 
 
 def environment_of(group: GroupSlice, runtime: str) -> tuple[tuple[str, str], ...]:
-    """Variables by which NCCL, and what else the program connects with, take the declared network and no other one."""
+    """Variables that make NCCL and the program's other libraries use only the declared network."""
     own = {"NCCL_SOCKET_IFNAME": f"={group.interface}"}
     if runtime == VLLM:
         own |= {"VLLM_HOST_IP": group.members[group.number].address, "GLOO_SOCKET_IFNAME": group.interface}

@@ -1,7 +1,5 @@
 """Checks the models that keys of the gateway name: notes and refusals for models that no gateway serves."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.catalog.names import offer

@@ -5,8 +5,6 @@ examples/llm-api/llm_mgmn_trtllm_serve.sh and tensorrt_llm/llmapi/trtllm-llmapi-
 would call ssh it calls files/launch/ranks.py (plm_rsh_agent of Open MPI 4.1), so that no host logs in to another one.
 """
 
-from __future__ import annotations
-
 from deploy.models.runtimes import OF_THE_RELEASE
 from deploy.slices.group import GroupSlice
 
@@ -20,7 +18,7 @@ STORE = 2
 
 
 def mpi_words(group: GroupSlice, program: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Words after PYTHON: those that lead on the first host, with the program's own, or that follow it."""
+    """Words after PYTHON: on the first host, mpirun's with the program's; on the others, those of a daemon."""
     store = (group.leader.address, str(group.port + STORE))
     if group.number:
         return (f"{OF_THE_RELEASE}/{RANKS}", "follow", *store, group.members[group.number].address)

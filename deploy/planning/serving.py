@@ -1,7 +1,5 @@
 """A server and its models in the plan: memory of each, paths, engines, settings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

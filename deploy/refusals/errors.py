@@ -8,8 +8,6 @@ The only module of `deploy/` that imports pyinfra. A broken invariant of ours is
 Refusal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from pyinfra.api.exceptions import DeployError

@@ -1,7 +1,5 @@
 """The reason why a text is not JSON, as an operator sees it in the editor: a comment, a comma too many, a merge."""
 
-from __future__ import annotations
-
 import re
 
 COMMENT = re.compile(r"^\s*(//|#|/\*)", re.MULTILINE)

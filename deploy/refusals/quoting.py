@@ -1,7 +1,5 @@
 """Words that came from elsewhere, as data: a literal of Python's, and a text that does nothing to a terminal."""
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata
@@ -15,9 +13,11 @@ SHORTENED = 80
 LONG_WORD = re.compile(r"\S{1000,}")
 
 
-def source(value: str | bool | int) -> str:
+def source(value: str | bool | float | tuple[str | bool | float, ...]) -> str:
     """The literal of Python that is this value, on one line; a text in double quotes."""
-    return str(value) if isinstance(value, (bool, int)) else f'"{inside_quotes(value)}"'
+    if isinstance(value, tuple):
+        return f"({', '.join(map(source, value))}{',' if len(value) == 1 else ''})"
+    return str(value) if isinstance(value, (bool, int, float)) else f'"{inside_quotes(value)}"'
 
 
 def inside_quotes(text: str) -> str:
@@ -38,6 +38,28 @@ def visible(text: str) -> str:
 
 def shortened(text: str, most: int = SHORTENED) -> str:
     return repr(text) if len(text) <= most else f"{text[:most]!r}… ({len(text):,} characters)"
+
+
+LOOKALIKES = {
+    **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    **dict.fromkeys("\u201c\u201d\u201e\u2033", '"'),
+    **dict.fromkeys("\u2018\u2019\u201a\u2032", "'"),
+    **dict(zip("\u0430\u0435\u043e\u0441\u0440\u0445\u0443\u0456\u0458\u03bf", "aeocpxyijo", strict=True)),
+    **dict(zip("\u0410\u0412\u0415\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0425", "ABEKMHOPCTX", strict=True)),
+}
+"""Characters of word processors and of other alphabets that look like one of ASCII."""
+
+
+def lookalike_in(text: str) -> str:
+    """The first character that stands, unseen, in the place of one of ASCII, with its number; empty without one.
+
+    A word of another alphabet has such letters by right: only one with letters or digits of ASCII is meant.
+    """
+    for word in re.findall(r"[^\s,;]+", text) if not text.isascii() else ():
+        strange = next((sign for sign in word if sign in LOOKALIKES), "")
+        if strange and re.search("[A-Za-z0-9]", word):
+            return f"U+{ord(strange):04X} in the place of {LOOKALIKES[strange]!r}"
+    return ""
 
 
 def clipped(text: str) -> str:

@@ -4,17 +4,17 @@ Checks build their refusals here, so that no part is missing. `where` is a path 
 `together` adds the hosts, once for all hosts that share the problem.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.refusals.errors import PLANNING, Refusal
-from deploy.refusals.quoting import clipped
+from deploy.refusals.quoting import clipped, lookalike_in
 from deploy.refusals.secrets_in_text import without_secrets
 
 
 def refuse(kind: str, problem: str, *, where: str, seen: str, wanted: str, attempt: str) -> Refusal:
     """A refusal of the planning stage with its four parts; a secret typed into the inventory is masked in each."""
+    if lookalike := lookalike_in(seen):
+        seen = f"{seen}, with {lookalike}"
     facts = {"where": where, "seen": seen, "wanted": wanted}
     return Refusal(
         clipped(without_secrets(problem)),

@@ -3,8 +3,6 @@
 TODO: remove after the release that follows 0.1.0, with `deploy/edge`.
 """
 
-from __future__ import annotations
-
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 

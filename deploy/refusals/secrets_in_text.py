@@ -4,8 +4,6 @@ An inventory names the source of a secret. A typed secret would be in the plan, 
 so it is refused by its place, and masked wherever a message would show the text around it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass

@@ -4,8 +4,6 @@ The smallest limit of a provider is EC2's 16,384 bytes. No secret is in the text
 metadata service can read it. The archive's place and the expected plan are settings that the program of the host reads.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import re
@@ -73,7 +71,7 @@ class UserData:
 
     @property
     def sizes(self) -> str:
-        """Both sizes beside the limit."""
+        """The sizes of the text, plain and gzipped, beside the limit."""
         packed = ", its files packed as gz+b64" if self.is_compressed else ""
         return f"{self.size:,} bytes{packed} ({self.gzipped:,} under gzip) of fewer than {LIMIT:,}"
 

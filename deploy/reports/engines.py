@@ -1,7 +1,5 @@
 """Engines and LLMs in the plan for a person: the builds, their reasons and commands, and the number of users."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.console import RenderableType

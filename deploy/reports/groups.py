@@ -1,7 +1,5 @@
 """A host's part in a group, as a report: its ranks with their memory, and the network between the hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 

@@ -3,8 +3,6 @@
 Hosts with the same plan are shown once. Everything here is text; `deploy.cli` prints it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -19,10 +17,9 @@ from deploy.models.cards import planned_card
 from deploy.models.runtimes import verdicts
 from deploy.planning.fit import Fit
 from deploy.planning.plan import Plan
-from deploy.reports.balancers import balancers_report
 from deploy.reports.engines import engines_report, llm_table
 from deploy.reports.groups import group_report
-from deploy.reports.monitors import monitors_report
+from deploy.reports.support import balancers_report, monitors_report
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.sharing import SharingSlice

@@ -1,7 +1,5 @@
 """A promotion as a report: the current and the next program, their comparison, and the commands."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType

@@ -1,7 +1,5 @@
 """Hosts that differ from their inventory: the changes a deploy would make, for people and programs. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The comparison of an LLM with the one it replaced, from a swap's verdict, in lines for the operator. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ engine that differs early and everywhere is broken. So the share of equal tokens
 difference.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -17,7 +15,7 @@ from deploy.refusals.errors import Refusal
 from deploy.slices.host import ReplaySlice
 
 SHOWN = 3
-STATE = "the engine is built and not signed, so no server loads it; what serves goes on"
+STATE = "the engine is built and not signed, so no server loads it; running servers are not affected"
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ A killed run leaves no state here. Its hosts finish their swaps by themselves, a
 that already serve their planned release pass it untouched, and a host that is out needs no room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias

@@ -1,7 +1,5 @@
 """A container of a server as its host's start line runs it; a Pod or a job of another scheduler runs the same."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 CONTAINER_UID = 61140

@@ -1,7 +1,5 @@
 """The part of a host in a group: hosts that serve one model together, each with some of its ranks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

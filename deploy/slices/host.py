@@ -3,8 +3,6 @@
 Frozen and JSON-able: the digest is computed over `to_json`, and `enginehouse plan --json` prints it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The image of a host: its origin and digest, and the reference with which Docker pulls it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 DOCKER_HUB = "docker.io"

@@ -1,7 +1,5 @@
 """Decisions about monitors and the hosts that they scrape."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 
 from deploy.slices.proxy import ProxySlice

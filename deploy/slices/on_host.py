@@ -1,13 +1,11 @@
 """Weights that a host has already."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnHostSlice:
-    """A directory of the host with a model's files, and its expected content. It is read, and nothing else."""
+    """A directory of the host with a model's files, and its expected content. The directory is only read."""
 
     model: str
     path: str

@@ -1,13 +1,12 @@
 """The operator's own model, which a server's Triton loads beside the planned ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnModelSlice:
-    """A model of the operator's repository. The container has its directory at the same path, and none beside it."""
+    """A model of the operator's repository. The container has only this directory of the repository, at the same
+    path."""
 
     name: str
     repository: str

@@ -1,7 +1,5 @@
 """The proxy of one host, with everything that the host reaches without it."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass

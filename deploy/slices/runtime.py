@@ -1,7 +1,5 @@
 """The program that serves an LLM beside its Triton server, as planned: image, start line, settings, pages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.slices.group import GroupSlice

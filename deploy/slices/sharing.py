@@ -1,7 +1,5 @@
 """Files that a host shares with peers of the plan: those it sends, and those it fetches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Sources of support hosts in the plan's text: balancers and monitors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

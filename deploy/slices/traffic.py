@@ -1,7 +1,5 @@
 """Decisions about hosts and balancers: routes, backends and the names of their lines."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 
 from deploy.slices.monitor import ExportersSlice

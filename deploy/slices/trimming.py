@@ -3,8 +3,6 @@
 So the digests of older inventories do not change.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """HTTPS before the gateway on its own host, as an operator declares it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.spec.sources import Secret

@@ -92,7 +92,8 @@ class Medusa:
 
 @dataclass(frozen=True, kw_only=True)
 class Eagle:
-    """Speculation with an EAGLE head trained for the target. `choices` is its tree; empty takes the release's own."""
+    """Speculation with an EAGLE head trained for the target. `choices` is its tree; empty means the release's own
+    tree."""
 
     weights: Weights
     tokens: int = 63
@@ -192,16 +193,16 @@ class Replay:
 
 @dataclass(frozen=True)
 class LLM:
-    """A generative model. `source` says all that `checkpoint` and `weights` say: a hub name (`Qwen/Qwen3-32B`, or with
-    a commit, tag or branch `Qwen/Qwen3-32B@main`) that `enginehouse pin` locks, or a directory (`./weights/mine`).
-    Without it `checkpoint` is a name of the catalog or a `Checkpoint`.
+    """A generative model. `source` replaces `checkpoint` and `weights`: a hub name (`Qwen/Qwen3-32B`, or with a commit,
+    tag or branch `Qwen/Qwen3-32B@main`) that `enginehouse pin` locks, or a directory (`./weights/mine`). Without it
+    `checkpoint` is a name of the catalog or a `Checkpoint`.
 
     `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
     `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
-    `tool_parser` and `reasoning_parser` say, in vLLM's names, how a gateway reads the answers; `auto` is what the
-    catalog's row says, and a model whose row names none is offered no tools. `runtime` is the program that serves it:
-    a model of Triton, or `vllm serve` or `trtllm-serve` in a container of its own on the GPUs of its server.
+    `tool_parser` and `reasoning_parser` say, in vLLM's names, how a gateway reads the answers; `auto` means the parsers
+    of the catalog's row; without a parser of tool calls a model is offered no tools. `runtime` is the program that
+    serves it: a model of Triton, or `vllm serve` or `trtllm-serve` in a container of its own on the GPUs of its server.
     """
 
     source: str = ""

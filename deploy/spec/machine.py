@@ -78,8 +78,8 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """NVIDIA's kernel driver. `manage=False`: somebody else looks after it and its GPUs. Both are verified and never
-    touched, MIG instances included. `source="auto"` follows the OS."""
+    """NVIDIA's kernel driver. `manage=False`: another party manages the driver and its GPUs, which are verified and
+    never changed, MIG instances included. `source="auto"` follows the OS."""
 
     branch: str = "580"
     version: str = ""
@@ -89,7 +89,7 @@ class Driver:
 
 @dataclass(frozen=True, kw_only=True)
 class Docker:
-    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package if it knows CDI."""
+    """Docker. `source="docker"` is Docker's own repository, `"distribution"` the OS package, if it supports CDI."""
 
     source: Literal["docker", "distribution"] = "docker"
     data_root: str = ""

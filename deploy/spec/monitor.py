@@ -1,7 +1,5 @@
 """The monitors of an inventory, as an operator declares them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.spec.engines import EngineTrust

@@ -1,7 +1,5 @@
 """The outgoing HTTP proxy of a host, as an operator declares it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.spec.sources import Secret

@@ -1,7 +1,5 @@
 """Sharing of model files and images between the hosts of a fleet, as an operator declares it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -3,8 +3,6 @@
 Today's date, local checkpoints, calibration texts and certificates, and the engines that were built before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,7 +1,5 @@
 """Balancers and their servers. Both sides use the same names, so that a host finds itself in the exporter's figures."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
@@ -137,7 +135,7 @@ def held_in_flight(hosts: Iterable[Host], ports: int) -> int:
     All of them may be for the same model of the first ready host. So they fill at most half of the smallest queue of
     any model; the other half is for new requests.
     """
-    queues = [model.max_queue_size for host in hosts for server in host.servers for model in server.models]
+    queues = [model.max_queue_size for host in hosts for _, model in host.served_models]
     return max(1, min(queues, default=0) // 2 // ports)
 
 
@@ -165,7 +163,7 @@ def _gateway_seen_as(host: Host, own: Iterable[BalancerHost]) -> list[str]:
 
 
 def answer_seconds(gateway: Gateway | GatewaySlice) -> int:
-    """Seconds that a gateway takes for an answer at most; it aborts a longer one."""
+    """Most seconds of a gateway's answer; the gateway aborts a longer answer."""
     return gateway.limits.request_seconds + gateway.hold_seconds + SPARE_SECONDS
 
 

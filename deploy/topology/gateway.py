@@ -1,7 +1,5 @@
 """The gateway of a host: the model names of its clients, and the servers behind each."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable
@@ -78,7 +76,7 @@ def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
 
 def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayModelSlice, ...]:
     """The models of all servers by name, each once: several servers may serve the same model."""
-    llms = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
+    llms = {model.name: model for model in host.llms}
     serving: dict[str, list[str]] = {}
     first: dict[str, tuple[ModelSlice, str]] = {}
     for server in servers:
@@ -195,7 +193,7 @@ def _declared(name: str, alias: str | tuple[str, ...] | Alias) -> GatewayAliasSl
 
 
 def _adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
-    names = {name: None for server in host.servers for model in server.models for name in adapter_names(model)}
+    names = {name: None for _, model in host.served_models for name in adapter_names(model)}
     return [GatewayAliasSlice(name=f"{model}:{name}", models=(model,), adapter=name) for model, name in names]
 
 

@@ -1,7 +1,5 @@
 """Groups: hosts that serve one model together. They are staged, stopped and started together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.spec import LLM, Host, Rollout, Server

@@ -1,7 +1,5 @@
 """Gateways that also send to servers of other hosts: their connections, and the names in their certificates."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -32,7 +30,7 @@ def common_name(host: str) -> str:
 
 
 def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
-    """The slices; gateways have their servers on other hosts, and those hosts a port for them."""
+    """The slices, with the gateways' servers on other hosts, and with a port for gateways on those hosts."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     gateways = {host.name: reached(host, hosts) for host in hosts}
     addresses = {host.name: address_of(host) for host in hosts}

@@ -1,7 +1,5 @@
 """Proxies of hosts: the places that each host reaches without its proxy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar

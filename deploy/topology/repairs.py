@@ -1,7 +1,5 @@
 """Hosts that may repair themselves, and the number of their pool that may be out at a time, as in a rollout."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

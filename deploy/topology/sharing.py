@@ -5,8 +5,6 @@ A set of files is a model's, or the blobs of a pinned image.
 Pure: both sides compute the same hosts and ports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -29,13 +27,12 @@ def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice,
 
 
 def all_weights(host: Host) -> Iterator[tuple[str, Weights]]:
-    for server in host.servers:
-        for model in server.models:
-            yield model.name, model.weights
-            if isinstance(model, LLM):
-                if model.speculative is not None and not isinstance(model.speculative, Lookahead):
-                    yield model.name, model.speculative.weights
-                yield from ((model.name, adapter.weights) for adapter in (model.lora.adapters if model.lora else ()))
+    for _, model in host.served_models:
+        yield model.name, model.weights
+        if isinstance(model, LLM):
+            if model.speculative is not None and not isinstance(model.speculative, Lookahead):
+                yield model.name, model.speculative.weights
+            yield from ((model.name, adapter.weights) for adapter in (model.lora.adapters if model.lora else ()))
 
 
 def private_sources(hosts: Iterable[Host]) -> set[tuple[str, str, str]]:

@@ -4,8 +4,6 @@ Capacity counts by pool, in units: a unit is a group, whose hosts go out togethe
 the whole fleet: `--limit` does not change the waves or the number that may be out (`Plan.only`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """Addresses of a fleet: no two hosts, balancers or monitors share one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from deploy.inventory.fleet import Fleet

@@ -1,7 +1,5 @@
 """Balancers and the pools behind them: ports, addresses, certificates, and hosts that can replace each other."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Iterator
 
@@ -177,7 +175,8 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
 
 
 def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each server whose models differ from those of the pool's first: a request may reach any of them."""
+    """A refusal for each server whose models differ from those of the pool's first server: a request may reach any
+    of them."""
     servers = [(host.name, server) for host in hosts for server in host.servers]
     if not servers:
         return

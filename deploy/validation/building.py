@@ -4,8 +4,6 @@ An engine may fit a card that its 16-bit checkpoint does not; then no host can b
 host builds on the same card (`deploy.engine.farm`). A farm host can have more host memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import GPU, PRECISIONS

@@ -1,7 +1,5 @@
 """Refusals of hosts without a network: settings that no bundle can serve."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

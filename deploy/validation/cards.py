@@ -1,7 +1,5 @@
 """Refusals of a card that the inventory declares itself, and the sentence that says what is unproven on it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -10,7 +8,7 @@ from deploy.models.cards import declared_card
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
-from deploy.spec import GPU, LLM, Host
+from deploy.spec import GPU, Host
 
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
@@ -24,8 +22,12 @@ bfloat16 begin with Ampere. Read 2026-11-27."""
 
 
 def card_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in the inventory's own card; none if the card is the catalog's."""
-    name, card = host.machine.gpu, host.machine.card
+    """A refusal for each mistake in the inventory's own card, and for an LLM on a card that is too old for one."""
+    name, card, known = host.machine.gpu, host.machine.card, declared_card(host.machine)
+    if (llms := host.llms) and known and OPEN_MODULES_SM <= int(known.sm) < LLM_SM:
+        yield _refused("card.sm" if card else "gpu", f"{llms[0].name}: no engine of an LLM here runs on SM {known.sm}",
+                       repr(card.sm if card else name), f"SM {LLM_SM} or later for an LLM",
+                       "another card; or encoders alone")  # fmt: skip
     if card is None:
         return
     if name in GPUS:
@@ -41,10 +43,6 @@ def card_problems(host: Host) -> Iterator[Refusal]:
     if host.machine.mig and SM.fullmatch(card.sm):
         yield _refused("mig", "the MIG profiles of a declared card are unknown, so it cannot be cut",
                        str(host.machine.mig), "()", "leave mig out")  # fmt: skip
-    llms = [model for server in host.servers for model in server.models if isinstance(model, LLM)]
-    if llms and SM.fullmatch(card.sm) and OPEN_MODULES_SM <= int(card.sm) < LLM_SM:
-        yield _refused("card.sm", f"{llms[0].name}: no engine of an LLM here runs on SM {card.sm}", repr(card.sm),
-                       f"SM {LLM_SM} or later for an LLM", "another card; or encoders alone")  # fmt: skip
 
 
 def _numbers(card: GPU) -> Iterator[Refusal]:

@@ -1,7 +1,5 @@
 """The extra keys of Docker's daemon.json: names and types that the daemon reads, and no API over the network."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

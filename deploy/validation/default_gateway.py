@@ -1,7 +1,5 @@
 """The gateway of an inventory with one serving host that declares no gateway."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from deploy.inventory.fleet import Fleet

@@ -1,7 +1,5 @@
 """Judges whether the declared disk has room for image, weights and engines. Preflight asks the machine itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -31,7 +29,7 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return
     image = image_of(host, row)
-    served_models = [(server, serve(model, surroundings)) for server in host.servers for model in server.models]
+    served_models = [(server, serve(model, surroundings)) for server, model in host.served_models]
     directories = shared_directories(served for _server, served in served_models if served)
     checkpoints = [
         weights

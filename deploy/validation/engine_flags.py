@@ -3,8 +3,6 @@
 Names and values of `Engine(options=…)` are judged one by one in `deploy.validation.engine_limits`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import ENGINE_ENDS_WITH, PRECISIONS

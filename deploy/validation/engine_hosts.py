@@ -1,7 +1,5 @@
 """Engines of a host: their signers, their store, and one engine for each name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -46,11 +44,10 @@ def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Ref
 def _compiled(host: Host, surroundings: Surroundings) -> Iterator[tuple[Server, LLM]]:
     row = release_row(host.release)
     trtllm = image_of(host, row).trtllm if row else ""
-    for server in host.servers:
-        for model in server.models:
-            served = serve(model, surroundings)
-            if served and isinstance(model, LLM) and is_compiled(served, trtllm):
-                yield server, model
+    for server, model in host.served_models:
+        served = serve(model, surroundings)
+        if served and isinstance(model, LLM) and is_compiled(served, trtllm):
+            yield server, model
 
 
 def _serving_farm(host: Host) -> Refusal:

@@ -1,7 +1,5 @@
 """Refusals of engine settings: beyond the release's limits, or supported on the other path only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.flags import BUILD, Flag, build_flags

@@ -1,7 +1,5 @@
 """All checks of all hosts in one list. The order of the modules is the order of the report."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
@@ -30,17 +28,17 @@ from deploy.validation.groups import group_notices, group_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
-from deploy.validation.memory import memory_problems
+from deploy.validation.memory import memory_problems, shared_memory_problems
 from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
+from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices, unread_settings
 from deploy.validation.numbers import number_problems
 from deploy.validation.own_models import own_model_problems
 from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
 from deploy.validation.placed import Placed
-from deploy.validation.products import fp8_gains_and_costs
 from deploy.validation.proxies import proxy_problems
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems
@@ -54,9 +52,7 @@ from deploy.validation.shapes import shape_problems
 from deploy.validation.sharing import sharing_problems
 from deploy.validation.sources import source_problems
 from deploy.validation.tenants import shared_prefixes, tenant_problems
-from deploy.validation.tool_calls import tool_notices
 from deploy.validation.traffic import traffic_problems
-from deploy.validation.unused import idle_gpus, mixed_pools
 from deploy.validation.weights import weights_problems
 
 
@@ -132,6 +128,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)
+    yield from shared_memory_problems(host)
     yield from server_problems(host)
     yield from traffic_problems(host)
     yield from gateway_problems(host)
@@ -147,9 +144,7 @@ def _problems_of_models(
     if names := list(name_problems(host, surroundings)):
         yield from names
     elif any(".checkpoint." in problem.facts["where"] for problem in strange):
-        yield from (
-            problem for server in host.servers for model in server.models for problem in shape_problems(server, model)
-        )
+        yield from (problem for server, model in host.served_models for problem in shape_problems(server, model))
     else:
         yield from known_model_problems(host, fleet, surroundings, is_believed=not strange)
 
@@ -203,11 +198,11 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
     yield from tool_notices(host)
+    yield from unread_settings(host)
     yield from group_notices(host)
-    for server in host.servers:
-        for model in server.models:
-            served = serve(model, surroundings)
-            yield from fp8_gains_and_costs(model)
-            if served and isinstance(model, LLM) and served.architecture.kind == "llm":
-                yield from slow_links(Placed.of(host, server, served, model))
-                yield from shared_prefixes(host, served, row.trtllm if row else "")
+    for server, model in host.served_models:
+        served = serve(model, surroundings)
+        yield from fp8_gains_and_costs(model)
+        if served and isinstance(model, LLM) and served.architecture.kind == "llm":
+            yield from slow_links(Placed.of(host, server, served, model))
+            yield from shared_prefixes(host, served, row.trtllm if row else "")

@@ -1,20 +1,18 @@
 """Judges whether the program that serves an LLM can read the format of its published weights."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
+from deploy.catalog.gpus import GPU
 from deploy.catalog.names import offer
-from deploy.catalog.runtimes import SERVE, VLLM, VLLM_ARCHITECTURES
-from deploy.catalog.versions import at_least
+from deploy.catalog.runtimes import SERVE, TRITON, VLLM, VLLM_ARCHITECTURES
 from deploy.models.formats import format_by_name, format_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
 from deploy.models.runtimes import row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint
-from deploy.validation.offers import beside_triton, engine_path
+from deploy.validation.offers import beside_triton, engine_path, or_else
 from deploy.validation.placed import Placed
 
 OF_OLD_WORDS = {"gptq": "gptq"}
@@ -45,6 +43,8 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
             yield _not_read(placed, row, "this was never tried with this project")
         else:
             yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
+    elif placed.gpu and not _runs(placed, row, int(placed.gpu.sm)):
+        yield _not_run(placed, row, placed.gpu)
     elif name == "fp8-blocks":
         yield from _split_blocks(placed)
 
@@ -55,7 +55,36 @@ def _reads(placed: Placed, row: Format) -> bool:
         return row.vllm
     if placed.is_engine:
         return row.engine
-    return bool(row.pytorch_since) and at_least(_trtllm(placed), row.pytorch_since)
+    return row.is_read(_trtllm(placed))
+
+
+def _runs(placed: Placed, row: Format, sm: int) -> bool:
+    """True if the program that reads the format has kernels for it on this SM; `precision` judges the others."""
+    if placed.model.runtime == VLLM:
+        return sm >= row.vllm_sm
+    return not (placed.served.shape.experts and sm in row.experts_lack_sm)
+
+
+def _not_run(placed: Placed, row: Format, gpu: GPU) -> Refusal:
+    is_vllm = placed.model.runtime == VLLM
+    attempts = [] if is_vllm else [offer_of_vllm(placed, row)]
+    return placed.no(
+        "wrong-sm",
+        f"{_reader(placed)} has no kernels for {row.title}{'' if is_vllm else ' of experts'} on SM {gpu.sm}",
+        "checkpoint",
+        seen=f"{gpu.title}, SM {gpu.sm}",
+        wanted=f"SM {row.vllm_sm} or later" if is_vllm else "Hopper, or a model without experts",
+        attempt=or_else(*attempts, "another GPU, or the same model in 16 bit"),
+    )
+
+
+def offer_of_vllm(placed: Placed, row: Format) -> str:
+    """vLLM with its image, if it reads this format of this architecture on this card; else ""."""
+    architecture = placed.served.architecture
+    is_read = row.vllm and placed.gpu is not None and int(placed.gpu.sm) >= row.vllm_sm
+    if not is_read or placed.model.runtime != TRITON or architecture.name not in VLLM_ARCHITECTURES:
+        return ""
+    return beside_triton(VLLM, architecture, placed.host)
 
 
 def _trtllm(placed: Placed) -> str:
@@ -94,10 +123,10 @@ def _reader(placed: Placed) -> str:
 def _attempt(placed: Placed, row: Format) -> str:
     """Text of a `try` line: a program or path that reads the same files, or else a kind of repository to look for."""
     architecture, attempts = placed.served.architecture, list[str]()
-    if placed.is_engine and row.pytorch_since and at_least(placed.trtllm, row.pytorch_since):
+    if placed.is_engine and row.is_read(placed.trtllm):
         return 'path="pytorch", which reads these as they are'
-    if row.vllm and placed.model.runtime != VLLM and architecture.name in VLLM_ARCHITECTURES:
-        attempts.append(f"{beside_triton(VLLM, architecture, placed.host)}: vLLM reads these as they are")
+    if offered := offer_of_vllm(placed, row):
+        attempts.append(f"{offered}: vLLM reads these as they are")
     if row.engine and has_engine(architecture, placed.trtllm):
         attempts.append(f"{engine_path(placed, precision='auto')}: trtllm-build reads {row.title} of this family")
     return "; or ".join(attempts) or (

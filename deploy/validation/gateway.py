@@ -3,8 +3,6 @@
 More than 300 lines, because all refusals of a gateway's own fields are in one place.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -88,7 +86,7 @@ def _address(gateway: Gateway) -> Iterator[Refusal]:
     if not is_private:
         yield refuse(
             "gateway-in-plain-text",
-            f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel in "
+            f"the gateway would listen on {gateway.address!r} with HTTP and without TLS: keys would travel in "
             "plain text",
             where="gateway.address",
             seen=repr(gateway.address),
@@ -154,7 +152,7 @@ def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
 
 
 def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
-    models = {model.name: model for server in host.servers for model in server.models}
+    models = {model.name: model for _, model in host.served_models}
     taken = {*models, *(f"{name}:{word}" for name in models for word in TASK_NAMES)}
     taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
     for name, value in gateway.aliases.items():
@@ -235,7 +233,8 @@ def _alias_meant(name: object, value: object, model: str) -> str:
     typed = {key: re.fullmatch(r"([0-9]{1,6}) ?%?", str(share)) for key, share in shares.items()}
     if shares and all(typed.values()):
         written = ", ".join(f'"{key}": {number[1]}' for key, number in typed.items() if number)
-        spare = value.fallback if isinstance(value, Alias) and value.fallback not in shares else ""
+        fallback = value.fallback if isinstance(value, Alias) and isinstance(value.fallback, str) else ""
+        spare = fallback if fallback not in shares else ""
         if len(shares) == 1 and not spare:
             return f'aliases={{"{name}": "{next(iter(shares))}"}}'
         return f'aliases={{"{name}": Alias(models={{{written}}}' + (f', fallback="{spare}")}}' if spare else ")}")
@@ -257,7 +256,7 @@ def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     kinds: dict[str, type[Embedder] | type[Reranker]] = {"embedder": Embedder, "reranker": Reranker}
     for kind, family in kinds.items():
         name = getattr(gateway, f"default_{kind}")
-        known = {model.name for server in host.servers for model in server.models if isinstance(model, family)}
+        known = {model.name for _, model in host.served_models if isinstance(model, family)}
         aliases = {alias for alias, model in gateway.aliases.items() if isinstance(model, str) and model in known}
         tasks = {f"{model}:{word}" for model in known for word in TASK_NAMES} if kind == "embedder" else set()
         if name and not gateway.others and name not in known | aliases | tasks:
@@ -348,7 +347,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
 
 def smaller_fallbacks(host: Host) -> Iterator[str]:
     """A sentence for each fallback whose context is smaller than that of a model it answers for."""
-    models = {model.name: model for server in host.servers for model in server.models if isinstance(model, LLM)}
+    models = {model.name: model for model in host.llms}
     for name, alias in sorted(host.gateway.aliases.items()) if host.gateway else ():
         if not isinstance(alias, Alias) or alias.fallback not in models:
             continue
@@ -376,19 +375,18 @@ def _one_llm(place: str, name: str, models: list[Model]) -> Iterator[Refusal]:
 
 def _models(host: Host) -> Iterator[Refusal]:
     first: dict[str, tuple[str, Model]] = {}
-    for server in host.servers:
-        for model in server.models:
-            yield from spoken_to(server.name, model)
-            owner, first_model = first.setdefault(model.name, (server.name, model))
-            if seen_from_outside(model) != seen_from_outside(first_model):
-                yield refuse(
-                    "one-name-two-models",
-                    f"{model.name} is a different model in server {owner} than in server {server.name}",
-                    where=model_at(server.name, model.name),
-                    seen="other weights or another length under one name",
-                    wanted="the same model: the gateway sends a request to either server",
-                    attempt=f'name="{model.name}-{server.name}" for one of them',
-                )
+    for server, model in host.served_models:
+        yield from spoken_to(server.name, model)
+        owner, first_model = first.setdefault(model.name, (server.name, model))
+        if seen_from_outside(model) != seen_from_outside(first_model):
+            yield refuse(
+                "one-name-two-models",
+                f"{model.name} is a different model in server {owner} than in server {server.name}",
+                where=model_at(server.name, model.name),
+                seen="other weights or another length under one name",
+                wanted="the same model: the gateway sends a request to either server",
+                attempt=f'name="{model.name}-{server.name}" for one of them',
+            )
 
 
 def seen_from_outside(model: Model) -> tuple[Any, ...]:

@@ -1,7 +1,5 @@
 """The header in which an OIDC proxy names persons: it may come only from the host itself."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Prices of tokens by which a gateway counts cost."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -17,7 +15,7 @@ STRONG, MOST_STRONG = ("USD", "EUR", "GBP", "CHF"), 10_000
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     """A refusal for each invalid price, and for each price of a model that the gateway does not offer."""
-    models = sorted({model.name for server in host.servers for model in server.models})
+    models = sorted({model.name for _, model in host.served_models})
     for name, price in gateway.prices.items():
         place = at("gateway", "prices", f'"{name}"')
         if name not in models and not gateway.others:
@@ -47,6 +45,16 @@ def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
                 seen=repr(price),
                 wanted=f"the price of a million tokens, not of one token: up to {MOST_STRONG:,}",
                 attempt=f'prices={{"{name}": Price({typed})}}',
+            )
+        elif price.cached is not None and price.cached > price.prompt:
+            yield refuse(
+                "cached-dearer",
+                f"cached tokens of {name} would cost more than tokens that are computed",
+                where=at(place, "cached"),
+                seen=f"cached={price.cached:g}, prompt={price.prompt:g}",
+                wanted="cached of at most prompt; None is the same price",
+                attempt=f'prices={{"{name}": Price(prompt={price.cached:g}, cached={price.prompt:g}, '
+                f"completion={price.completion:g})}}; or leave cached out",
             )
         elif not re.fullmatch(r"[A-Z]{3}", price.currency):
             yield refuse(

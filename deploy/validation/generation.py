@@ -3,8 +3,6 @@
 Other modules judge its precision, split, speculation and compilation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.believable import RANGES

@@ -3,8 +3,6 @@
 All mistakes of a group are reported together, each with the values of its hosts side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from deploy.catalog.names import nearest
@@ -94,7 +92,7 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
 def _members_meant(names: Sequence[str], host: Host, server: Server, by_name: dict[str, Host]) -> tuple[str, ...]:
     """The hosts that a group's names stand for: names, addresses of hosts, and names nearly right.
 
-    Empty if one of them is unknown; a name that stands twice also stands for this host, if it is nowhere else.
+    Empty if a name is unknown; a repeated name also stands for this host, if this host is not named elsewhere.
     """
     serving = {name: member for name, member in by_name.items() if _serves(member, server)}
     by_address = {address_of(member): name for name, member in serving.items()}

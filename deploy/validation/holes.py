@@ -1,7 +1,5 @@
 """Known holes of a host's planned software: refused if strangers could run code through them, else noted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from datetime import date
 

@@ -1,7 +1,5 @@
 """The declared machine: a known OS, a known GPU, and a combination that can work."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterator
@@ -20,22 +18,8 @@ from deploy.spec import DataDisk, Host
 from deploy.validation.cards import card_problems
 
 FLAVOURS = (
-    *(
-        "generic",
-        "aws",
-        "azure",
-        "gcp",
-        "gke",
-        "oracle",
-        "ibm",
-        "kvm",
-        "virtual",
-        "lowlatency",
-        "nvidia",
-        "intel",
-        "raspi",
-    ),
-    *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
+    *("generic", "aws", "azure", "gcp", "gke", "oracle", "ibm", "kvm", "virtual", "lowlatency", "nvidia", "intel"),
+    *("raspi", "cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
 )
 """First parts of the names of kernels of Ubuntu and Debian."""
 WITHOUT_GPU = ("", "none", "no", "cpu", "cpu-only", "without")
@@ -140,9 +124,10 @@ def _flavour_meant(flavour: str) -> str:
 
 def _gpu(host: Host) -> Iterator[Refusal]:
     name, row = host.machine.gpu, declared_card(host.machine)
+    yield from card_problems(host)
     if host.machine.card:
-        yield from card_problems(host)
-    elif "mig" in name.lower():
+        return
+    if "mig" in name.lower():
         card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
         profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
         yield refuse(
@@ -190,7 +175,10 @@ def _card_meant(name: str) -> str:
     if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
     number = f", gpus={count}" if count and called and not card_called(name) else ""
-    return f'gpu="{called.name}"{number}' if called else offer(name, X86)
+    meant = nearest(name, X86)  # a V100 is no H100: only another board of the same card is offered
+    is_family = meant.partition("-")[0] == re.split("[^a-z0-9]", name.lower())[0]
+    near = f"did you mean `{meant}`?  " if meant and is_family else ""
+    return f'gpu="{called.name}"{number}' if called else f"{near}known: {', '.join(sorted(X86))}"
 
 
 def _sizes(host: Host) -> Iterator[Refusal]:

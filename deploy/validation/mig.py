@@ -3,8 +3,6 @@
 The memory of an instance is judged with the models, by the same checks as for a whole GPU.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.mig import COMPUTE_SLICES, PROFILES, MigProfile, places, profiles_of, rank
@@ -37,7 +35,7 @@ def _cannot(host: Host) -> Refusal:
     capable = sorted({gpu for gpu, _ in PROFILES})
     return refuse(
         "mig-not-offered",
-        f"{planned_card(host.machine).title} cannot be cut into MIG instances",
+        f"the catalog has no MIG profiles of {planned_card(host.machine).title}, so it cannot be cut",
         where=WHERE,
         seen=str(host.machine.mig),
         wanted=f"() on this card; MIG is for {', '.join(capable)}",

@@ -1,7 +1,5 @@
 """The models of each server: known, servable by this release on this GPU, and within their own limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -26,6 +24,14 @@ FP8_FIRST_SM = 89
 LEAST_PAIR_TOKENS = 17
 """Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
 PREFIXES_EXAMPLE = 'prefixes={"search_query": "query: ", "search_document": "passage: "}'
+OUTPUTS = (
+    ("ForMaskedLM", "a number for each word of its vocabulary, as sparse retrieval uses them, and no vector"),
+    ("ColBERT", "a vector for each token, and none for the text"),
+    ("ForTokenClassification", "a label for each token"),
+    ("RewardModel", "rewards of answers"),
+    ("ForSequenceClassification", "classes, rewards or scores, by a head on a network that is not computed here"),
+)
+"""Ends of class strings, and the numbers that such a network gives in the place of the expected ones."""
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
@@ -85,19 +91,24 @@ def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterat
     elif files and files.config.get("modalities"):
         yield other_kind(model, shape.architecture, "multi-modal", place)
     else:
-        kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
-        served = [row.name for row in ARCHITECTURES.values() if row.kind == kind]
-        slip = next((name for name in served if name.lower() == shape.architecture.lower()), "")
-        yield refuse(
-            "unknown-architecture",
-            f"{model.name}: {shape.architecture} is not served here",
-            where=f"{place}.architecture",
-            seen=repr(shape.architecture),
-            wanted=f"the class string of config.json, one of {', '.join(sorted(served))}",
-            attempt=f"did you mean `{slip}`?"
-            if slip
-            else f"{_alternative(model)}; a similar name is a different network",
-        )
+        yield _unknown_architecture(model, shape.architecture, place, bool(files and files.config.get("auto_map")))
+
+
+def _unknown_architecture(model: Model, name: str, place: str, is_code: bool) -> Refusal:
+    """The refusal of a network that nothing here has; `is_code`: the repository brings its own Python for it."""
+    kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
+    served = sorted(row.name for row in ARCHITECTURES.values() if row.kind == kind)
+    slip = next((known for known in served if known.lower() == name.lower()), "")
+    output = next((text for ending, text in OUTPUTS if ending in name), "")
+    known = ", ".join(served) if kind != "llm" else f"the {len(served)} decoders of catalog.ARCHITECTURES"
+    return refuse(
+        "unknown-architecture",
+        f"{model.name}: {name} is not served here" + (f": it gives {output}" if output and not slip else ""),
+        where=f"{place}.architecture",
+        seen=repr(name) + (", whose network is code of its repository: it has auto_map" if is_code else ""),
+        wanted=f"the class string of config.json, one of {known}",
+        attempt=f"did you mean `{slip}`?" if slip else f"{_alternative(model)}; a similar name is a different network",
+    )
 
 
 def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
@@ -110,7 +121,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             where=place,
             seen=f"{architecture.name}: {architecture.note}",
             wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
-            attempt="serve it with another project, or another model here; a similar name would be counted wrongly",
+            attempt="another project, or another model here; under a similar name the cache would be counted wrongly",
         )
         return
     if architecture.kind not in KINDS:

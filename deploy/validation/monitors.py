@@ -1,7 +1,5 @@
 """Monitors and their targets: ports, networks and times that can work, and hosts that a monitor can reach."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

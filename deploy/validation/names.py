@@ -1,7 +1,5 @@
 """Refusals of models that an inventory declares by an unknown name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,21 +21,19 @@ DASHES = re.compile("[\u2010-\u2015\u2212]")
 
 
 def name_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    for server in host.servers:
-        for model in server.models:
-            if not (model.source or model.checkpoint or model.name):
-                yield _no_model(model, server.name)
-            elif is_named(model):
-                place = model_at(server.name, model.name, "source")
-                yield _unknown(model, place, surroundings)
+    for server, model in host.served_models:
+        if not (model.source or model.checkpoint or model.name):
+            yield _no_model(model, server.name)
+        elif is_named(model):
+            place = model_at(server.name, model.name, "source")
+            yield _unknown(model, place, surroundings)
 
 
 def double_source_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tuple[str, Refusal]]:
     for host in fleet.hosts:
-        for server in host.servers:
-            for model in server.models:
-                if model.source and not is_named(model) and not _is_resolved(model, surroundings):
-                    yield host.name, _two_checkpoints(model, model_at(server.name, model.name, "checkpoint"))
+        for server, model in host.served_models:
+            if model.source and not is_named(model) and not _is_resolved(model, surroundings):
+                yield host.name, _two_checkpoints(model, model_at(server.name, model.name, "checkpoint"))
 
 
 def _is_resolved(model: Model, surroundings: Surroundings) -> bool:

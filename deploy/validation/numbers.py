@@ -1,7 +1,5 @@
 """Judges every number of a host by its range in the catalog, and names the probable slip."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -10,9 +8,6 @@ from deploy.catalog.believable import RANGES, Believable
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Encoder
-
-MIB_PER_GIB = 1024
-BYTES_PER_MIB = 2**20
 
 
 def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
@@ -44,7 +39,7 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
         for key, item in value.items():
             yield from _judged(item, row, f'{where}["{key}"]', field, None)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and not row.takes(value):
-        slip, meant = slip_of(value, row)
+        slip, meant = row.slip_of(value)
         text = f"{row.number(value)} {row.unit}".strip()
         if not slip and isinstance(default, (int, float)) and row.takes(default):
             meant = default
@@ -57,32 +52,6 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
             wanted=f"{row.words}: {row.reason}",
             attempt=_typed(meant) if where.endswith("]") else f"{field}={_typed(meant)}",
         )
-
-
-def slip_of(value: float, row: Believable) -> tuple[str, float]:
-    """The unit in which a number out of range was probably typed, and the number in the field's own unit.
-
-    Without a likely slip, the number is the nearer end of the range.
-    """
-    candidates: list[tuple[str, float]] = []
-    if row.unit == "percent" and 0 < value <= 1:
-        candidates.append(("a fraction", value * 100))
-    if row.unit == "MiB" and 0 < value < row.least:
-        candidates.append(("GiB", value * MIB_PER_GIB))
-    if row.unit == "MiB" and value > row.most:
-        candidates += [("KiB", value / MIB_PER_GIB), ("bytes", value / BYTES_PER_MIB)]
-    if row.unit in ("seconds", "ms") and value > row.most:
-        candidates.append(("milliseconds" if row.unit == "seconds" else "microseconds", value / 1000))
-    if row.unit == "Gbit/s" and value > row.most:
-        candidates += [("Mbit/s", value / 1000), ("bit/s", value / 1e9)]
-    if row.unit == "parameters" and 0 < value < row.least:
-        candidates += [("billions", value * 1e9), ("millions", value * 1e6)]
-    if row.unit == "for a million tokens" and 0 < value < row.least:
-        candidates.append(("the price of one token", round(value * 1e6, 6)))
-    for words, meant in candidates:
-        if row.least <= meant <= row.most:
-            return words, int(meant) if meant == int(meant) or meant > 1000 else round(meant, 2)
-    return "", row.most if value > row.most else row.least
 
 
 def _typed(number: float) -> str:

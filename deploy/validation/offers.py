@@ -1,7 +1,5 @@
 """Texts of `try` lines for settings that need others; complete, so that no further refusal follows."""
 
-from __future__ import annotations
-
 from deploy.catalog import CHECKPOINTS, PRECISIONS, Architecture
 from deploy.catalog.names import offer
 from deploy.catalog.runtimes import TRITON

@@ -1,7 +1,5 @@
 """Refusals of weights that are declared to be on the host already: their directory, and what cannot use them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Refusals of the operator's own models beside the planned ones: name, directory, and what cannot hold them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

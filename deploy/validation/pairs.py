@@ -1,7 +1,6 @@
 """Pairs of settings of one host that contradict each other."""
 
-from __future__ import annotations
-
+import difflib
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -97,8 +96,8 @@ def _registry(host: Host) -> Iterator[Refusal]:
 
 def _toolkit(host: Host) -> Iterator[Refusal]:
     version = host.toolkit.version
-    if re.fullmatch(r"[0-9][0-9.]*", version) and not TOOLKIT.fullmatch(version):
-        parts = [*version.strip(".").split("."), "0", "0"]
+    if version[:1].isdecimal() and not TOOLKIT.fullmatch(version):
+        parts = [*re.findall("[0-9]+", version)[:3], "0", "0"]
         yield refuse(
             "no-version",
             f"{version} is not a version of the container toolkit: apt's versions have three numbers and a revision",
@@ -142,6 +141,15 @@ def _switches(host: Host) -> Iterator[Refusal]:
             wanted="nvswitch=True for eight GPUs on a board of SXM modules alone",
             attempt="leave nvswitch out",
         )
+    elif row and host.machine.nvswitch and host.machine.gpus == 1:
+        yield refuse(
+            "nvswitch-of-one-gpu",
+            "one GPU has no other to reach over an NVSwitch, and the fabric manager does not start for it",
+            where="machine.nvswitch",
+            seen="nvswitch=True, gpus=1",
+            wanted="the number of GPUs that the host has, or no NVSwitch",
+            attempt="gpus=8; or leave nvswitch out",
+        )
 
 
 def missing_switches(host: Host) -> str:
@@ -174,34 +182,40 @@ def _revisions(host: Host) -> Iterator[Refusal]:
     """A refusal for a commit that the catalog has for another repository."""
     known = {row.revision: row for row in CHECKPOINTS.values()}
     repositories = {row.repository for row in CHECKPOINTS.values()}
-    for server in host.servers:
-        for model in server.models:
-            for part, weights in sources_of(model):
-                row = known.get(weights.revision)
-                if row and weights.repository in repositories and weights.repository != row.repository:
-                    own = next(mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository)
-                    yield refuse(
-                        "revision-of-another-repository",
-                        f"{model.name}: commit {weights.revision[:12]}… is one of {row.repository}",
-                        where=model_at(server.name, model.name, part, "revision"),
-                        seen=f"{weights.repository} at {weights.revision[:12]}…",
-                        wanted=f"a commit of {weights.repository}",
-                        attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
-                    )
+    for server, model in host.served_models:
+        for part, weights in sources_of(model):
+            row = known.get(weights.revision)
+            if not row or weights.repository == row.repository:
+                continue
+            if weights.repository in repositories or _is_slip(weights.repository, row.repository):
+                own = next((mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository), row)
+                yield refuse(
+                    "revision-of-another-repository",
+                    f"{model.name}: commit {weights.revision[:12]}… belongs to {row.repository}",
+                    where=model_at(server.name, model.name, part, "revision"),
+                    seen=f"{weights.repository} at {weights.revision[:12]}…",
+                    wanted=f"a commit of {weights.repository}",
+                    attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
+                )
+
+
+def _is_slip(text: str, meant: str) -> bool:
+    """True for a text that differs from the intended one in letter case, in dashes, or in two letters at most."""
+    plain = text.lower().replace("_", "-")
+    return plain == meant.lower() or difflib.SequenceMatcher(None, plain, meant.lower()).ratio() > 1 - 2 / len(meant)
 
 
 def _caches(host: Host) -> Iterator[Refusal]:
-    for server in host.servers:
-        for model in server.models:
-            if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:
-                yield refuse(
-                    "tenants-of-no-reuse",
-                    f"{model.name}: per_tenant has no effect on a cache that reuses no blocks",
-                    where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
-                    seen="per_tenant=True, reuse=False",
-                    wanted="one of the two: each keeps requests from using blocks of others",
-                    attempt="leave per_tenant out",
-                )
+    for server, model in host.served_models:
+        if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse is False:
+            yield refuse(
+                "tenants-of-no-reuse",
+                f"{model.name}: per_tenant has no effect on a cache that reuses no blocks",
+                where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
+                seen="per_tenant=True, reuse=False",
+                wanted="one of the two: each keeps requests from using blocks of others",
+                attempt="leave per_tenant out",
+            )
 
 
 def _itself(host: Host) -> Iterator[Refusal]:
@@ -231,39 +245,37 @@ def _itself(host: Host) -> Iterator[Refusal]:
 
 
 def _formats(host: Host) -> Iterator[Refusal]:
-    for server in host.servers:
-        for model in server.models:
-            for source in sources(model):
-                shape = source.checkpoint
-                if isinstance(shape, Checkpoint) and shape.format not in ("", *FORMATS):
-                    yield refuse(
-                        "unknown-choice",
-                        f"{model.name}: no format of published files has the name {shortened(shape.format)}",
-                        where=model_at(server.name, model.name, *source.checkpoint_at, "format"),
-                        seen=shortened(shape.format),
-                        wanted=f"one of {', '.join(FORMATS)}, or none for plain weights",
-                        attempt=offer(shape.format, FORMATS),
-                    )
+    for server, model in host.served_models:
+        for source in sources(model):
+            shape = source.checkpoint
+            if isinstance(shape, Checkpoint) and shape.format not in ("", *FORMATS):
+                yield refuse(
+                    "unknown-choice",
+                    f"{model.name}: no format of published files has the name {shortened(shape.format)}",
+                    where=model_at(server.name, model.name, *source.checkpoint_at, "format"),
+                    seen=shortened(shape.format),
+                    wanted=f"one of {', '.join(FORMATS)}, or none for plain weights",
+                    attempt=offer(shape.format, FORMATS),
+                )
 
 
 def _parameters(host: Host) -> Iterator[Refusal]:
     """A refusal for typed numbers of a plain checkpoint whose parameters are five times fewer or more than declared."""
-    for server in host.servers:
-        for model in server.models:
-            shape = model.checkpoint
-            if not isinstance(shape, Checkpoint) or model.source or shape.quantisation or shape.format:
-                continue
-            counted = parameters_of(shape) if RANGES["Checkpoint"]["parameters"].takes(shape.parameters) else 0
-            if counted and not 1 / APART < shape.parameters / counted < APART:
-                yield refuse(
-                    "numbers-apart",
-                    f"{model.name}: a network with these numbers has {counted / 1e9:.1f} billion parameters",
-                    where=model_at(server.name, model.name, "checkpoint", "parameters"),
-                    seen=f"parameters={shape.parameters:,}; layers={shape.layers}, hidden={shape.hidden}, "
-                    f"intermediate={shape.intermediate}, vocabulary={shape.vocabulary:,}",
-                    wanted="all numbers from one config.json, and the parameter count of the same files",
-                    attempt=f'{type(model).__name__}("OWNER/NAME"), and enginehouse pin INVENTORY',
-                )
+    for server, model in host.served_models:
+        shape = model.checkpoint
+        if not isinstance(shape, Checkpoint) or model.source or shape.quantisation or shape.format:
+            continue
+        counted = parameters_of(shape) if RANGES["Checkpoint"]["parameters"].takes(shape.parameters) else 0
+        if counted and not 1 / APART < shape.parameters / counted < APART:
+            yield refuse(
+                "numbers-apart",
+                f"{model.name}: a network with these numbers has {counted / 1e9:.1f} billion parameters",
+                where=model_at(server.name, model.name, "checkpoint", "parameters"),
+                seen=f"parameters={shape.parameters:,}; layers={shape.layers}, hidden={shape.hidden}, "
+                f"intermediate={shape.intermediate}, vocabulary={shape.vocabulary:,}",
+                wanted="all numbers from one config.json, and the parameter count of the same files",
+                attempt=f'{type(model).__name__}("OWNER/NAME"), and enginehouse pin INVENTORY',
+            )
 
 
 def parameters_of(shape: Checkpoint) -> float:

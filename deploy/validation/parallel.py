@@ -1,7 +1,5 @@
 """Judges a model's split over the GPUs of its server, and its neighbours there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.models.memory import kv_heads

@@ -1,7 +1,5 @@
 """Paths of the control machine: a file, never a URL, a key's own text, or a directory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 
@@ -62,9 +60,11 @@ def _files(host: Host) -> dict[str, str]:
     files = _certificates(host)
     files |= {"engine_trust.key": host.engine_trust.key} if host.engine_trust else {}
     files |= {f"mirrors.{name}.key_file": mirror.key_file for name, mirror in vars(host.mirrors).items() if mirror}
-    for server in host.servers:
-        for model in server.models:
-            replay = model.replay if isinstance(model, LLM) else None
-            for field in ("prompts", "answers", "tasks") if replay else ():
-                files[model_at(server.name, model.name, "replay", field)] = getattr(replay, field)
+    for server, model in host.served_models:
+        replay = model.replay if isinstance(model, LLM) else None
+        if isinstance(model, LLM) and model.calibration:
+            place = model_at(server.name, model.name, "calibration", "directory")
+            files[place] = model.calibration.directory.rstrip("/")
+        for field in ("prompts", "answers", "tasks") if replay else ():
+            files[model_at(server.name, model.name, "replay", field)] = getattr(replay, field)
     return files

@@ -15,7 +15,8 @@ from deploy.spec import LLM, Host, Server
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """`path` is the model's backend, empty without one; an unknown `gpu` is None, an unknown `trtllm` empty."""
+    """A model on its server. `path` is the model's backend, empty without one; `gpu` is None for an unknown card,
+    `trtllm` empty for an unknown version."""
 
     host: Host
     server: Server

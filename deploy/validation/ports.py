@@ -1,7 +1,5 @@
 """Ports of one host: those that its programs have, and the refusals that every listener shares."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import chain
 

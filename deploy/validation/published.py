@@ -4,16 +4,15 @@ Files are known for a model declared by name, and for a directory; encoders here
 repository with its own code would be served wrongly.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
 from deploy.catalog import architecture_as
+from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Model, Server
+from deploy.spec import Encoder, Model, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
@@ -21,12 +20,25 @@ ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bg
 STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
 STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 """Steps of sentence-transformers that files/encoders/sentence.py computes."""
+TOKENIZER = "tokenizer.json"
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
 
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
-    if served.architecture.kind == "llm":
+    """A refusal for the first mistake in the files of one model."""
+    files = served.local
+    if files and files.repository and files.files and TOKENIZER not in files.files:
+        yield _no(
+            server,
+            served,
+            "no-tokenizer",
+            f"its repository has no {TOKENIZER}, and nothing here reads another form of a tokenizer",
+            seen=f"{len(files.fetched)} files that a host fetches, without {TOKENIZER}",
+            wanted=f"{TOKENIZER}, as `save_pretrained` of a fast tokenizer writes it",
+            attempt="a repository that has it; or ./DIRECTORY with these files and that one",
+        )
+    elif served.architecture.kind == "llm":
         yield from _encodes(server, served)
     elif served.local and served.local.config and served.is_encoder:
         yield from _encoder(server, served, served.local)
@@ -59,6 +71,17 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     encoder = architecture_as(served.architecture.name, "embedder")
     encodes = encoder is not served.architecture
     dtype = "" if encoder is None or encoder.halves else ', dtype="bfloat16"'
+    if isinstance(served.model, Encoder):
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"the encoders here do not compute {served.architecture.name}, a decoder",
+            seen=f"{served.architecture.name} of {source}",
+            wanted="an architecture of an encoder, or Qwen3, the decoder that is computed here",
+            attempt=ALTERNATIVES,
+        )
+        return
     yield _no(
         server,
         served,
@@ -66,14 +89,27 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
         f"{source} is a decoder for embedding or reranking, not for chat",
         seen=marks[0] if marks else f"its name, {source}",
         wanted="a decoder that generates text, or an encoder",
-        attempt=f'Embedder("{source}"{dtype}), or Reranker("{source}"{dtype})' if encodes else ALTERNATIVES,
+        attempt=", or ".join(f'{kind}("{source}"{dtype})' for kind in _kinds_by_name(source))
+        if encodes
+        else ALTERNATIVES,
     )
 
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
     steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in STEPS]
-    if files.config.get("auto_map") and name not in OWN_CODE:
+    if meant := _kind_by_name(served):
+        source = served.model.weights.repository or served.model.weights.directory
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"{source} was trained for {meant}(…), and its numbers as {type(served.model).__name__}(…) mean nothing",
+            seen=f'{type(served.model).__name__}("{source}")',
+            wanted=f"{meant}(…): the {name} of both is the same, and the name says which one it is",
+            attempt=f'{meant}("{source}", dtype="bfloat16")',
+        )
+    elif files.config.get("auto_map") and name not in OWN_CODE:
         yield _no(
             server,
             served,
@@ -93,6 +129,16 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted="a head of one label",
             attempt='Reranker("BAAI/bge-reranker-v2-m3"), or a checkpoint that was trained to rank',
         )
+    elif "modules.json" in files.files and not any("_Pooling/" in path for path in files.files):
+        yield _no(
+            server,
+            served,
+            "step-not-computed",
+            "it pools no tokens, as models of late interaction (ColBERT): it gives a vector for each, none for a text",
+            seen="modules.json, and no directory of a Pooling step",
+            wanted=f"{', '.join(STEPS[:2])}, and Dense or Normalize behind them",
+            attempt='Embedder("intfloat/multilingual-e5-large"), or a repository with that step',
+        )
     elif steps:
         yield _no(
             server,
@@ -103,6 +149,21 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted=f"{', '.join(STEPS)} alone",
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',
         )
+
+
+def _kind_by_name(served: Served) -> str:
+    """The other encoder's class, if a decoder that may be both has a name of that one alone; else ""."""
+    weights, declared = served.model.weights, type(served.model).__name__
+    kinds = _kinds_by_name(weights.repository or weights.directory)
+    may_be_both = served.architecture.name in {name for name, _kind in ALSO_ENCODERS}
+    return "" if not may_be_both or declared in kinds else kinds[0]
+
+
+def _kinds_by_name(source: str) -> tuple[str, ...]:
+    """The encoder's class that a name contains; both if it contains neither or both."""
+    last = source.rstrip("/").rsplit("/", 1)[-1].lower()
+    kinds = tuple(kind for kind, word in (("Embedder", "embed"), ("Reranker", "rerank")) if word in last)
+    return kinds or ("Embedder", "Reranker")
 
 
 def _no(server: Server, served: Served, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:

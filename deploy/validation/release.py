@@ -1,7 +1,5 @@
 """Release, image and driver of one host: known, still maintained, and able to run together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -22,7 +20,7 @@ from deploy.models.paths import choose_path
 from deploy.models.resolve import release_row
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import LLM, Driver, Host, Release
+from deploy.spec import Driver, Host, Release
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 VERSION = re.compile(r"[0-9][\w.+~:-]*", re.ASCII)
@@ -220,9 +218,8 @@ def _older(host: Host) -> str:
     trtllm = RELEASES[LAST_WITH_CUDA_12].trtllm
     known = [
         ARCHITECTURES[CHECKPOINTS[model.checkpoint].shape.architecture]
-        for server in host.servers
-        for model in server.models
-        if isinstance(model, LLM) and isinstance(model.checkpoint, str) and model.checkpoint in CHECKPOINTS
+        for model in host.llms
+        if isinstance(model.checkpoint, str) and model.checkpoint in CHECKPOINTS
     ]
     if not all(choose_path("auto", architecture, trtllm).path for architecture in known):
         return ""

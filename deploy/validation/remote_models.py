@@ -1,7 +1,5 @@
 """Gateways that also send to other hosts: hosts that can be reached, and models that are equal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
@@ -39,9 +37,8 @@ def remote_models_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     for remote in reached_hosts.values():
         for problem in _of_reached(remote, bool(fleet.monitors)):
             yield remote.name, problem
-        for server in remote.servers:
-            for model in server.models:
-                yield from ((remote.name, problem) for problem in spoken_to(server.name, model))
+        for server, model in remote.served_models:
+            yield from ((remote.name, problem) for problem in spoken_to(server.name, model))
 
 
 def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
@@ -63,28 +60,27 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
 
 
 def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
-    own = {model.name: (host.name, model) for server in host.servers for model in server.models}
+    own = {model.name: (host.name, model) for _, model in host.served_models}
     for remote in others:
-        for server in remote.servers:
-            for model in server.models:
-                if model in server.beside:
-                    yield _beside_elsewhere(model, remote, server.name)
-                    continue
-                if isinstance(model, LLM) and model.name not in own:
-                    yield _no_tokenizer(model, remote)
-                    continue
-                place, known = own.setdefault(model.name, (remote.name, model))
-                if _asked_for(model) != _asked_for(known):
-                    yield _two_models(model, place, remote, server.name)
-                if host.gateway and model.name in host.gateway.aliases:
-                    yield refuse(
-                        "alias-of-a-model",
-                        f"{model.name} is already the name of a model on {remote.name}",
-                        where=f'gateway.aliases["{model.name}"]',
-                        seen=f"an alias, and {remote.name} in others",
-                        wanted="a name that no model has",
-                        attempt="another name, or none",
-                    )
+        for server, model in remote.served_models:
+            if model in server.beside:
+                yield _beside_elsewhere(model, remote, server.name)
+                continue
+            if isinstance(model, LLM) and model.name not in own:
+                yield _no_tokenizer(model, remote)
+                continue
+            place, known = own.setdefault(model.name, (remote.name, model))
+            if _asked_for(model) != _asked_for(known):
+                yield _two_models(model, place, remote, server.name)
+            if host.gateway and model.name in host.gateway.aliases:
+                yield refuse(
+                    "alias-of-a-model",
+                    f"{model.name} is already the name of a model on {remote.name}",
+                    where=f'gateway.aliases["{model.name}"]',
+                    seen=f"an alias, and {remote.name} in others",
+                    wanted="a name that no model has",
+                    attempt="another name, or none",
+                )
 
 
 def _asked_for(model: Model) -> tuple[object, ...]:

@@ -1,6 +1,4 @@
-"""Repairs by the host itself: a managed driver, whole GPUs for a reset, a balancer that knows its pool."""
-
-from __future__ import annotations
+"""Repairs by the host itself: a managed driver, whole GPUs for a reset, a balancer before its pool."""
 
 from collections.abc import Iterator
 
@@ -61,7 +59,7 @@ def repair_problems(host: Host, fleet: Fleet) -> Iterator[Refusal]:
 
 
 def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
-    """The refusal for a pool without a balancer that knows how many of its hosts are out."""
+    """The refusal for a pool without a balancer that can report how many of its hosts are out."""
     pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     pool = next((pool for pool in pools if pool.name == host.pool), None)
     if pool is None or pool.allowed >= len(pool.units) or balancers_of(host, fleet.balancers):

@@ -4,8 +4,6 @@ A repository with the name of another checkpoint of the catalog is refused; one 
 a fine-tune) is planned, and the plan names the numbers it used.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -41,20 +39,19 @@ def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refu
 
     Locked or local files decide; else the repository's name does.
     """
-    for server in host.servers:
-        for model in server.models:
-            for source in sources(model):
-                known, files = _declared(source), published_files(source.weights, surroundings)
-                if files and files.config:
-                    yield from _filed_otherwise(server.name, model, source, files)
-                elif known:
-                    yield from _named_otherwise(server.name, model, source, known)
-                elif isinstance(source.checkpoint, Checkpoint):
-                    yield from _shaped_otherwise(server.name, model, source, source.checkpoint)
+    for server, model in host.served_models:
+        for source in sources(model):
+            known, files = _declared(source), published_files(source.weights, surroundings)
+            if files and files.config:
+                yield from _filed_otherwise(server.name, model, source, files)
+            elif known:
+                yield from _named_otherwise(server.name, model, source, known)
+            elif isinstance(source.checkpoint, Checkpoint):
+                yield from _shaped_otherwise(server.name, model, source, source.checkpoint)
 
 
 def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
-    for model in [model for server in host.servers for model in server.models]:
+    for _, model in host.served_models:
         for source in sources(model):
             known, weights = _declared(source), source.weights
             files = published_files(weights, surroundings)
@@ -95,7 +92,8 @@ def sources(model: Model) -> list[Source]:
 
 
 def held_by(repository: str) -> list[KnownCheckpoint]:
-    """The checkpoints of the catalog whose name is part of the repository's; of several, those with the longest."""
+    """The checkpoints of the catalog whose name is part of the repository's; of several, the checkpoints with the
+    longest name."""
     words = _words(repository.rsplit("/", 1)[-1])
     lengths = {row.name: max(_carried(words, row.name), _carried(words, row.repository.rsplit("/", 1)[-1]))
                for row in CHECKPOINTS.values()}  # fmt: skip
@@ -147,7 +145,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
         return
     yield refuse(
         "numbers-of-another-checkpoint",
-        f"{model.name}: the numbers typed for {row.repository} are not its own",
+        f"{model.name}: the typed numbers differ from those of {row.repository}",
         where=model_at(server, model.name, *source.checkpoint_at),
         seen=", ".join(f"{name}={typed}" for name, typed, _known in differing),
         wanted=", ".join(f"{name}={known}" for name, _typed, known in differing),

@@ -1,7 +1,5 @@
 """The fleet as a whole: it has hosts, and a rollout that reaches all of them without too many out at once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

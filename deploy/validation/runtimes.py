@@ -3,8 +3,6 @@
 A wrong image is then the only refusal: without a release no other setting can be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields
 
@@ -164,7 +162,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
     for name in OF_OTHERS[model.runtime]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
-            shown = repr(value) if isinstance(value, str) else f"{type(value).__name__}(…)"
+            shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
             whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",
@@ -177,7 +175,8 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """A refusal of gpt-oss on trtllm-serve, which returns no token ids: the gateway needs them to parse the answers."""
+    """A refusal of gpt-oss on trtllm-serve, because the gateway needs token ids to parse the answers, and
+    trtllm-serve returns none."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(
@@ -241,19 +240,10 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
             wanted=" or ".join(f'"{name}"' for name in known),
             attempt="leave precision out",
         )
-    elif model.precision == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
-        yield placed.no(
-            "wrong-sm",
-            f"fp8 weights need SM 89; this is SM {placed.gpu.sm}",
-            "precision",
-            seen=f"{placed.gpu.title}, SM {placed.gpu.sm}",
-            wanted="Ada, Hopper or later",
-            attempt="leave precision out",
-        )
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
         yield placed.no(
             "fp8-cache",
-            f"no fp8 key/value cache on SM {placed.gpu.sm}: it needs SM 89",
+            f"SM {placed.gpu.sm} cannot have an fp8 key/value cache, which needs SM 89",
             "kv_cache.dtype",
             seen=f'"fp8" on {placed.gpu.title}',
             wanted='"auto", which is 16 bit here',

@@ -1,7 +1,5 @@
 """Commands that print a secret: a program and its words without a shell, and never the file itself."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

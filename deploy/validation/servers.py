@@ -1,7 +1,5 @@
 """The servers of one host: names, GPUs, ports, addresses. Their models are judged in `deploy.validation.models`."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

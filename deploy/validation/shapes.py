@@ -1,7 +1,5 @@
 """Judges whether the numbers of an operator's own checkpoint can belong to a network; a test covers the catalog's."""
 
-from __future__ import annotations
-
 from deploy.catalog import ARCHITECTURES
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse

@@ -1,7 +1,5 @@
 """Hosts that share files: addresses at which they reach each other, and ports without conflicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet

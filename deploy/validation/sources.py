@@ -1,7 +1,5 @@
 """Refusals of sources: the hub, mirrors of apt repositories, Docker's data directory."""
 
-from __future__ import annotations
-
 import os.path
 import re
 from collections.abc import Iterator

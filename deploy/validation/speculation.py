@@ -1,7 +1,5 @@
 """Speculation: support by path and release, and build settings that agree with requests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, RELEASES, STORED, Architecture
@@ -80,7 +78,7 @@ def _compiled(placed: Placed, speculative: Speculative) -> str:
 
 
 def _of_release(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
-    """A refusal unless trtllm-build and the backend of this release support it."""
+    """A refusal unless trtllm-build and the backend of this release support the speculation."""
     name, kind = type(speculative).__name__, type(speculative)
     table = build_flags(placed.trtllm).certain.get("--speculative_decoding_mode") if placed.trtllm else None
     if table and MODES[kind] not in table.choices:

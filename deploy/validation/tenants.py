@@ -6,8 +6,6 @@ request. Clients of Triton itself may send any salt, so a server without a gatew
 reuses blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog.runtimes import SERVE
@@ -20,18 +18,16 @@ from deploy.topology.gateway import SALTS_SINCE, takes_salt
 
 
 def tenant_problems(host: Host) -> Iterator[Refusal]:
-    for server in host.servers:
-        for model in server.models:
-            if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:
-                yield refuse(
-                    "reuse-among-tenants",
-                    f"{model.name} cannot reuse blocks and also separate tenants: clients of Triton choose their "
-                    "own salt",
-                    where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
-                    seen="per_tenant=True, reuse=True",
-                    wanted="one of the two in one server",
-                    attempt="leave reuse out, or one server per tenant with reuse=True",
-                )
+    for server, model in host.served_models:
+        if isinstance(model, LLM) and model.kv_cache.per_tenant and model.kv_cache.reuse:
+            yield refuse(
+                "reuse-among-tenants",
+                f"{model.name} cannot reuse blocks and also separate tenants: clients of Triton choose their own salt",
+                where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
+                seen="per_tenant=True, reuse=True",
+                wanted="one of the two in one server",
+                attempt="leave reuse out, or one server per tenant with reuse=True",
+            )
 
 
 def shared_prefixes(host: Host, served: Served, trtllm: str) -> Iterator[str]:

@@ -1,7 +1,5 @@
 """Refusals of a host's `traffic`: times and ports that cannot work, and invalid addresses."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections.abc import Iterator

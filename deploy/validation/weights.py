@@ -1,7 +1,5 @@
 """Refusals of weights: not pinned, not safetensors, or two sets in one directory."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -22,15 +20,14 @@ PICKLES = (".bin", ".ckpt", ".h5", ".msgpack", ".pickle", ".pkl", ".pt", ".pth")
 def weights_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each mistake in the sources of one host's weights."""
     seen: dict[str, tuple[str, Weights]] = {}
-    for server in host.servers:
-        for model in server.models:
-            for part, weights in sources_of(model):
-                place = model_at(server.name, model.name, part)
-                yield from _source(model, weights, place, surroundings)
-                yield from _files(model, weights, place)
-            where, first = seen.setdefault(model.name, (server.name, model.weights))
-            if first != model.weights and where != server.name:
-                yield _two_sources(server, model, where)
+    for server, model in host.served_models:
+        for part, weights in sources_of(model):
+            place = model_at(server.name, model.name, part)
+            yield from _source(model, weights, place, surroundings)
+            yield from _files(model, weights, place)
+        where, first = seen.setdefault(model.name, (server.name, model.weights))
+        if first != model.weights and where != server.name:
+            yield _two_sources(server, model, where)
 
 
 def _source(model: Model, weights: Weights, place: str, surroundings: Surroundings) -> Iterator[Refusal]:

@@ -121,7 +121,7 @@ class Account:
     def looked_at(self, key: str, most_running: int = 0) -> Iterator[Spent]:
         """Locks the key's counters and returns them. An exception inside the block undoes the writes.
 
-        `most_running`: with as many open requests, it looks for dead processes.
+        `most_running`: from this many open requests on, the requests of dead processes are removed first.
         """
         if self._unsettled:
             self._settle()

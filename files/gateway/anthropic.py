@@ -31,13 +31,13 @@ from gateway.tools import MOST_TOOLS
 TEXT = {"text": "text"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 OTHERS_TOOLS = ("_tool_use", "_tool_result")
-"""Ends of the types of blocks in which a server tells of tools that it runs itself: server_tool_use."""
-NO_TOOLS = "this server runs no tools of its own, so it reads no calls and results of such tools: leave the block out"
+"""Suffixes of block types that report tools run by a server, such as `server_tool_use`."""
+NO_TOOLS = "this server runs no tools, and cannot read calls and results of such tools: leave the block out"
 NO_EFFECT = (
     *("cache_control", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"),
     *("user_profile_id", "workspace_id"),
 )
-NO_PREFILL = "the last message is the assistant's: this server writes a new message and continues none"
+NO_PREFILL = "the last message is the assistant's: this server writes new messages, and cannot continue one"
 NOT_STORED = "this server stores no messages: send the whole conversation in `messages`"
 AT_ONCE = 64
 """Messages that are translated before other requests have a turn."""
@@ -181,7 +181,7 @@ def _tools(fields: Fields, chat: Translation) -> None:
 
 def _tool(tool: Fields) -> dict[str, Any]:
     if tool.text("type", "custom") != "custom":
-        reason = "this server knows no tools of its own: describe the tool in `input_schema`"
+        reason = "this server has no built-in tools: describe the tool in `input_schema`"
         raise FieldError(tool.path("type"), f"`{tool.path('type')}`: {reason}", "unsupported")
     function = function_of(tool, "input_schema")
     tool.flag("strict", False)  # a call that is demanded keeps its schema; no other does
@@ -194,7 +194,7 @@ def _think(fields: Fields, chat: Translation) -> None:
     """Sets thinking: off if the client turns it off, or a schema or a forced call limits the answer; otherwise on."""
     thinking, output = fields.inner("thinking"), fields.inner("output_config")
     kind = thinking.text("type", "", choices=("", "enabled", "adaptive", "between_tools", "disabled"))
-    thinking.whole("budget_tokens", 1, 2**31 - 1, 1024)  # the model ends its thought by itself
+    thinking.whole("budget_tokens", 1, 2**31 - 1, 1024)  # the length of the reasoning cannot be limited
     passed_over(thinking, "display")
     thinking.close()
     effort = output.text("effort", "", choices=("", *EFFORTS))

@@ -38,7 +38,7 @@ from gateway.try_page import TRIALS, translate
 
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 5.0
-"""Seconds for interrupted clients to receive the event that says so."""
+"""Seconds for interrupted clients to receive the event that reports the interruption."""
 
 Body = Callable[[ApiError], object]
 
@@ -102,9 +102,9 @@ SHORT = ("/models", "/chat/completions", "/completions", "/embeddings")
 """Paths that clients use if their base address lacks `/v1`."""
 AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
 SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
-"""Parts of names of a query that may have a key, which logs of others would keep."""
+"""Parts of the names of query parameters that may hold a key, which the logs of other programs would keep."""
 OPEN = ("/health", "/metrics")
-"""Paths that need no key; the balancer and HTTPS pass neither on."""
+"""Paths that need no key; the balancer and the HTTPS server do not forward these paths."""
 
 
 @dataclass
@@ -257,11 +257,11 @@ class App:
         if origin and origin in self.gateway.settings.cors_origins:
             exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
         if self.is_full():
-            raise ApiError(503, "the gateway has as many connections as it takes", code="overloaded", retry_after=1)
+            raise ApiError(503, "all connections of the gateway are in use", code="overloaded", retry_after=1)
         if exchange.record.endpoint == "none":
-            raise ApiError(404, "there is no such path; GET /v1/models lists the models", code="unknown_url")
+            raise ApiError(404, "this path does not exist; GET /v1/models lists the models", code="unknown_url")
         if route is None and exchange.path == "/" and exchange.method == "POST" and exchange.is_json:
-            raise ApiError(404, "no model answers here; POST /v1/chat/completions does", code="unknown_url")
+            raise ApiError(404, "nothing answers here; send chats to POST /v1/chat/completions", code="unknown_url")
         if route:
             methods = ("GET", "HEAD") if route.method == "GET" else (route.method,)
             if exchange.method == "OPTIONS":
@@ -272,7 +272,7 @@ class App:
         if exchange.header_bytes > self.gateway.settings.listen.header_bytes:
             raise ApiError(431, "the headers are too large")
         if exchange.is_ambiguous:
-            raise ApiError(400, "a header that says who asks, for what, or where the body ends, is there twice")
+            raise ApiError(400, "a header that may occur only once, such as Authorization, occurs twice")
         identity = self.gateway.settings.identity
         exchange.record.person = person_of(identity, exchange.client, exchange.sent_headers)
         if route is None:
@@ -323,7 +323,7 @@ class App:
         names = [name for name in names if name not in ("api-version", "beta")]
         refuses = self.gateway.settings.unknown_fields == "refuse"
         if names and (refuses or any(word in name.lower() for name in names for word in SECRETS)):
-            raise ApiError(400, "nothing is read from the query string; a key belongs in a header")
+            raise ApiError(400, "the query string is not read; send the key in a header")
         if names:
             exchange.ignored.append("query")
 

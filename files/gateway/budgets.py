@@ -3,9 +3,10 @@
 Counting. Every POST is a request, in the minute of its arrival; a refused one is not, unless it is refused for its
 tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it reserves
 `UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At the end
-the reservation is replaced by the real usage. An interrupted stream used its prompt and a token for each event; an
-answer whose client left used its reservation; a request that the model refused used nothing. In any 60 seconds no more
-than the limit is accepted, except for answers that became longer than `UNSAID_TOKENS`: those count as well.
+the reservation is replaced by the real usage. An interrupted stream used its prompt and what it sent: a token for each
+event, for each id or for 8 characters, whichever are most. An answer whose client left used its reservation; a request
+that the model refused used nothing. In any 60 seconds no more than the limit is accepted, except for answers that
+became longer than `UNSAID_TOKENS`: those count as well.
 
 A large body reserves an eighth of its bytes before it is read, and has used them if it is then refused. A text that is
 only counted (`/tokenize`) reserves the same way, and uses its tokens.
@@ -46,12 +47,13 @@ from gateway.quotas import Header, duration
 from gateway.settings import Settings
 
 UNSAID_TOKENS = 4096
-"""Most contexts are larger than a key's minute: who says no `max_tokens` would never be let in."""
+"""Tokens reserved for an answer without `max_tokens`. A whole context would exceed the limit of most keys for a
+minute."""
 AGAIN_SECONDS = 5.0
-UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key")
+UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key", "answer_too_large")
 """Endings of a request on which the model has worked."""
 READ = (400, 500)
-"""Statuses of requests that were read, and then refused or broken; others were refused before."""
+"""Statuses of requests that ended after they were read; other errors come before the body is read."""
 REQUESTS, TOKENS = 1, 2
 
 T = TypeVar("T")
@@ -85,7 +87,7 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """The result of `ask` on the shared account, or on the process's own account if the shared one fails.
+        """The result of `ask` on the shared account, or on the process's own account if the shared account fails.
 
         `ask` also gets the number of processes that share a limit.
         """
@@ -154,9 +156,9 @@ class Lease:
                 self.rate_headers = headers(spent, limits) + self._of_periods
                 if limits.requests_per_minute and spent.requests >= limits.requests_per_minute:
                     wait = spent.free_in(REQUESTS, spent.requests - limits.requests_per_minute + 1)
-                    raise refused(f"this key has {limits.requests_per_minute} requests a minute; all are used", wait)
+                    raise refused(f"all {limits.requests_per_minute} requests a minute of this key are used", wait)
                 if limits.concurrent and spent.running >= limits.concurrent:
-                    raise refused(f"{spent.running} requests of this key are under way; no more may be", 1)
+                    raise refused(f"{spent.running} requests of this key are under way, which is its limit", 1)
                 account.begin(key, spent.now)
                 self.rate_headers = headers(account.spent(key, spent.now), limits) + self._of_periods
             self._account = account

@@ -47,11 +47,11 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     sampling = sampling_of(fields, prompter.defaults, model.context_tokens, model.no_guide)
     sampling = endless(fields, sampling, model.is_over_http)
     if sampling.stop and model.is_harmony:
-        raise FieldError("stop", "`stop`: a stop string would end this model's reasoning as well", "unsupported")
+        raise FieldError("stop", "`stop`: a stop string would also end this model's reasoning", "unsupported")
     if sampling.guide and tools.offered and tools.choice == "auto":
         # A format holds a whole answer, which may be a call: the model is told the format, and not held to it.
         if not fields.passes_over:
-            reason = "no tool can be called by an answer of this format; ask without `tools`"
+            reason = "an answer in this format cannot call tools; leave out `tools`"
             raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
         fields.note("response_format")
         tell_format(conversation.messages, sampling.guide)
@@ -114,7 +114,7 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
         elif fields.passes_over:
             fields.note("reasoning_effort")
         else:
-            reason = "this model's template knows no reasoning effort"
+            reason = "this model's template does not support a reasoning effort"
             raise FieldError("reasoning_effort", f"`reasoning_effort`: {reason}", "unsupported")
     return variables
 
@@ -182,26 +182,30 @@ async def streamed(chat: Generation) -> None:
 
 async def whole(chat: Generation) -> None:
     """Sends the whole answer, with its usage."""
-    entries: list[list[dict[str, Any]]] = [[] for _ in chat.readers]
+    entries: list[list[str]] = [[] for _ in chat.readers]
     parts: list[list[Part]] = [[] for _ in chat.readers]
     finishes = [""] * len(chat.readers)
     async with aclosing(chat.events()) as events:
         async for event in events:
             parts[event.sequence] += parts_of(chat, event)
-            entries[event.sequence] += logprobs(chat, event)
+            entries[event.sequence] += (made := [compact(entry) for entry in logprobs(chat, event)])
+            chat.request.hold_answer(2 * sum(map(len, made)))
             finishes[event.sequence] = event.finish or finishes[event.sequence]
-    tells = chat.sampling.logprobs is not None
     choices = [
-        {
-            "index": index,
-            "message": (message := message_of(sequence_parts)),
-            "logprobs": {"content": entries[index], "refusal": None} if tells else None,
-            "finish_reason": finish_of(finish, "tool_calls" in message),
-        }
+        (
+            {"index": index, "message": (message := message_of(sequence_parts))},
+            finish_of(finish, "tool_calls" in message),
+        )
         for index, (sequence_parts, finish) in enumerate(zip(parts, finishes, strict=True))
     ]
-    head = chat.head("chat.completion", PREFIX)
-    await chat.request.exchange.json({**head, "choices": choices, "usage": chat.usage()})
+    pieces = [compact(chat.head("chat.completion", PREFIX))[:-1] + ',"choices":[']
+    for (choice, finish), listed in zip(choices, entries, strict=True):
+        pieces.append(f'{"," if choice["index"] else ""}{compact(choice)[:-1]},"logprobs":')
+        tells = chat.sampling.logprobs is not None
+        pieces.append(f'{{"content":[{",".join(listed)}],"refusal":null}}' if tells else "null")
+        pieces.append(f',"finish_reason":{compact(finish)}}}')
+    pieces.append(f'],"usage":{compact(chat.usage())}}}')
+    await chat.request.exchange.whole_of([piece.encode() for piece in pieces], b"application/json")
 
 
 def parts_of(chat: Generation, event: Event) -> list[Part]:

@@ -44,16 +44,16 @@ async def _embed(request: Request, version: str) -> None:
     is_by_type = version == "2" or fields.has("embedding_types")
     forms = fields.texts("embedding_types", len(FORMS)) if fields.has("embedding_types") else ["float"]
     if set(forms) - set(FORMS):
-        reason = f"{' and '.join(FORMS)} are offered, and no vectors of fewer bits"
+        reason = f"{' and '.join(FORMS)} are supported; vectors of fewer bits are not"
         raise FieldError("embedding_types", f"`embedding_types`: {reason}", "unsupported")
     cut = fields.text("truncate", "END", choices=("NONE", "START", "END"))
     if cut == "START":
-        raise FieldError("truncate", "`truncate`: texts are cut at their end", "unsupported")
+        raise FieldError("truncate", "`truncate`: texts can only be cut at their end", "unsupported")
     options: Options = {"truncate": cut == "END"}
     if dimensions := fields.maybe_whole("output_dimension", 1, model.dimensions):
         options["dimensions"] = dimensions
     if fields.whole("max_tokens", 1, 2**31 - 1, model.max_tokens) < model.max_tokens:
-        reason = f"texts are cut at {model.max_tokens} tokens; no other length is offered"
+        reason = f"texts are cut at {model.max_tokens} tokens; other lengths are not supported"
         raise FieldError("max_tokens", f"`max_tokens`: {reason}", "unsupported")
     fields.only("priority", 0, because=SAME_PRIORITY)
     fields.close()

@@ -48,12 +48,12 @@ async def chat(request: Request) -> None:
     answer_format(fields.inner("response_format"), chat)
     thinking = fields.inner("thinking")
     kind = thinking.text("type", "", choices=("", "enabled", "disabled"))
-    thinking.only("token_budget", because="the model ends its thought by itself")
+    thinking.only("token_budget", because="the length of the reasoning cannot be limited")
     thinking.close()
     chat.think("", False if kind == "disabled" else None)
     fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
     options = fields.inner("citation_options")
-    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="no document is cited")
+    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="citations are not supported")
     options.close()
     refuse_unsupported(fields)
     fields.close()
@@ -121,10 +121,10 @@ def answer_format(form: Fields, chat: Translation) -> None:
 
 def refuse_unsupported(fields: Fields) -> None:
     """Refuses fields of both versions that no model here supports."""
-    fields.only("documents", [], because="no document is cited: write it into a message")
-    fields.only("safety_mode", "OFF", "NONE", because="no instruction is added to the prompt")
+    fields.only("documents", [], because="citations are not supported: write the document into a message")
+    fields.only("safety_mode", "OFF", "NONE", because="instructions cannot be added to the prompt")
     fields.only("logprobs", False, because="log probabilities are answered by /v1/chat/completions")
-    fields.only("raw_prompting", False, because="/v1/completions takes a prompt as it is")
+    fields.only("raw_prompting", False, because="send a prompt without a template to /v1/completions")
     fields.only("priority", 0, because=SAME_PRIORITY)
 
 

@@ -28,13 +28,13 @@ from gateway.request import Request
 from gateway.tools import MOST_TOOLS
 
 CallKey = tuple[str, str]
-"""A call's name and its parameters as JSON, which stand for an id."""
+"""A call's name and its parameters as JSON, which replace an id."""
 ROLES = {"USER": "user", "CHATBOT": "assistant", "SYSTEM": "system"}
 TYPES = {
     "str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
     "bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "dict": "object", "object": "object",
 }  # fmt: skip
-"""Names of Python's types and of JSON's, which clients send as well."""
+"""JSON types by the names that clients send: Python's and JSON's own."""
 LIST_OF = re.compile(r"(?:typing\.)?(?:list|sequence)\[(\w+)\]", re.IGNORECASE)
 MOST_PARAMETERS = 256
 NOT_STORED = "this server stores no conversations: send the earlier messages in `chat_history`"
@@ -57,11 +57,11 @@ async def chat(request: Request) -> None:
     fields.flag("force_single_step", False)  # the client decides by what it sends next
     fields.only("conversation_id", because=NOT_STORED)
     fields.only("connectors", [], because="this server calls no other servers")
-    fields.only("search_queries_only", False, because="the model writes an answer, and no searches")
-    fields.only("prompt_truncation", "OFF", because="no message is left out of a prompt that is too long")
+    fields.only("search_queries_only", False, because="the model cannot search")
+    fields.only("prompt_truncation", "OFF", because="messages of a prompt that is too long cannot be left out")
     fields.only("return_prompt", False, because="the prompt is not sent back")
     fields.only("max_input_tokens", because="a prompt is read whole, or refused")
-    fields.ignore("citation_quality", "off", because="no document is cited")
+    fields.ignore("citation_quality", "off", because="citations are not supported")
     refuse_unsupported(fields)
     fields.close()
     understood_chat = await generation(request, chat)
@@ -83,7 +83,7 @@ async def _history(fields: Fields, chat: Translation, request: Request) -> list[
     text = fields.text("message")
     results = fields.items("tool_results", MOST_TOOLS, least=0)
     if not text and not results:
-        raise fields.wrong("message", "a text that is not empty, unless `tool_results` has results")
+        raise fields.wrong("message", "a text with at least one character, unless `tool_results` has results")
     if text:
         turns.open_calls = {}
         chat.message({"role": "user", "content": text}, "message")
@@ -123,7 +123,7 @@ class _Turns:
         read = [_result(fields.within(result, f"{where}[{number}]")) for number, result in enumerate(results)]
         new_calls = [key for key, _, _ in read if key not in self.open_calls]
         if new_calls and self.open_calls:
-            reason = "each result must repeat a call of the message before it, with its parameters"
+            reason = "each result must repeat a call, with its parameters, of the preceding message"
             raise FieldError(where, f"`{where}`: {reason}", "invalid_value")
         if new_calls:
             body = {"role": "assistant", "content": "", "tool_calls": [self._added(key) for key in new_calls]}

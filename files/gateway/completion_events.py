@@ -20,12 +20,12 @@ from gateway.tensors import Output, Outputs
 
 DATA, DONE = b"data:", b"[DONE]"
 LINE_BYTES = 2**20
-"""Bytes of an event besides the prompt's ids, which vLLM repeats in a sequence's first."""
+"""Bytes of an event besides the prompt's ids, which vLLM repeats in the first event of a sequence."""
 ID_BYTES = 12
 WHOLE_BYTES = 2**24
-"""Bytes of an answer that comes whole."""
+"""Bytes of an answer that is not streamed."""
 NESTING, BRACKETS, MARKS = 32, 1024, 4096
-"""Bounds of JSON beside what the request asks for: 16 MiB of empty lists held up all streams for 4 s (2026-11-27)."""
+"""Bounds of JSON beside the requested parts: 16 MiB of empty lists blocked all streams for 4 s (2026-11-27)."""
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
@@ -51,7 +51,7 @@ class Completion:
         self._lines: list[bytes] = []
         self._size = 0
         self.is_done = False
-        """The mark of the stream's end came, or the whole answer."""
+        """True after the mark of the stream's end, or after the whole answer."""
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """The events that these bytes of a stream complete; those before an error come before it is raised.
@@ -128,10 +128,10 @@ class Completion:
     def _choice(self, choice: object) -> Event | None:
         """The event of a choice; None for the very last one, which is held back until the count arrives."""
         if not isinstance(choice, dict):
-            raise Malformed("a choice of another form")
+            raise Malformed("a choice that is not an object")
         sequence, text, finish = choice.get("index"), choice.get("text"), choice.get("finish_reason")
         if type(sequence) is not int or not 0 <= sequence < self._count or sequence in self._ended:
-            raise Malformed("a choice of no sequence")
+            raise Malformed("a choice with an unknown index")
         if not isinstance(text, str) or not (finish is None or isinstance(finish, str)):
             raise Malformed("a choice without a text")
         if not text.isascii():
@@ -139,7 +139,7 @@ class Completion:
         ids = ids_of(choice.get("token_ids"))
         outputs = NO_OUTPUTS if self._logprobs is None else outputs_of(choice.get("logprobs"), self._logprobs)
         if finish and finish not in FINISHES:
-            raise Malformed("an answer that ended in no known way")
+            raise Malformed("an answer with an unknown finish reason")
         event = Event(sequence, text, ids, FINISHES[finish] if finish else "", 0, 0, outputs)
         if not event.finish:
             self._has_tokens = self._has_tokens or bool(text or ids)
@@ -154,9 +154,9 @@ class Completion:
 
 
 def bounds_of(request: LlmRequest) -> Bounds:
-    """Bounds of one JSON text of the answer: each token has an id, and its log probabilities with those of others.
+    """Bounds of one JSON text of the answer: a token has an id, and log probabilities with those of alternatives.
 
-    Engines repeat the prompt's ids in some.
+    Engines repeat the prompt's ids in some events.
     """
     sampling = request.sampling
     tokens = sampling.sequences * request.max_tokens
@@ -166,7 +166,7 @@ def bounds_of(request: LlmRequest) -> Bounds:
 
 
 def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
-    """The JSON object in these bytes, within these bounds; without bounds an error's.
+    """The JSON object in these bytes, within these bounds; without bounds, those of an error's text.
 
     Raises: Malformed.
     """
@@ -174,11 +174,11 @@ def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
         check(content, bounds or Bounds(NESTING, BRACKETS, MARKS))
         value = json.loads(content)
     except JsonError:
-        raise Malformed("an event of too many values") from None
+        raise Malformed("an event with too many values") from None
     except (ValueError, RecursionError):
-        raise Malformed("an event that is no JSON") from None
+        raise Malformed("an event that is not JSON") from None
     if not isinstance(value, dict):
-        raise Malformed("an event that is no object")
+        raise Malformed("an event that is not an object")
     return value
 
 
@@ -227,7 +227,7 @@ def count_of(value: object) -> int:
     Raises: Malformed.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST_TOKENS:
-        raise Malformed("a count that is no number")
+        raise Malformed("a token count that is not a whole number")
     return value
 
 
@@ -239,7 +239,7 @@ def ids_of(value: object) -> Sequence[int]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(type(identity) is int and 0 <= identity <= MOST_ID for identity in value):
-        raise Malformed("ids that are no numbers")
+        raise Malformed("token ids that are not whole numbers")
     return value
 
 
@@ -252,14 +252,14 @@ def outputs_of(value: object, width: int) -> Outputs:
         return NO_OUTPUTS
     tokens, chances, rows = (value.get(name) for name in ("tokens", "token_logprobs", "top_logprobs"))
     if not isinstance(tokens, list) or not isinstance(chances, list) or len(tokens) != len(chances):
-        raise Malformed("log probabilities of another form")
+        raise Malformed("log probabilities of an unknown form")
     outputs = {
         "token_ids": Output("INT32", (len(tokens),), array("i", map(id_of, tokens)).tobytes()),
         "token_logprobs": Output("FP32", (len(tokens),), array("f", map(chance_of, chances)).tobytes()),
     }
     if width:
         if not isinstance(rows, list) or len(rows) != len(tokens):
-            raise Malformed("log probabilities of another form")
+            raise Malformed("log probabilities of an unknown form")
         pairs = [pair for row in rows for pair in likeliest(row, width)]
         shape = (len(tokens), width)
         outputs["top_logprob_ids"] = Output("INT32", shape, array("i", [identity for identity, _ in pairs]).tobytes())
@@ -270,7 +270,7 @@ def outputs_of(value: object, width: int) -> Outputs:
 def likeliest(value: object, width: int) -> list[tuple[int, float]]:
     """The `width` most likely tokens, filled up with the id -1, which means no token."""
     if not isinstance(value, dict):
-        raise Malformed("log probabilities of another form")
+        raise Malformed("log probabilities of an unknown form")
     pairs = [(id_of(token), chance_of(chance)) for token, chance in value.items()]
     pairs.sort(key=lambda pair: -pair[1])
     return (pairs + [(-1, NEVER)] * width)[:width]
@@ -295,5 +295,5 @@ def chance_of(value: object) -> float:
     if value is None:
         return NEVER
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e30 < value < 1e30:
-        raise Malformed("a log probability that is no number")
+        raise Malformed("a log probability that is not a number")
     return float(value)

@@ -15,6 +15,7 @@ from typing import Any
 
 from gateway.batch import Batch, batch_of
 from gateway.events import Event
+from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.generation import FINISHES, most_characters, refuse_longer, room, stream_of
 from gateway.logprobs import Listed, content_of
@@ -25,6 +26,10 @@ from gateway.unsupported import refuse_changes
 
 PREFIX, KIND = "cmpl", "text_completion"
 Prompt = str | list[int]
+ECHO_COPIES = 4
+"""A whole answer's echoes in memory: as texts, as JSON, and as bytes that the connection has not taken."""
+LISTED_BYTES = 256
+"""Bytes of a token's log probability in a whole answer, and of each alternative's."""
 
 
 async def completions(request: Request) -> None:
@@ -53,9 +58,11 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
     streams, tells_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
     echoes = echoes_of(fields, prompts, sampling.logprobs is not None)
-    fields.only("suffix", "", because="nothing is written before a suffix; put all of the text into `prompt`")
-    fields.only("logit_bias", {}, because="no bias of tokens is offered")
-    fields.only("add_special_tokens", True, because="a text begins as the tokenizer begins one; send ids for another")
+    if not streams:  # each choice repeats its prompt
+        request.hold_answer(ECHO_COPIES * sampling.sequences * sum(map(len, map(compact, filter(None, echoes)))))
+    fields.only("suffix", "", because="text before a suffix is not supported; put all of the text into `prompt`")
+    fields.only("logit_bias", {}, because="a bias of tokens is not supported")
+    fields.only("add_special_tokens", True, because="special tokens are always added; send ids without them")
     refuse_changes(fields, {})
     fields.close()
     tokenised: list[tuple[Sequence[int], int]] = []
@@ -99,7 +106,7 @@ def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> li
     if not fields.flag("echo", False):
         return [""] * len(prompts)
     if tells_logprobs:
-        reason = "log probabilities of prompts are not offered; ask for `echo` or for `logprobs`"
+        reason = "log probabilities of prompts are not supported; leave out `echo` or `logprobs`"
         raise FieldError("echo", f"`echo`: {reason}", "unsupported")
     texts = [prompt for prompt in prompts if isinstance(prompt, str)]
     if len(texts) < len(prompts):
@@ -167,19 +174,25 @@ async def whole(batch: Batch, choices: Choices) -> None:
     """Sends the whole continuations, with their usage."""
     texts, finishes = [""] * choices.count, [""] * choices.count
     listed: list[dict[str, Any] | None] = [None] * choices.count
+    most_bytes = LISTED_BYTES * (1 + (batch.first.sampling.logprobs or 0))
     async with aclosing(batch.events()) as events:
         async for event in events:
             text, logprobs = choices.new(event)
             texts[event.sequence] += text
             finishes[event.sequence] = FINISHES.get(event.finish, finishes[event.sequence])
-            listed[event.sequence] = joined(listed[event.sequence], logprobs)
-    answers = [choice(index, *rest) for index, rest in enumerate(zip(texts, finishes, listed, strict=True))]
-    head = batch.first.head(KIND, PREFIX)
-    await batch.first.request.exchange.json({**head, "choices": answers, "usage": batch.first.usage()})
+            if logprobs:
+                listed[event.sequence] = joined(listed[event.sequence], logprobs)
+                batch.first.request.hold_answer(len(logprobs["tokens"]) * most_bytes)
+    answers = (choice(index, *rest) for index, rest in enumerate(zip(texts, finishes, listed, strict=True)))
+    head, usage = compact(batch.first.head(KIND, PREFIX))[:-1], compact({"usage": batch.first.usage()})[1:]
+    await batch.first.request.exchange.json_of_many(f'{head},"choices":', answers, f",{usage}")
 
 
-def joined(before: dict[str, Any] | None, more: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Log probabilities of the tokens so far and of the new ones."""
-    if before is None or more is None:
-        return more if before is None else before
-    return {name: None if values is None else values + more[name] for name, values in before.items()}
+def joined(before: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+    """Log probabilities of the tokens so far with the new ones at their end."""
+    if before is None:
+        return more
+    for name, values in before.items():
+        if values is not None:
+            values += more[name]
+    return before

@@ -62,7 +62,7 @@ def confine() -> None:
     Raises: OSError if the kernel or its library offers no filter; this process must then end.
     """
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
-        raise OSError(errno.EBUSY, f"the process has {threads} threads; a filter holds for the calling thread alone")
+        raise OSError(errno.EBUSY, f"the process has {threads} threads; a filter restricts only the calling thread")
     library = ctypes.CDLL(LIBRARY)  # OSError where there is none
     for limit, most in ((resource.RLIMIT_NOFILE, _highest_descriptor() + 1), (resource.RLIMIT_NPROC, 0)):
         resource.setrlimit(limit, (most, most))

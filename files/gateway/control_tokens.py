@@ -27,9 +27,9 @@ KEPT = {
     "role": frozenset({"system", "developer", "user", "assistant", "tool"}),
     "type": frozenset({"function", "text", "object"}),
 }
-"""Fields that templates compare: a mark would keep them from knowing these values."""
+"""Fields whose values templates compare; these values get no mark, because the comparison would then fail."""
 OWN = frozenset({"content", "reasoning_content"})
-"""Texts of an assistant's message that the model itself wrote."""
+"""Fields of an assistant's message with text that the model itself wrote."""
 
 
 class Words:
@@ -143,7 +143,7 @@ def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
     tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
     for entry in tokenizer_json.get("added_tokens", []):
         if tokenizer.token_to_id(entry["content"]) != entry["id"]:
-            raise ValueError(f"tokenizer.json: added token {entry['id']} has another id here")
+            raise ValueError(f"tokenizer.json: added token {entry['id']} gets another id from the tokenizers library")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -16,7 +16,7 @@ from gateway.tensors import Input, strings
 BYTES_A_NUMBER = {"float": 24, "base64": 6}
 """Bytes per number in an answer."""
 TOKEN_ARRAYS = (
-    "token arrays are not taken: their tokenizer is not said; send texts (LangChain: check_embedding_ctx_length=False)"
+    "token arrays are refused: their tokenizer is unknown; send texts (LangChain: check_embedding_ctx_length=False)"
 )
 
 
@@ -39,8 +39,8 @@ async def embeddings(request: Request) -> None:
     task = task_of(fields, model, alias)
     jinas_form = fields.text("embedding_type", "float", choices=("float", "base64"))
     form = fields.text("encoding_format", jinas_form, choices=("float", "base64"))
-    fields.only("normalized", True, because="the model answers its vectors in one way")
-    fields.only("late_chunking", False, because="every text has a vector of its own")
+    fields.only("normalized", True, because="vectors are returned in one form only")
+    fields.only("late_chunking", False, because="every text gets its own vector")
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gateway.tensors import Outputs
 
 ABORTED = "aborted"
-"""`finish` of an answer that an engine over HTTP ended itself, as vLLM does while it stops."""
+"""`finish` of an answer that an HTTP engine ended early, as vLLM does while it stops."""
 
 
 class Event(NamedTuple):
@@ -23,7 +23,7 @@ class Event(NamedTuple):
     cached_tokens: int
     """Tokens of the prompt that came from the cache; 0 if the release does not report it."""
     outputs: Outputs
-    """All that came."""
+    """All tensors of the event."""
 
 
 def event_of(outputs: Outputs) -> Event:

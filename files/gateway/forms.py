@@ -39,7 +39,7 @@ def unescaped(text: bytes) -> str:
     Raises: ValueError for an invalid escape, and for text that is not UTF-8.
     """
     if not ESCAPED.fullmatch(text):
-        raise ValueError("no text of a form")
+        raise ValueError("a field is not text of a form")
     return a2b_qp(text.replace(b"=", b"=3D").replace(b"%", b"=").replace(b"+", b" ")).decode("utf-8")
 
 

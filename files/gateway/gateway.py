@@ -86,7 +86,7 @@ class Gateway:
                 print("settings read again", flush=True)
             await asyncio.to_thread(self.keys.refresh)
         except (OSError, ValueError) as error:
-            print(f"<4>settings and keys stay as they were: {error}", file=sys.stderr, flush=True)
+            print(f"<4>settings and keys are unchanged: new files are unusable: {error}", file=sys.stderr, flush=True)
 
     def _prompters_of(self, settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
         prompters = prompters_of(settings, known)
@@ -118,11 +118,11 @@ class Gateway:
         model = self.settings.models.get(alias.model)
         if model is None or not (key.may_use(name) or all(map(key.may_use, alias.models))):
             shown = name if len(name) <= 128 else name[:128] + "…"
-            message = f"the model `{shown}` does not exist or this key is not for it"
+            message = f"the model `{shown}` does not exist, or this key may not use it"
             raise ApiError(404, message, param="model", code="model_not_found")
         if model.kind != kind:
             article = "an" if model.kind in ("llm", "embedder") else "a"
-            message = f"`{name}` is {article} {model.kind}; this path wants a model of kind {kind}"
+            message = f"`{name}` is {article} {model.kind}; this path needs a model of kind {kind}"
             raise ApiError(400, message, param="model", code="wrong_model_kind")
         return model, alias
 

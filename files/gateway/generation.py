@@ -24,6 +24,8 @@ from gateway.tokens import Tokens
 MARGIN_CHARACTERS = 65_536
 """Characters that a prompt may have besides its texts: the template's own around messages, and tools."""
 FINISHES = {"stop": "stop", "length": "length"}
+EVENT_BYTES = 256
+"""Bytes of a whole answer's event besides its text, of which there are up to four copies until it is sent."""
 
 
 @dataclass
@@ -113,7 +115,7 @@ class Generation:
         """The events of the model within a number of seconds, for a request with reserved tokens; like `events`."""
         record, unfinished = self.request.exchange.record, self.sampling.sequences
         metrics, labels, heard = self.request.gateway.metrics, (self.model.name,), dict[int, float]()
-        cached = 0
+        cached = sent_tokens = 0
         adapter, salt = self.request.alias.adapter, self.request.salt(self.model)
         request = LlmRequest(self.prompt, self.sampling, self.max_tokens, self.streams, adapter, salt)
         session, tenant = self.request.session(self.cache_key), self.request.key.tenant
@@ -133,7 +135,10 @@ class Generation:
                     metrics.gaps.observe(labels, now - heard[event.sequence])
                 if self.streams:
                     heard[event.sequence] = now
-                record.events += 1
+                record.events += size.least_tokens - sent_tokens
+                sent_tokens = size.least_tokens
+                if not self.streams:
+                    self.request.hold_answer(EVENT_BYTES + 4 * len(event.text))
                 record.completion_tokens += event.completion_tokens
                 if event.cached_tokens > cached:  # each sequence tells it of the same prompt
                     record.cached_tokens += event.cached_tokens - cached
@@ -153,11 +158,11 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
     """(streams, reports usage): True if the client wants events, and True if they have to report the usage."""
     streams = fields.flag("stream", False)
     if fields.has("stream_options") and not streams:
-        raise FieldError("stream_options", "`stream_options` wants `stream` to be true", "invalid_value")
+        raise FieldError("stream_options", "`stream_options` requires `stream` to be true", "invalid_value")
     options = fields.inner("stream_options")
     tells_usage = options.flag("include_usage", False)
-    options.ignore("include_obfuscation", False, because="events are not padded")
-    options.ignore("continuous_usage_stats", False, because="usage comes with the last event")
+    options.ignore("include_obfuscation", False, because="padding of events is not supported")
+    options.ignore("continuous_usage_stats", False, because="usage is sent only with the last event")
     options.close()
     return streams, tells_usage
 
@@ -176,7 +181,7 @@ def refuse_longer(characters: int, most: int, model: ModelSettings, param: str) 
     Raises: ApiError 400 if it cannot fit the context, whatever its tokens are.
     """
     if characters > most:
-        message = f"the context is {model.context_tokens} tokens, which have no more than {most} characters"
+        message = f"the context is {model.context_tokens} tokens, which can spell at most {most} characters"
         raise ApiError(400, f"{message}; these are {characters}", param=param, code="context_length_exceeded")
 
 

@@ -71,9 +71,9 @@ class Body:
         """Raises: ProtocolError if the head has no length of the body, or contradicting ones."""
         encoding, length = head.headers.get(b"transfer-encoding"), head.headers.get(b"content-length")
         if encoding is not None and (encoding.lower() != b"chunked" or length is not None):
-            raise ProtocolError("a body with another end than chunks")
+            raise ProtocolError("a body with an unsupported Transfer-Encoding")
         if length is not None and not (length.isdigit() and len(length) < 16):
-            raise ProtocolError("a length that is no number")
+            raise ProtocolError("a length that is not a number")
         if encoding is None and length is None and head.status not in (204, 304):
             raise ProtocolError("a body without a length")
         self._left = int(length or 0)
@@ -82,7 +82,7 @@ class Body:
         self._is_chunked, self._trailers = encoding is not None, 0
         self.is_done = not self._is_chunked and not self._left
         self.has_more = False
-        """Bytes came after the body: the connection takes no other request."""
+        """True if bytes came after the body: the connection takes no other request."""
 
     def feed(self, data: bytes) -> bytes:
         """The body's bytes among these.
@@ -156,7 +156,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.has_answered = False
-        """A byte of the answer came to the request that is under way."""
+        """True once a byte of the answer to the current request has arrived."""
         self.idle_since = 0.0
 
     @classmethod
@@ -199,7 +199,7 @@ class Connection:
             answer = head_of(raw)
             if answer.status >= 200:
                 return answer
-        raise ProtocolError("no answer after its notices")
+        raise ProtocolError("no answer after interim responses")
 
     async def read(self) -> bytes:
         """The next bytes; empty at the end of the connection.

@@ -64,7 +64,7 @@ class HttpUpstream:
         trace: str = "",
     ) -> Outputs:
         """Refuses: such an engine serves no encoder, and settings name none for it."""
-        raise UpstreamError("UNIMPLEMENTED", "the engine of an LLM computes no vectors and no scores")
+        raise UpstreamError("UNIMPLEMENTED", "an LLM's engine cannot compute vectors or scores")
 
     async def events(
         self, model: str, request: LlmRequest, seconds: float, trace: str = ""
@@ -88,7 +88,7 @@ class HttpUpstream:
                         yield event
                 completion.end()
         except Malformed as error:
-            raise UpstreamError("INTERNAL", f"the engine's answer is no completion: {error}") from None
+            raise UpstreamError("INTERNAL", f"the engine's answer is not a completion: {error}") from None
 
     async def close(self, grace_seconds: float) -> None:
         await self._client.close(grace_seconds)

@@ -38,7 +38,7 @@ def identity_of(section: Fields) -> Identity:
     """
     header, proxies = section.text("header"), section.texts("proxies", MOST_PROXIES)
     if not HEADER.fullmatch(header):
-        raise section.wrong("header", "a header's name in small letters")
+        raise section.wrong("header", "a header's name in lower case")
     try:
         addresses = frozenset(str(ipaddress.ip_address(proxy)) for proxy in proxies)
     except ValueError:
@@ -59,5 +59,5 @@ def person_of(identity: Identity | None, client: str, headers: Iterable[tuple[by
         return ""
     if len(values) > 1 or not PERSON.fullmatch(values[0]):
         header = identity.header.decode()
-        raise ApiError(400, f"the header `{header}` of the proxy is no single name of up to 128 printable characters")
+        raise ApiError(400, f"the header `{header}` of the proxy must be one name of up to 128 printable characters")
     return values[0].decode("ascii")

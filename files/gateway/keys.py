@@ -151,7 +151,7 @@ def keys_of(data: object) -> dict[str, Key]:
         raise top.wrong("keys", f"a list of up to {MOST_KEYS} keys")
     keys = [_key(Fields(line, f"keys[{number}]"), tenants) for number, line in enumerate(listed)]
     if len({key.digest for key in keys}) != len(keys):
-        raise FieldError("keys", "a key stands in the file twice")
+        raise FieldError("keys", "a key is in the file twice")
     return {key.digest: key for key in keys}
 
 
@@ -165,7 +165,7 @@ def _tenants(top: Fields) -> dict[str, KeyLimits]:
         fields_ = Fields(line, f"tenants[{number}]")
         name = fields_.text("tenant")
         if name in limits:
-            raise FieldError("tenants", "a tenant stands in the file twice")
+            raise FieldError("tenants", "a tenant is in the file twice")
         limits[name] = _limits(fields_, PERIODS)
         fields_.close()
     return limits
@@ -175,7 +175,7 @@ def _limits(entry: Fields, names: tuple[str, ...]) -> KeyLimits:
     numbers = {name: entry.whole(name, 0, _most(name), 0) for name in names}
     currency = entry.text("currency", "")
     if bool(currency) != bool(numbers["cost_per_day"] or numbers["cost_per_month"]):
-        raise entry.wrong("currency", "the currency of a budget of money, and absent without one")
+        raise entry.wrong("currency", "the currency of a budget of money; absent without such a budget")
     if currency and not re.fullmatch(r"[A-Z]{3}", currency):
         raise entry.wrong("currency", "three capital letters")
     return KeyLimits(**numbers, currency=currency)

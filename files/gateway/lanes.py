@@ -11,8 +11,8 @@ from gateway.load import LONG_TURNS, Turns
 from gateway.worker import Program, Refused, Worker, accepted
 
 RETRIED = -signal.SIGKILL
-"""How a process ends of something else than its message: the kernel, or a person, ended it. Others took all of their
-time or memory, and another process is not asked the same."""
+"""Exit status of a process that the kernel or a person killed. Its message is sent to a new process; a message that
+took all of its time or memory is not."""
 
 
 class Lane:
@@ -64,7 +64,8 @@ class Lane:
 
 
 class Lanes:
-    """Processes of a program: one for short messages, and some for long ones, which go to an idle one."""
+    """Processes of a program: one for short messages, and several for long messages, each of which goes to an idle
+    process."""
 
     def __init__(self, program: Program, turns: Turns, most_short: int) -> None:
         """Messages of up to `most_short` bytes are short."""

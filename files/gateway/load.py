@@ -13,12 +13,13 @@ from typing import TypeVar
 from gateway.errors import ApiError
 
 TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
-"""Bytes of vectors as JSON that a process holds until clients take them, for one tenant and for all. For scale: 2,048
-vectors of 1,024 numbers have 50 MB."""
+"""Bytes of vectors as JSON, and of an LLM's whole answers, that a process holds until clients take them, for one tenant
+and for all. For scale: 2,048 vectors of 1,024 numbers have 50 MB."""
 LONG_TURNS = 2
-"""Long inputs that are parsed or tokenised at once, each in its own process; shorter ones share another."""
+"""Long inputs that are parsed or tokenised at the same time, each in its own process; short inputs share one
+process."""
 WAITING = 256
-"""Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
+"""Inputs of one tenant that may wait for a turn. Their memory is limited by their bytes (`Held`)."""
 MOST_WAITING = 2048
 """Inputs of all tenants that may wait for a turn."""
 PIECE_SECONDS = 0.002
@@ -68,7 +69,7 @@ class Line:
             return
         waiting = self._waiting.setdefault(tenant, deque())
         if len(waiting) >= self._most:
-            message = f"{len(waiting)} large requests of this tenant wait to be read; no more may"
+            message = f"{len(waiting)} large requests of this tenant wait to be read, which is the limit"
             raise ApiError(429, f"{message}; try again in 2 s", code="rate_limit_exceeded", retry_after=2)
         if sum(map(len, self._waiting.values())) >= self._most_together:
             raise ApiError(503, "too many large requests wait to be read", code="overloaded", retry_after=2)
@@ -138,7 +139,7 @@ class Held:
             message = f"{self._name} of this tenant's requests have more than {self._most_of_tenant} bytes together"
             raise ApiError(429, f"{message}; try again in 2 s", code="rate_limit_exceeded", retry_after=2)
         if self._held.total() + count > self._most:
-            raise ApiError(503, f"the gateway holds as many {self._name} as it may", code="overloaded", retry_after=2)
+            raise ApiError(503, f"the gateway's memory for {self._name} is full", code="overloaded", retry_after=2)
         self._held[self._tenant] += count
         self._bytes += count
 

@@ -16,11 +16,11 @@ ROLES = ("system", "developer", "user", "assistant", "tool")
 MOST_MESSAGES = 4096
 MOST_PARTS = 1024
 AT_ONCE = 64
-"""Messages; 36 us each (2026-11-25, two cores of an unnamed x86-64 VM)."""
+"""Messages that are read without a pause, at 36 us each (2026-11-25, two cores of an unnamed x86-64 VM)."""
 MOST_BRACKETS = 65_536
 MOST_INDEX = 2**31 - 1
 TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
-"""Types of parts that are texts, and the field that has the text."""
+"""Types of parts with text, and the field with the text."""
 UNREAD = "this model's template does not read it"
 
 
@@ -82,10 +82,10 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
     message: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
     calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
-    fields.only("tool_calls", [], because="only an assistant calls tools")
+    fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
     fields.only("audio", because="this model reads text only")
-    fields.ignore("annotations", [], because="a text's annotations are not read")
+    fields.ignore("annotations", [], because="annotations of a text are not supported")
     refusal = fields.text("refusal", "")
     if role in ("assistant", "tool") and not fields.has("content"):
         message["content"] = refusal
@@ -98,7 +98,7 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     if role == "tool":
         message["tool_call_id"] = fields.text("tool_call_id")
         if message["tool_call_id"] not in called.identities:
-            raise fields.wrong("tool_call_id", "the id of a call in a message before it")
+            raise fields.wrong("tool_call_id", "the id of a call in an earlier message")
         message |= {"name": fields.text("name")} if fields.has("name") else {}
     thought = {name: fields.text(name) for name in ("reasoning_content", "reasoning") if fields.has(name)}
     if thought and not reads.field("reasoning_content"):

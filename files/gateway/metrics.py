@@ -86,16 +86,16 @@ class Metrics:
         self.requests = Counter("enginehouse_gateway_requests_total", "Requests ended", request_labels)
         chosen = "Requests of aliases that split or fall back, by the model that was chosen"
         self.aliases = Counter("enginehouse_gateway_alias_requests_total", chosen, ("alias", "model", "instead_of"))
-        self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of requests ended", ("model", "kind"))
+        self.tokens = Counter("enginehouse_gateway_tokens_total", "Tokens of finished requests", ("model", "kind"))
         self.running = Counter("enginehouse_gateway_running", "Requests under way", ("endpoint",), "gauge")
-        self.first = Histogram("enginehouse_gateway_first_token_seconds", "Until a stream's first token", ("model",))
-        gap = "Between two events of a stream, each of a token at least"
+        self.first = Histogram("enginehouse_gateway_first_token_seconds", "Seconds until a first token", ("model",))
+        gap = "Seconds between two events of a stream; an event has at least one token"
         self.gaps = Histogram("enginehouse_gateway_token_gap_seconds", gap, ("model",), GAPS)
-        queued = "Spent waiting for a server that is ready"
+        queued = "Seconds of waiting for a ready server"
         self.queued = Histogram("enginehouse_gateway_queue_seconds", queued, ("model",))
-        broken = "Streams that began and did not come to their end"
+        broken = "Streams that broke off after their beginning"
         self.broken = Counter("enginehouse_gateway_streams_broken_total", broken, ("model", "reason"))
-        self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of requests ended", ("endpoint", "model"))
+        self.seconds = Histogram("enginehouse_gateway_request_seconds", "Of finished requests", ("endpoint", "model"))
         self._initialised: set[str] = set()
 
     def stream_ended(self, model: str, end: str) -> None:

@@ -21,7 +21,7 @@ async def one_model(request: Request) -> None:
     """Answers the model or alias that the path names."""
     name = request.exchange.path.removeprefix("/v1/models/")
     if (model := usable(request.gateway.settings, request.key).get(name)) is None:
-        raise ApiError(404, "the model does not exist or this key is not for it", code="model_not_found")
+        raise ApiError(404, "the model does not exist, or this key may not use it", code="model_not_found")
     await request.exchange.json(described(name, model))
 
 

@@ -42,7 +42,7 @@ def refuse_another_site(gateway: Gateway, exchange: Exchange) -> None:
     Raises: ApiError 403.
     """
     if is_of_another_site(exchange.headers, gateway.settings.url):
-        raise ApiError(403, "this form was sent by a page of another site; type it in here", code="other_site")
+        raise ApiError(403, "a page of another site sent this form; fill it in on this page", code="other_site")
 
 
 def holder(gateway: Gateway, exchange: Exchange, form: Mapping[str, str]) -> tuple[Key | None, str]:

@@ -13,15 +13,15 @@ from gateway.tensors import Input, Output, Outputs
 from gateway.triton import readable
 
 AT_ONCE = 4
-"""Parts of one request that Triton has at once."""
+"""Parts of one request that Triton processes at the same time."""
 
 CHARACTERS_A_TOKEN = 4
-"""Approximate; it weighs the load of servers, and no request is refused by it."""
+"""Approximate characters per token, used only to weigh the load of servers."""
 
 Options = dict[str, str | int | bool]
 
 ADDED_TOKENS = 16
-"""Most that an encoder adds to a text: marks, and the prefix of a task."""
+"""Most tokens that an encoder adds to a text: marks, and the prefix of a task."""
 
 
 def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> int:
@@ -38,10 +38,10 @@ def checked(outputs: Outputs, model: ModelSettings, count: int) -> Outputs:
     name = "embeddings" if model.kind == "embedder" else "scores"
     numbers, width = outputs[name].floats(), outputs[name].shape[-1] if model.kind == "embedder" else 1
     if width < 1 or len(numbers) != count * width or not math.isfinite(sum(numbers)):
-        raise ValueError("no row of numbers for each text")
+        raise ValueError("the number of rows differs from the number of texts")
     tokens = array("i", [min(max(tokens, 0), model.max_tokens) for tokens in outputs["token_counts"].ints()])
     if len(tokens) != count:
-        raise ValueError("no count of tokens for each text")
+        raise ValueError("the number of token counts differs from the number of texts")
     return {**outputs, "token_counts": Output("INT32", (1, count), tokens.tobytes())}
 
 

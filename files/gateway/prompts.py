@@ -55,7 +55,7 @@ class Completer(Tokens):
 
     async def ids(self, *_arguments: Any, **_named: Any) -> Sequence[int]:
         """Raises: FieldError."""
-        reason = "the model's weights have no chat template; ask /v1/completions, or publish weights that have one"
+        reason = "the model's weights have no chat template; use /v1/completions, or serve weights with a chat template"
         raise FieldError("messages", f"`messages`: {reason}", "unsupported")
 
 
@@ -171,5 +171,5 @@ class Prompter(Tokens):
     def _spelled(self, piece: str) -> list[int]:
         ids: list[int] = self._plain.encode(piece, add_special_tokens=False).ids
         if not self.control.ids.isdisjoint(ids):
-            raise SpellError("a text spells a control token of this model; take it out")
+            raise SpellError("a text spells a control token of this model; remove the token")
         return ids

@@ -27,7 +27,7 @@ async def cohere_v1(request: Request) -> None:
     """Answers Cohere's first version and Jina's alike: each client reads its own field names."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
-    fields.ignore("max_chunks_per_doc", 1, because="a document is read once, from its beginning")
+    fields.ignore("max_chunks_per_doc", 1, because="documents are read once, from their beginning")
     await _cohere(request, fields, documents, fields.flag("return_documents", False), "1")
 
 
@@ -45,13 +45,13 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     most = fields.whole("top_n", 1, 2**31 - 1, len(documents))
     kept = fields.whole("max_tokens_per_doc", 1, 2**31 - 1, model.max_tokens)
     if kept < model.max_tokens:  # the model cuts query and document together, at its own length
-        reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is offered"
+        reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is supported"
         raise FieldError("max_tokens_per_doc", f"`max_tokens_per_doc`: {reason}", "unsupported")
     fields.ignore("priority", 0, because="all requests have the same priority")
-    fields.only("rank_fields", ["text"], because="documents have the field `text` alone")
+    fields.only("rank_fields", ["text"], because="documents have only the field `text`")
     fields.only("truncation", True, because="documents are cut at the model's length")
-    fields.only("max_doc_length", because="documents are cut at the model's length alone")
-    fields.only("return_embeddings", False, because="a reranker has no vectors")
+    fields.only("max_doc_length", because="documents can only be cut at the model's length")
+    fields.only("return_embeddings", False, because="a reranker returns no vectors")
     fields.close()
     ranked = await rank(request, model, query, documents, {"raw_scores": False, "truncate": True})
     results = (

@@ -26,8 +26,8 @@ from gateway.responses_answer import ResponseWriter, unsealed
 from gateway.tools import MOST_TOOLS, refuse_custom
 
 NOT_STORED = "this server stores no responses: send the whole conversation in `input`, as clients do with `store` false"
-OTHER_ITEM = "this server takes messages, function calls, their outputs, and reasoning"
-OTHER_TOOL = "this server runs no tools of its own: only tools of type function are offered"
+OTHER_ITEM = "this server accepts messages, function calls, their outputs, and reasoning"
+OTHER_TOOL = "this server runs no tools: only tools of type function are supported"
 NO_LOGPROBS = "log probabilities are answered by /v1/chat/completions"
 LOGPROBS, SEALED = "message.output_text.logprobs", "reasoning.encrypted_content"
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
@@ -204,15 +204,15 @@ def _options(fields: Fields, chat: Translation) -> bool:
     _reason(fields.inner("reasoning"), chat)
     for name in ("previous_response_id", "conversation", "prompt"):
         fields.only(name, because=NOT_STORED)
-    fields.only("background", False, because="this server stores no responses: nobody could fetch this one later")
+    fields.only("background", False, because="this server stores no responses, so nobody could fetch this one later")
     fields.flag("store", False)
-    fields.only("truncation", "disabled", because="no item is left out of an input that is too long")
+    fields.only("truncation", "disabled", because="items of an input that is too long cannot be left out")
     fields.only("top_logprobs", 0, because=NO_LOGPROBS)
     included = fields.texts("include", MOST_TOOLS, least=0)
     if LOGPROBS in included:
         raise FieldError("include", f"`include`: {NO_LOGPROBS}", "unsupported")
     options = fields.inner("stream_options")
-    options.ignore("include_obfuscation", False, because="events are not padded")
+    options.ignore("include_obfuscation", False, because="padding of events is not supported")
     options.close()
     passed_over(fields, "service_tier", "prompt_cache_retention", "prompt_cache_options", "max_tool_calls")
     return SEALED in included

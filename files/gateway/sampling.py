@@ -20,7 +20,7 @@ MOST_STOPS = 16
 MOST_SEQUENCES = 128
 MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
-"""The engine compiles it before the first token, while others wait."""
+"""Characters of a schema: the engine compiles the schema before the first token, while other requests wait."""
 MOST_SCHEMA_SIZE = 100_000
 """Largest size of a schema with its repetitions unrolled."""
 MOST_LOGPROBS = 20
@@ -38,15 +38,15 @@ class Sampling:
     max_tokens: int
     min_tokens: int
     guide: tuple[str, str] | None
-    """The kind of a guide, and its text."""
+    """The kind of the guide that limits the answer, and the guide's text."""
     logprobs: int | None = None
     """Number of alternatives reported beside each token; None: no log probabilities."""
     shows_special: bool = False
-    """The text includes special tokens: some models begin a tool call with one."""
+    """True if the text includes special tokens: some models begin a tool call with a special token."""
     returns_ids: bool = False
     stop_ids: tuple[int, ...] = ()
     ignores_eos: bool = False
-    """The answer continues to `max_tokens`; only for engines over HTTP, whose benchmark needs it."""
+    """True if the answer continues to `max_tokens`; only HTTP engines support this, for their benchmark."""
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""
@@ -117,7 +117,7 @@ def _most_tokens(fields: Fields) -> int:
         fields.maybe_whole("max_tokens", 1, MOST_WHOLE),
     )
     if new is not None and old is not None and new != old:
-        raise FieldError("max_tokens", "`max_tokens` and `max_completion_tokens` say different numbers")
+        raise FieldError("max_tokens", "`max_tokens` and `max_completion_tokens` have different values")
     return new or old or 0
 
 
@@ -135,7 +135,7 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
         if no_guide:
             raise FieldError(guide[0], f"`{guide[0]}`: {no_guide}", "unsupported")
         if fields.has("response_format"):
-            raise FieldError("response_format", f"`response_format` and `{guide[0]}` both say a format")
+            raise FieldError("response_format", f"`response_format` and `{guide[0]}` both set a format")
         return guide[1]
     if not fields.has("response_format"):
         return None
@@ -175,7 +175,7 @@ def _schema_of(fields: Fields, name: str) -> object:
     try:
         size = schema_size(schema)
     except SchemaError as error:
-        raise fields.wrong(name, f"a JSON schema that can be held to: {error}") from None
+        raise fields.wrong(name, f"a JSON schema that an answer can be limited to: {error}") from None
     if size > MOST_SCHEMA_SIZE:
         raise fields.wrong(name, f"a JSON schema whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
     return schema
@@ -187,7 +187,7 @@ def _pattern(fields: Fields, name: str, pattern: str) -> str:
     try:
         size = schema_size({"pattern": pattern})
     except SchemaError as error:
-        raise fields.wrong(name, f"a regular expression that can be held to: {error}") from None
+        raise fields.wrong(name, f"a regular expression that an answer can be limited to: {error}") from None
     if size > MOST_SCHEMA_SIZE:
         raise fields.wrong(name, f"a regular expression whose repetitions make no more than {MOST_SCHEMA_SIZE} rules")
     return pattern
@@ -218,13 +218,13 @@ def _structured(fields: Fields) -> tuple[str, tuple[str, str]] | None:
                 continue
             guides.append((outer or field, guide))
         for name in ("grammar", "structural_tag"):
-            section.only(f"{prefix}{name}", because="only JSON schemas, regular expressions and choices are held to")
+            section.only(f"{prefix}{name}", because="only schemas, regular expressions and choices limit answers")
         if outer:
             section.close()
     for name in ("guided_decoding_backend", "guided_whitespace_pattern"):
-        fields.ignore(name, because="the engine has one way to hold an answer to a format")
+        fields.ignore(name, because="the backend of guided decoding cannot be chosen")
     if len(guides) > 1:
-        raise FieldError(guides[1][0], f"`{guides[1][0]}`: a second format for one answer", "invalid_value")
+        raise FieldError(guides[1][0], f"`{guides[1][0]}`: an answer can have only one format", "invalid_value")
     return guides[0] if guides else None
 
 
@@ -238,12 +238,12 @@ def refuse_logprobs(sampling: Sampling, has_ids: bool) -> None:
     Raises: FieldError.
     """
     if sampling.logprobs is not None and not has_ids:
-        raise FieldError("logprobs", "`logprobs`: this model's engine tells no ids of tokens", "unsupported")
+        raise FieldError("logprobs", "`logprobs`: this model's engine does not return token ids", "unsupported")
 
 
 def logprobs_of(fields: Fields) -> int | None:
     """Number of alternative tokens beside each token of the answer; None if no log probabilities are requested."""
     wanted, others = fields.flag("logprobs", False), fields.whole("top_logprobs", 0, MOST_LOGPROBS, 0)
     if others and not wanted:
-        raise FieldError("top_logprobs", "`top_logprobs` wants `logprobs` to be true")
+        raise FieldError("top_logprobs", "`top_logprobs` requires `logprobs` to be true")
     return others if wanted else None

@@ -13,7 +13,7 @@ from typing import Any
 
 REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains")
 ENOUGH = 2**40
-"""Sizes are counted no further."""
+"""Largest size that is counted."""
 MOST_DEPTH = 200
 """Nesting of a schema's parts, with references followed; Python's own stack ends before 1,000."""
 MOST_STEPS = 25_000
@@ -51,9 +51,9 @@ class _Sizes:
         self._followed: set[str] = set()
         self._patterns: dict[str, int] = {}
         self._open: dict[str, int] = {}
-        """References that are being followed, and the depth of each within the others."""
+        """References that are being followed, and the nesting depth of each."""
         self._leads_back_to = MOST_DEPTH
-        """The outermost of them to which any part examined since refers back."""
+        """Smallest depth of an open reference to which a part examined since refers back."""
         self._depth = self._steps = 0
 
     def of(self, part: object) -> int:
@@ -62,7 +62,7 @@ class _Sizes:
             return 1
         self._steps += 1
         if self._depth >= MOST_DEPTH or self._steps > MOST_STEPS:
-            raise SchemaError("its parts lie too deep within each other, or its references lead back too often")
+            raise SchemaError("its parts are nested too deeply, or its references repeat too often")
         self._depth += 1
         size = 1
         for inner in part.values() if isinstance(part, dict) else part:
@@ -91,7 +91,7 @@ class _Sizes:
 
     def _of_named(self, reference: str) -> int:
         if reference != "#" and not reference.startswith("#/"):
-            raise SchemaError("its references name other documents; only those that begin with `#/` are followed")
+            raise SchemaError("it refers to other documents; only references that begin with `#/` are supported")
         if reference in self._open:  # what leads back counts once
             self._leads_back_to = min(self._leads_back_to, self._open[reference])
             return 1

@@ -136,11 +136,11 @@ class ModelSettings:
     context_tokens: int = 0
     files: str = ""
     salts: bool = False
-    """The slot keeps cached prefixes of different salts apart."""
+    """True if the slot keeps cached prefixes of different salts apart."""
     tool_parser: str = ""
     reasoning_parser: str = ""
     guided_decoding: bool = False
-    """The slot holds an answer to a JSON schema."""
+    """True if the slot can limit an answer to a JSON schema."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0
@@ -164,7 +164,7 @@ class ModelSettings:
     def no_guide(self) -> str:
         """The reason why an answer cannot be limited to a schema; "" if it can."""
         if self.is_harmony:
-            return "this model writes in channels, which a schema for the whole answer would keep it from"
+            return "this model writes in channels, so its whole answer cannot be limited to a schema"
         return "" if self.guided_decoding else "this model is served without guided decoding (`guided_decoding`)"
 
 
@@ -174,7 +174,7 @@ class Alias:
 
     Requests of this name use the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with less
     context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the first
-    of them. `fallback` is the model that answers if none of the others does before the first token.
+    of them. `fallback` is the model that answers if the others fail before the first token.
     """
 
     model: str
@@ -369,7 +369,7 @@ def _alias(name: str, section: Fields, models: Mapping[str, ModelSettings]) -> A
     task = section.text("task", "", choices=("", *models[model].tasks))
     adapter = section.text("adapter", "")
     if adapter and models[model].kind != "llm":
-        raise section.wrong("adapter", "absent: the model is no LLM")
+        raise section.wrong("adapter", "absent: the model is not an LLM")
     if adapter and not all(RUNTIMES[runtime].has_adapters for runtime in models[model].runtimes if runtime):
         raise section.wrong("adapter", "absent: the model's engine takes no adapter by its name")
     sticky = cast(Literal["key", "request"], section.text("sticky", "key", choices=("key", "request")))

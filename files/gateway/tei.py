@@ -60,7 +60,7 @@ async def info(request: Request) -> None:
     names = [name for name, model in models.items() if model.kind in sizes and request.key.may_use(name)]
     if len(names) != 1:
         shown = ", ".join(names) or "none"
-        raise ApiError(400, f"this path describes the only encoder of a key, which has {shown}; ask GET /v1/models")
+        raise ApiError(400, f"this path describes a key's only encoder, and this key has {shown}; ask GET /v1/models")
     model, _ = request.model(names[0], models[names[0]].kind)
     kind, most = sizes[model.kind]
     about = {"model_id": model.name, "model_type": {kind: {}}, "max_input_length": model.max_tokens}
@@ -87,6 +87,6 @@ def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, A
     models = settings.models
     names = [name for name, model in models.items() if model.kind == kind and request.key.may_use(name)]
     if len(names) != 1:
-        message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key is for no {kind}"
+        message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key may not use any {kind}"
         raise ApiError(400, message, param="model")
     return request.model(names[0], kind)

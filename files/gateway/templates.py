@@ -61,7 +61,7 @@ class Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
         else:
             too_large = operator == "**" or (operator == "%" and isinstance(left, str))
         if too_large:
-            raise TemplateError(f"the template's `{operator}` makes too much")
+            raise TemplateError(f"the template's `{operator}` makes too large a value")
         return super().call_binop(context, operator, left, right)
 
 
@@ -89,7 +89,7 @@ class Template:
                 count_turns(tree, "counted")
             self._compiled = environment.from_string(tree)
         except jinja2.TemplateError as error:
-            raise ValueError(f"the chat template is none: {error}") from None
+            raise ValueError(f"the chat template cannot be read: {error}") from None
 
     def render(self, variables: Mapping[str, Any]) -> str:
         """The text for these variables.
@@ -103,19 +103,19 @@ class Template:
                 parts.append(part)
                 size += len(part)
                 if size > MOST_CHARACTERS:
-                    raise TemplateError("the template makes too much of these messages")
+                    raise TemplateError("the template's output for these messages is too large, or takes too long")
         except (TemplateError, MemoryError):
             raise
         except jinja2.TemplateError as error:
             raise TemplateError(str(error)) from None
         except Exception as error:  # a template is a stranger's program, and may do anything with these messages
-            raise TemplateError(f"the template does not take these messages ({type(error).__name__})") from None
+            raise TemplateError(f"the template refuses these messages ({type(error).__name__})") from None
         return "".join(parts)
 
     def _counted(self, values: Any) -> Any:
         self._turns_left -= len(values)
         if self._turns_left < 0:
-            raise TooManyTurns("the template makes too much of these messages")
+            raise TooManyTurns("the template's output for these messages is too large, or takes too long")
         return values
 
 

@@ -19,7 +19,7 @@ async def tokenize(request: Request) -> None:
     prompter = request.gateway.prompters[model.name]
     request.pay_for(request.size)
     if fields.has("messages"):
-        fields.only("prompt", because="say `messages` or `prompt`, not both")
+        fields.only("prompt", because="send either `messages` or `prompt`")
         conversation = await conversation_of(fields, model, prompter, request.gateway.pauses)
         fields.close()
         tokens = await ids(request, model, conversation)

@@ -15,8 +15,8 @@ from gateway.settings import ModelSettings
 
 MOST_TOOLS = 128
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-NO_PARSER = "this model's row names no parser of tool calls"
-NO_TEMPLATE = "this model's chat template knows no tools"
+NO_PARSER = "this model's inventory row has no `tool_parser`"
+NO_TEMPLATE = "this model's chat template does not support tools"
 CUSTOM = (
     "calls of custom tools are free text, and this model writes calls as JSON: offer a function whose only parameter "
     "is a text"
@@ -52,13 +52,11 @@ class Tools:
         schema = schemas[self.named] if self.named else _list_of_calls(schemas, self.in_parallel)
         text = json.dumps(schema, ensure_ascii=False)
         if len(text) > MOST_SCHEMA:
-            raise FieldError(
-                "tools", f"`tools`: their schemas have more than {MOST_SCHEMA} characters", "invalid_value"
-            )
+            raise FieldError("tools", f"`tools`: the schemas have more than {MOST_SCHEMA} characters", "invalid_value")
         try:
             size = schema_size(schema)
         except SchemaError as error:
-            raise FieldError("tools", f"`tools`: a schema cannot be held to: {error}", "invalid_value") from None
+            raise FieldError("tools", f"`tools`: no guide for a schema: {error}", "invalid_value") from None
         if size > MOST_SCHEMA_SIZE:
             message = f"`tools`: the repetitions of their schemas make more than {MOST_SCHEMA_SIZE} rules"
             raise FieldError("tools", message, "invalid_value")
@@ -157,7 +155,7 @@ def _tool(fields: Fields, choice: str) -> dict[str, Any]:
     if function.flag("strict", False) and choice == "auto":
         if not function.passes_over:
             where = function.path("strict")
-            reason = "arguments are held to the schema only where `tool_choice` demands a call"
+            reason = "arguments are limited to the schema only if `tool_choice` requires a call"
             raise FieldError(where, f"`{where}`: {reason}", "unsupported")
         function.note("strict")
     function.close()

@@ -53,6 +53,8 @@ WORDS_OF_CODES = (
     ("cancelled", "CANCELLED"),
 )
 
+DEAD = "is not healthy"
+"""End of Triton's error for a model whose Python process has died: INTERNAL, until the watchdog restarts the server."""
 FINAL = "triton_final_response"
 """The parameter of a stream's last response, which may be without outputs if requested."""
 
@@ -60,7 +62,7 @@ FINAL = "triton_final_response"
 class Triton:
     """A server's gRPC channel. It connects at the first request, and reconnects automatically.
 
-    With an `identity` it speaks mutual TLS, and expects the server `name` of the host.
+    With an `identity` the channel uses mutual TLS, and each call names `name`, a server of the host.
     """
 
     def __init__(self, address: str, identity: Identity | None = None, name: str = "") -> None:
@@ -174,7 +176,7 @@ def readable(read: Callable[[], T]) -> T:
     try:
         return read()
     except STRANGE:
-        raise UpstreamError("INTERNAL", "the answer's tensors are in no known form") from None
+        raise UpstreamError("INTERNAL", "the answer's tensors have an unknown form") from None
 
 
 def code_of(message: str) -> str:
@@ -188,4 +190,5 @@ async def _ended(call: Any) -> None:
 
 
 def _upstream(error: grpc.aio.AioRpcError) -> UpstreamError:
-    return UpstreamError(error.code().name, error.details() or "")
+    details = error.details() or ""
+    return UpstreamError("NOT_FOUND" if details.strip(".").endswith(DEAD) else error.code().name, details)

@@ -8,50 +8,51 @@ from typing import Any
 from gateway.fields import Fields
 
 MOST_IDENTITY = 512
-"""Characters of a name that a client gives to its user or its prompts; OpenAI takes 64 (2026-11-26)."""
+"""Characters of a client's name for its user or its prompts; OpenAI takes 64 (2026-11-26)."""
 TRUE, FALSE = (True,), (False,)
 CHANGES = {
-    "logit_bias": (({},), "no bias of tokens is offered"),
+    "logit_bias": (({},), "a bias of tokens is not supported"),
     "modalities": ((["text"],), "the model writes text only"),
     "audio": ((), "the model writes text only"),
-    "web_search_options": ((), "the model searches nothing"),
+    "web_search_options": ((), "the model cannot search"),
     "echo": (FALSE, "the prompt is not sent back"),
-    "add_generation_prompt": (TRUE, "a chat is answered, not gone on with"),
-    "continue_final_message": (FALSE, "a chat is answered, not gone on with"),
+    "add_generation_prompt": (TRUE, "the last message of a chat cannot be continued"),
+    "continue_final_message": (FALSE, "the last message of a chat cannot be continued"),
     "add_special_tokens": (FALSE, "the template writes the special tokens"),
     "chat_template": ((), "prompts are written by the model's own template"),
     "documents": (([],), "put documents into the messages"),
 }
-"""Fields of a chat that would give the answer another meaning: values that ask for nothing, and the reason."""
+"""Fields of a chat that would change an answer's meaning: the values without an effect, and the reason for the
+refusal."""
 SHARED_CHANGES = {
-    "best_of": ((1,), "every answer that is made is sent; ask for `n`"),
+    "best_of": ((1,), "every generated answer is sent; use `n` for several"),
     "use_beam_search": (FALSE, "answers are sampled"),
-    "ignore_eos": (FALSE, "an answer ends where the model ends it"),
-    "include_stop_str_in_output": (FALSE, "an answer ends before its stop string"),
-    "skip_special_tokens": (TRUE, "special tokens are no text"),
-    "prompt_logprobs": ((0,), "log probabilities of prompts are not offered"),
+    "ignore_eos": (FALSE, "an answer always ends at the model's end token"),
+    "include_stop_str_in_output": (FALSE, "an answer always ends before its stop string"),
+    "skip_special_tokens": (TRUE, "special tokens are left out of the text"),
+    "prompt_logprobs": ((0,), "log probabilities of prompts are not supported"),
     "truncate_prompt_tokens": ((), "a prompt is read whole, or refused"),
-    "allowed_token_ids": (([],), "no choice of tokens is offered; say a format"),
-    "bad_words": (([],), "no choice of tokens is offered"),
-    "stop_token_ids": (([],), "say `stop` as texts"),
-    "logits_processors": (([],), "no code of clients runs here"),
-    "return_tokens_as_token_ids": (FALSE, "tokens are told as texts"),
-    "return_token_ids": (FALSE, "tokens are told as texts"),
+    "allowed_token_ids": (([],), "tokens cannot be restricted; use a response format"),
+    "bad_words": (([],), "tokens cannot be excluded"),
+    "stop_token_ids": (([],), "send `stop` as texts"),
+    "logits_processors": (([],), "clients' code is not executed"),
+    "return_tokens_as_token_ids": (FALSE, "tokens are returned as texts"),
+    "return_token_ids": (FALSE, "tokens are returned as texts"),
 }
-"""Fields of chats and completions, by vLLM's names, that would give the answer another meaning; as `CHANGES`."""
+"""The same for fields of both chats and completions, by vLLM's names."""
 CHANGES_NOTHING = {
     "store": (FALSE, "nothing is stored"),
     "metadata": (({},), "nothing is stored"),
     "service_tier": (("auto", "default"), "all requests have the same tier"),
     "priority": ((0,), "all requests have the same priority"),
-    "prompt_cache_retention": ((), "a cached prompt stays as long as there is room"),
-    "prediction": ((), "predicted outputs are not offered"),
-    "verbosity": ((), "the model knows no verbosity"),
-    "include_reasoning": (TRUE, "reasoning is told apart from the answer"),
+    "prompt_cache_retention": ((), "cached prompts are kept while there is room"),
+    "prediction": ((), "predicted outputs are not supported"),
+    "verbosity": ((), "the model has no verbosity setting"),
+    "include_reasoning": (TRUE, "reasoning is always separate from the answer"),
     "length_penalty": ((1, 1.0), "answers are sampled"),
-    "spaces_between_special_tokens": (TRUE, "special tokens are no text"),
+    "spaces_between_special_tokens": (TRUE, "special tokens are left out of the text"),
 }
-"""Fields that are passed over, and named in the answer's header."""
+"""Fields that are ignored, and named in the answer's header."""
 
 
 def refuse_the_rest(fields: Fields) -> None:

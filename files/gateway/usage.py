@@ -11,8 +11,8 @@ units.
 
 More than 300 lines, because the file, its logs and their reader stand in one place.
 
-A line has names and numbers, and no text of any request. Only the standard library is used here: the operator's verb
-runs `python -m gateway usage FOLDER` with the host's own Python.
+A line has names and numbers, and no text of any request. Only the standard library is used: the operator's verb runs
+`python -m gateway usage FOLDER` with the host's own Python.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from gateway.periods import Periods, Used
 FILE = "usage-1.sqlite"
 BUSY_SECONDS = 5.0
 MOST_LOG_BYTES = 4 * 2**20
-"""A longer log is left to be removed, and a new one begun."""
+"""Bytes of a log, after which a new log is begun; the longer log is removed once it is counted."""
 SYNC_SECONDS = 0.1
-"""Pause after each sync of a log: a group of lines shares one."""
+"""Seconds between two syncs of a log: all lines since the last sync share the next."""
 MOST_HELD_BYTES = 16 * 2**20
 """Most bytes of lines that wait for a full disk; later lines are lost, and the journal says so."""
 SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81
@@ -63,7 +63,8 @@ ADD_LOG = "INSERT INTO logs VALUES (?, ?) ON CONFLICT DO UPDATE SET counted = ex
 PICO = 10**12
 """Parts of a unit of money in which cost is counted: whole numbers, whose sums are exact."""
 CARRY, HALF = 10**18, 10**9
-"""A cost of a group and day that `carried` counts in times; and what halves a number so that SQLite can add many."""
+"""Cost of a group and day from which the table `carried` counts multiples; and the divisor that splits a cost into two
+parts, so that sums fit SQLite's numbers."""
 OF_GROUP = "day = ? AND key = ? AND tenant = ? AND model = ? AND currency = ?"
 ADD_CARRIED = "INSERT INTO carried VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET times = times + excluded.times"
 CARRY_OVER = f"""INSERT INTO carried SELECT day, key, tenant, model, currency, cost / {CARRY} FROM counts
@@ -132,7 +133,7 @@ class Log:
             if len(self._held) + len(line) <= MOST_HELD_BYTES:
                 self._held += line
             else:
-                print("<3>a request is not in the usage: the disk takes no line", file=sys.stderr, flush=True)
+                print("<3>a request is missing from the usage: its log cannot be written", file=sys.stderr, flush=True)
         self.flush()
 
     def flush(self) -> bool:
@@ -181,7 +182,7 @@ class Log:
         except OSError as problem:
             error = str(problem)
         if error and error != self._sync_error:
-            print(f"<4>usage is not on the disk for now: {error}", file=sys.stderr, flush=True)
+            print(f"<4>the log of usage could not be synced; it is tried again: {error}", file=sys.stderr, flush=True)
         self._sync_error = error
 
     def _opened(self) -> tuple[int, str]:
@@ -446,7 +447,7 @@ class Usage:
         try:
             yield
         except (sqlite3.Error, OSError, OverflowError) as error:
-            print(f"<4>usage is not counted for now: {error}", file=sys.stderr, flush=True)
+            print(f"<4>usage could not be counted; it is tried again: {error}", file=sys.stderr, flush=True)
 
 
 def folder_of_the_unit() -> str:

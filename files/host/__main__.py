@@ -1,8 +1,8 @@
 """Starts one of a host's programs: python3 -B /usr/local/lib/enginehouse/host PROGRAM ARGUMENT…
 
 That path is a link to the current version, and a deploy replaces the link by rename. A running program keeps its
-version: its imports come from the directory behind the link at its start, and that version is not removed while it runs
-(the publishing command checks the lock that `hold` takes).
+version: its imports come from the directory behind the link at its start, and this directory is not removed while the
+program runs (the publishing command checks the lock that `hold` takes).
 """
 
 from __future__ import annotations

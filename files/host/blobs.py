@@ -36,11 +36,11 @@ TOKEN_HOSTS = {
 }
 """Hosts of the same operator that make tokens for a registry, as on the control machine (deploy/io/registry.py)."""
 LARGEST = 1 << 24
-"""Bytes of an index or a manifest; registries take at most 4 MiB."""
+"""Bytes of an index or a manifest; registries accept at most 4 MiB."""
 
 
 class NotGiven(Exception):
-    """The registry refuses, or sends content that does not match the digest."""
+    """The registry refuses, or sends content that differs from the digest."""
 
 
 class Origin:
@@ -72,7 +72,7 @@ class Origin:
         return self._open(f"/blobs/sha256:{name}", start)
 
     def _open(self, path: str, start: int = 0) -> Any:
-        """An open answer; a missing or expired login is made once."""
+        """An open answer; a missing or expired login is renewed once."""
         try:
             return self._ask(path, start)
         except urllib.error.HTTPError as error:
@@ -129,7 +129,7 @@ class Origin:
         """The exception for the registry's answer: a temporary failure is returned unchanged, so that it is retried."""
         if error.code >= 500 or error.code in fetch.ASK_AGAIN:
             return error
-        words = {401: "unauthorized", 403: "denied"}.get(error.code, "the registry gives no such thing")
+        words = {401: "unauthorized", 403: "denied"}.get(error.code, "the registry does not have this content")
         return NotGiven(f"{words} (HTTP {error.code} of {urllib.parse.urlsplit(error.url).netloc})")
 
 
@@ -168,9 +168,9 @@ def parts(digest: str, read: Callable[[str], bytes]) -> tuple[list[str], list[fe
 
 
 def hex_of(digest: str) -> str:
-    """A blob's name here. Raises `NotGiven` if the digest is not a sha256."""
+    """The hex digits of a sha256 digest, which name the blob here. Raises `NotGiven` for another digest."""
     if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
-        raise NotGiven(f"{digest} is no sha256")
+        raise NotGiven(f"{digest} is not a sha256 digest")
     return digest.removeprefix("sha256:")
 
 
@@ -180,6 +180,6 @@ def _manifest(origin: Origin, name: str, staging: Path) -> bytes:
     if not path.is_file() or disk.sha256(path) != name:
         content = fetch.patiently(name, lambda: origin.manifest(name))
         if hashlib.sha256(content).hexdigest() != name:
-            raise NotGiven(f"what came as sha256:{name} has another digest")
+            raise NotGiven(f"the content received as sha256:{name} has another digest")
         disk.write(path, content)
     return path.read_bytes()

@@ -30,7 +30,7 @@ def main(_: list[str]) -> int:
         try:
             lines.append(f'{NAME}{{file="{path}",kind="{kind}"}} {end_of(path)}\n')
         except (OSError, ValueError, subprocess.SubprocessError):
-            print(f"<3>{path} is no certificate; its end is unknown", file=sys.stderr)
+            print(f"<3>{path} is not a certificate; its expiry is unknown", file=sys.stderr)
             status = 1
     (places.ROOT / "metrics").mkdir(exist_ok=True)
     disk.replace(places.ROOT / "metrics" / "certificates.prom", HEAD + "".join(lines))

@@ -34,7 +34,7 @@ from host.systemd import active_states
 MOUNTED = re.compile(r"source=([^,\s]+),")
 ASIDE = re.compile(r"^[0-9a-f]{16}\.(failed|refused)$")
 GIVEN_UP_SECONDS = 7 * 24 * 3600
-"""Seconds after which the transfer of an unplanned file counts as given up; others continue within days."""
+"""Seconds after which an unplanned file's transfer counts as abandoned; a planned transfer continues within days."""
 FRESH_SECONDS = 6 * 3600
 """Seconds for which a new file is kept: hours pass from a pull or an engine's arrival to its swap, because others
 build and waves wait."""
@@ -144,11 +144,11 @@ def left_behind() -> Iterator[Spare]:
         ]
     ):
         if time.time() - last_written(path) > GIVEN_UP_SECONDS:
-            yield directory(path, "its transfer broke off, and nobody has continued it for a week")
+            yield directory(path, "its transfer broke off, and was not continued for a week")
     linked = releases_that_served()
     for path in sorted(path for path in places.ROOT.glob("releases/[!.]*") if path.is_dir()):
         if not (path / "server.json").exists() and path.resolve() not in linked and not fresh(path):
-            yield directory(path, "half of a release: its removal was cut off")
+            yield directory(path, "a partial release, whose removal was interrupted")
     for path in sorted(places.ROOT.glob("cache/[!.]*")):
         if not (places.ROOT / "releases" / path.name.removesuffix(".llm")).exists():
             yield directory(path, "its release is gone")
@@ -156,7 +156,7 @@ def left_behind() -> Iterator[Spare]:
 
 def programs() -> Iterator[Spare]:
     for path in superseded():
-        yield Spare(str(path), "a program of an earlier version, and no unit starts it any more", path.unlink)
+        yield Spare(str(path), "a program of an earlier version that no unit starts", path.unlink)
 
 
 def directories(kind: str, used: set[str], keep: int, counts: Callable[[str], object]) -> Iterator[Spare]:

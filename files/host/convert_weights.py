@@ -26,7 +26,7 @@ from host.hub import Refused
 from host.systemd import say
 
 CONVERTED = "pytorch_model.bin"
-"""A pickle that is fetched, if the files asked for name it, if its folder has no safetensors."""
+"""A pickle that is fetched, to be rewritten, if the requested files name it and its folder has no safetensors."""
 MIB = 1 << 20
 MOST_PICKLE_BYTES, MOST_INSTRUCTIONS = 1 << 26, 1 << 22
 CHUNK = 1 << 22
@@ -126,7 +126,7 @@ def convert(source: Path, target: Path) -> str:
         with zipfile.ZipFile(source) as archive:
             return _written(archive, source.name, target)
     except zipfile.BadZipFile:
-        raise Unreadable(f"{source.name} is no zip archive: older than PyTorch 1.6, or cut off") from None
+        raise Unreadable(f"{source.name} is not a zip archive: older than PyTorch 1.6, or incomplete") from None
 
 
 def _written(archive: zipfile.ZipFile, name: str, target: Path) -> str:
@@ -198,12 +198,12 @@ def table(pickle: bytes) -> dict[str, Tensor]:
     try:
         value: object = _Reader().value(pickle)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"the table of tensors is no pickle of torch.save: {type(error).__name__}") from None
+        raise Unreadable(f"the table of tensors is not a pickle of torch.save: {type(error).__name__}") from None
     if not isinstance(value, dict):
-        raise Unreadable("the file holds more than a table of tensors")
+        raise Unreadable("the file has more than a table of tensors")
     tensors = {name: tensor for name, tensor in value.items() if isinstance(tensor, Tensor)}
     if strange := [name for name in value if name not in tensors]:
-        raise Unreadable(f"the file holds more than a table of tensors, {strange[0]!r} for example")
+        raise Unreadable(f"the file has more than a table of tensors, {strange[0]!r} for example")
     return tensors
 
 
@@ -247,7 +247,7 @@ class _Reader:
         elif name in ("SETITEM", "SETITEMS"):
             pairs = [stack.pop(-2), stack.pop()] if name == "SETITEM" else self._above_mark()
             if type(stack[-1]) is not dict:
-                raise Unreadable("the file puts entries into what is no table")
+                raise Unreadable("the file adds entries to something other than a table")
             stack[-1].update(zip(pairs[::2], pairs[1::2], strict=True))
         elif name == "BINPERSID":
             stack.append(_storage(stack.pop()))
@@ -257,7 +257,7 @@ class _Reader:
         elif name == "BUILD":
             stack.pop()  # attributes of the table: versions of its modules
         elif name not in ("PROTO", "FRAME"):
-            raise Unreadable(f"the file has the instruction {name}, which no table of tensors needs")
+            raise Unreadable(f"the file has the instruction {name}, which a table of tensors does not need")
 
     def _above_mark(self) -> list[Any]:
         place = len(self.stack) - 1 - next(i for i, value in enumerate(reversed(self.stack)) if value is MARK)
@@ -275,7 +275,7 @@ class _Reader:
 def _storage(reference: Any) -> Storage:
     word, kind, key = reference[:3]
     if word != "storage" or not isinstance(kind, Name) or kind.module != "torch" or kind.name not in STORAGES:
-        raise Unreadable(f"the file refers to {kind!r}, which is no storage of plain numbers")
+        raise Unreadable(f"the file refers to {kind!r}, which is not a storage of plain numbers")
     if not (isinstance(key, str) and key.isascii() and key.isdigit()):
         raise Unreadable(f"the file refers to a storage called {key!r}")
     return Storage(key, *STORAGES[kind.name])
@@ -292,4 +292,4 @@ def _made(function: Any, arguments: Any) -> Any:
         if all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
             return Tensor(storage, offset, tuple(shape), tuple(strides))
     named = f"{function.module}.{function.name}" if isinstance(function, Name) else "a value"
-    raise Unreadable(f"the file wants {named} to be called; only tensors are read")
+    raise Unreadable(f"the file wants {named} to be called; only tensors are accepted")

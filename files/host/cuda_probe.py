@@ -19,7 +19,7 @@ MEANINGS = {
     803: "kernel module and driver library are of different versions: reload the module or reboot the host",
     804: "the image's CUDA is newer than this driver serves: install the driver branch the plan names",
     802: "the GPU is not ready yet: with NVSwitch, nvidia-fabricmanager must run in the driver's own version",
-    999: "unknown error: `dmesg | grep -i xid` on the host may tell",
+    999: "unknown error: see `dmesg | grep -i xid` on the host",
 }
 BYTES = 64 << 20
 

@@ -69,7 +69,7 @@ def problems(directory: Path, quick: bool, signers: Path, image: str = "") -> li
     try:
         text = (directory / RECORD).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return [f"{directory}: {RECORD} is missing, so nothing says what the engine is"]
+        return [f"{directory}: {RECORD} is missing, so the engine is unknown"]
     if problem := unsigned(directory, text, signers):
         return [f"{directory}: {problem}"]
     try:
@@ -86,14 +86,14 @@ def unsigned(directory: Path, text: bytes, signers: Path) -> str:
     if not signature.is_file():
         return f"{SIGNATURE} is missing: nobody has signed this engine"
     if not signers.is_file():
-        raise FileNotFoundError(f"{signers} is missing, so this host believes no signature")
+        raise FileNotFoundError(f"{signers} is missing, so this host cannot check any signature")
     keygen = ["ssh-keygen", "-Y"]
     what = ["-n", NAMESPACE, "-s", str(signature)]
     if exit_status([*keygen, "verify", "-f", str(signers), "-I", PRINCIPAL, *what], text) == 0:
         return ""
     if exit_status([*keygen, "check-novalidate", *what], text) == 0:
-        return f"it is signed with a key that {signers} does not name"
-    return f"{SIGNATURE} is not a signature of its {RECORD}: one of the two was changed"
+        return f"it is signed with a key that is not in {signers}"
+    return f"{SIGNATURE} does not match {RECORD}: one of the two was changed"
 
 
 def exit_status(argv: list[str], text: bytes) -> int:
@@ -137,7 +137,7 @@ def difference(path: Path, recorded: dict[str, Any], quick: bool) -> str:
     if status.st_size != recorded["bytes"]:
         return f"has {status.st_size:,} bytes and should have {recorded['bytes']:,}"
     if not quick and sha256(path) != recorded["sha256"]:
-        return "has the right size and another content than was signed"
+        return "has the right size, but its content differs from the signed content"
     return ""
 
 
@@ -145,7 +145,7 @@ def refuse(directory: Path, why: str) -> str:
     """Moves the directory aside, with the reason beside its files, and replaces an earlier refused one."""
     aside = directory.with_name(f"{directory.name}.refused")
     if not directory.is_dir():
-        return f"{directory} is not there, so there is nothing to move aside"
+        return f"{directory} does not exist, so it cannot be moved aside"
     if aside.exists():
         shutil.rmtree(aside)
     directory.rename(aside)

@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> int:
             fetch(Hub(settings), settings, target)
     except (Refused, OSError) as problem:
         print(f"{settings['repository']} at {settings['revision'][:12]}: {problem}", file=sys.stderr)
-        print(f"  state  {target} is not published; what was fetched is kept and continued next time", file=sys.stderr)
+        print(f"  state  {target} is not published; the fetched data stays, and the next run resumes", file=sys.stderr)
         return 1
     return 0
 
@@ -127,7 +127,7 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
     chosen([{"rfilename": name, "size": 0} for name in sums], patterns)
     strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in patterns)]
     if wrong or strange:
-        raise Refused(f"{', '.join([*wrong, *strange][:5])}: not what was fetched and checked")
+        raise Refused(f"{', '.join([*wrong, *strange][:5])}: different from the fetched and checked files")
     size = sum((staging / name).stat().st_size for name in sums)
     publish(staging, target, sums)
     say(f"{len(sums)} files, {size // MIB:,} MiB, published as {target}", also_print=True)
@@ -147,13 +147,13 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
     names = [name for name in names if name not in rewritten or name.rpartition("/")[0] not in safe]
     for name in names:
         if name.lower().endswith(PICKLES) and name not in rewritten:
-            raise Refused(f"{name} is a pickle: loading it runs its author's code; list safetensors only")
+            raise Refused(f"{name} is a pickle: loading it runs its author's code; list only safetensors")
         if name.startswith("/") or ".." in name.split("/") or not name.isprintable():
-            raise Refused(f"{name[:80]!r} points outside the model's directory, or is no name")
+            raise Refused(f"{name[:80]!r} points outside the model's directory, or is not a file name")
     if not any(name.endswith(".safetensors") or name in rewritten for name in names):
         offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
         raise Refused(
-            f"no safetensors among the files asked for ({', '.join(patterns)}); the repository has: {offered}"
+            f"no safetensors among the requested files ({', '.join(patterns)}); the repository has: {offered}"
         )
     return [wanted_of(file) for file in matching if file["rfilename"] in names]
 
@@ -163,7 +163,7 @@ def wanted_of(file: dict[str, Any]) -> WantedFile:
     large = file["lfs"] if isinstance(file.get("lfs"), dict) else {}
     size = large.get("size", file.get("size"))
     if type(size) is not int or not 0 <= size <= MOST_FILE_BYTES:
-        raise Refused(f"the hub's listing says no size of {file['rfilename']}")
+        raise Refused(f"the hub's listing has no size for {file['rfilename']}")
     return WantedFile(file["rfilename"], size, str(large.get("sha256", "")), str(file.get("blobId", "")))
 
 
@@ -182,7 +182,7 @@ def need_shards(staging: Path, sums: dict[str, str]) -> None:
             shards = shards_in((staging / name).read_bytes(), name)
             missing = sorted(shard for shard in shards if str(Path(name).parent / shard) not in sums)
             if missing:
-                raise Refused(f"{name} names {missing[0]}, which is not among the files asked for")
+                raise Refused(f"{name} names {missing[0]}, which is not among the requested files")
 
 
 def download(source: Source, file: WantedFile, staging: Path, progress: Progress) -> str:
@@ -248,7 +248,7 @@ def receive(source: Source, file: WantedFile, path: Path, have: int, progress: P
 def raise_restart(path: Path) -> None:
     """Removes the file and raises EOFError, so that it is fetched from its beginning."""
     path.unlink()
-    raise EOFError(f"the hub does not continue {path.name}; from the start again")
+    raise EOFError(f"the hub cannot resume {path.name}; it is fetched from its beginning")
 
 
 def digest_into(content: BinaryIO, *sums: Any) -> None:

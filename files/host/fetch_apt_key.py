@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
         key = fetch(url, os.path.join(folder, "key"))
     actual = fingerprint(key)
     if actual != wanted:
-        sys.exit(f"{url}: the key has fingerprint {actual or 'none'}, wanted {wanted}; it was not trusted")
+        sys.exit(f"{url}: the key has fingerprint {actual or 'none'}, wanted {wanted}; the key was not installed")
     os.makedirs(os.path.dirname(destination), exist_ok=True)
     with open(destination + ".enginehouse-new", "wb") as file:
         os.fchmod(file.fileno(), 0o644)

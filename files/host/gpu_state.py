@@ -28,9 +28,10 @@ FIELDS = (
     *("remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure", "retired_pages.pending"),
     "gpu_recovery_action",
 )
-"""An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None if nothing is due."""
+"""Fields of a query. An H100 with driver 580.159.04 answers (2026-11-21): numbers, Yes or No, [N/A], and None without a
+recovery action."""
 PLACES = 2
-"""The first of them say which GPU it is; without those there is no answer."""
+"""Number of leading fields that identify the GPU; an answer without these is no answer."""
 UNKNOWN = re.compile(r'Field "([^"]+)" is not a valid field to query')
 RECOVERIES = {"reset": "reset", "drain and reset": "reset", "drain p2p": "reset", "reboot": "boot"}
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F]+)[^)]*\): (\d+)")
@@ -38,14 +39,14 @@ METRICS = (
     ("ecc_uncorrected_volatile", FIELDS[2], "Uncorrected memory errors since the driver was loaded."),
     ("ecc_uncorrected_total", FIELDS[3], "Uncorrected memory errors in the card's life."),
     ("remapped_rows_uncorrectable", FIELDS[4], "Rows of memory remapped after uncorrectable errors."),
-    ("remap_pending", FIELDS[5], "1 where rows wait to be remapped at a reset."),
-    ("remap_failed", FIELDS[6], "1 where a row could not be remapped."),
+    ("remap_pending", FIELDS[5], "1 if rows wait to be remapped at a reset."),
+    ("remap_failed", FIELDS[6], "1 if a row could not be remapped."),
 )
 MENDED = f"python3 -B {places.PROGRAMS}/host gpu-state mended"
 ATTEMPTS = {
     "reset": "systemctl stop triton@{server} && nvidia-smi --gpu-reset -i {gpu} && " + MENDED + ", then run again",
     "boot": "reboot the host (a virtual machine: stop and start it at the provider), and run again",
-    "vendor": "ask the provider for another card: nvidia-bug-report.sh collects what they will want to see",
+    "vendor": "ask the provider for another card: nvidia-bug-report.sh collects the data for the provider",
 }
 
 Row = dict[str, str]
@@ -81,10 +82,10 @@ def gate(server: str, settings: dict[str, Any]) -> int:
 
 
 def problems_of(gpu: int, gpus: list[Row], xids: dict[str, Any]) -> list[Problem]:
-    """The problems of a GPU, as (its number, the observation, the needed action); the worst action first."""
+    """The problems of a GPU, as (number of the GPU, observation, needed action); the worst action first."""
     row = next((row for row in gpus if row["index"] == str(gpu)), None)
     if row is None:
-        return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs and not this one", "boot")]
+        return [(gpu, f"nvidia-smi lists {len(gpus)} GPUs, without this GPU", "boot")]
     problems = [(gpu, seen, remedy) for seen, remedy in [*problems_of_row(row), *problems_of_xids(row, xids)]]
     return sorted(problems, key=lambda problem: ("vendor", "boot", "reset").index(problem[2]))
 
@@ -114,13 +115,13 @@ def refuse(server: str, problems: list[Problem]) -> None:
     """Prints the reason to the journal, and writes it to the verdict for the swap's caller."""
     gpu, _, remedy = problems[0]
     serves = systemd.systemctl("is-active", "--quiet", f"triton@{server}.service") == 0
-    state = "what served goes on" if serves else "nothing serves"
+    state = "the serving release stays in service" if serves else "nothing serves"
     reason = "\n".join(
         [
             *(f"  seen    GPU {number}: {seen}" for number, seen, _ in problems[:6]),
-            "  wanted  no uncorrected error, no row to remap, and since boot no Xid that asks for a reset",
+            "  wanted  no uncorrected error, no row to remap, and no Xid since boot that needs a reset",
             f"  try     {ATTEMPTS[remedy].format(server=server, gpu=gpu)}",
-            f"  state   the swap was not begun; {state}",
+            f"  state   the swap did not begin; {state}",
         ]
     )
     sentence = f"GPU {gpu} is not fit to start a release on"
@@ -132,8 +133,8 @@ def refuse(server: str, problems: list[Problem]) -> None:
 def read_gpus() -> list[Row]:
     """A row for each GPU, with fields under nvidia-smi's names. Raises NoAnswer if the tool fails or hangs.
 
-    A driver too old for a field refuses the whole query and names the field, so the query is repeated without it. A
-    value that a driver cannot report is no reason against its GPU.
+    A driver too old for a field refuses the whole query and names the field, so the query is repeated without it. A GPU
+    whose driver cannot report a value is not refused for that.
     """
     fields: tuple[str, ...] = FIELDS
     while True:
@@ -185,7 +186,7 @@ def metrics(settings: dict[str, Any]) -> int:
     except NoAnswer:
         gpus, answers = list[Row](), 0
     xids = read_xids()
-    lines = ["# HELP enginehouse_gpu_answers 1 where nvidia-smi answers.", "# TYPE enginehouse_gpu_answers gauge"]
+    lines = ["# HELP enginehouse_gpu_answers 1 if nvidia-smi answers.", "# TYPE enginehouse_gpu_answers gauge"]
     lines.append(f"enginehouse_gpu_answers {answers}")
     for name, field, meaning in METRICS:
         lines += [f"# HELP enginehouse_gpu_{name} {meaning}", f"# TYPE enginehouse_gpu_{name} gauge"]

@@ -42,7 +42,8 @@ def answer_to(command: str, master: bool = False) -> str:
 
 
 def of_every_worker() -> list[Callable[[str], str]]:
-    """Functions for the process that takes requests, and for processes from before a reload with open requests."""
+    """Functions that send a command: to the process that takes requests, and to processes from before a reload with
+    open requests."""
     try:
         rows = answer_to("show proc", master=True).partition("# old workers")[2].splitlines()
     except FileNotFoundError:  # begun by a unit of before, without this socket

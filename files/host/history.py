@@ -26,5 +26,5 @@ def record(entry: dict[str, Any]) -> str:
             history.flush()
             os.fsync(history.fileno())
     except OSError as problem:
-        return f"history.jsonl has no line of this: {problem}"
+        return f"history.jsonl could not be written: {problem}"
     return ""

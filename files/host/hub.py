@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Refused(Exception):
-    """The hub's listing, or a file from it, is not the requested one."""
+    """The hub's listing, or a file of the hub, differs from the request."""
 
 
 MOST_BYTES = 2**26
@@ -54,7 +54,7 @@ class Hub:
         self.token = credential.read_text().strip() if credential.exists() else ""
 
     def listing(self) -> list[dict[str, Any]]:
-        """All files of the repository at the revision, with sizes and checksums."""
+        """All files of the repository at its revision, with sizes and checksums."""
         path = f"/api/models/{self.repository}/revision/{self.revision}?blobs=true"
         with self.open(path) as answer:
             content = answer.read(MOST_BYTES + 1)
@@ -62,7 +62,7 @@ class Hub:
             repository = json.loads(content if len(content) <= MOST_BYTES else b"")
             revision, files = repository.get("sha"), list(repository["siblings"])
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            raise Refused("the hub's listing is none, or has more than 64 MiB") from None
+            raise Refused("the hub's listing is not a list, or has more than 64 MiB") from None
         if revision not in (None, self.revision):
             raise Refused(f"the hub answers with revision {str(revision)[:80]!r}")
         return files

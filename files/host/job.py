@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 class JobService(Service):
-    """The servers of this job, with a proof in the place of an active unit."""
+    """The servers of this job; a server's proof replaces an active unit."""
 
     async def look(self) -> None:
         self.units = {name: unit_of(places.server(name) / "proof.json") for name in self.models}
@@ -49,7 +49,7 @@ def unit_of(proof: Path) -> Unit:
 
 
 def watched(name: str) -> int:
-    """1 once a model of this server is silent; it does not return before."""
+    """Returns 1 once a model of this server is silent, and not earlier."""
     wanted = json.loads((places.SETTINGS / "watch.json").read_text())
     server = json.loads((places.server(name) / "current" / "server.json").read_text())
     asker = watch.Asker(server, name, wanted["answer_seconds"])

@@ -41,7 +41,7 @@ class _Server(ThreadingHTTPServer):
     """A server that ignores clients that disconnect, because Docker retries."""
 
     def handle_error(self, _request: object, _client: object) -> None:
-        """Does nothing: a broken connection is the client's matter."""
+        """Ignores the error, because Docker retries a broken connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -25,17 +25,18 @@ from host.systemd import say
 
 SETTINGS = Path("/etc/enginehouse/metrics.json")
 FETCHED_SECONDS = 8.0
-"""A page that takes longer is late for the monitor too."""
+"""Seconds for a page; a later page would be too late for the monitor too."""
 ASKED_SECONDS = 5.0
 LARGEST_BYTES, CHUNK = 64 * 2**20, 2**18
 FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
-"""IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
+"""Linux's IP_FREEBIND and IPV6_FREEBIND, without names in Python: the address may appear after the program's start at a
+boot."""
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Opens pages of this host without a proxy."""
 
 
 class Relay(ThreadingHTTPServer):
-    """Answers on the address of the settings."""
+    """A server on the address in the settings."""
 
     daemon_threads = True
 
@@ -91,13 +92,13 @@ class Page(BaseHTTPRequestHandler):
 
 
 def whole(page: Any, until: float) -> bytes:
-    """The bytes of a page. Raises OSError if it has too many, or if they come too slowly: each has a thread here."""
+    """The bytes of a page. Raises OSError for too many bytes or a slow page, because each page occupies a thread."""
     parts, size = list[bytes](), 0
     while part := page.read1(CHUNK):
         parts.append(part)
         size += len(part)
         if size > LARGEST_BYTES or time.monotonic() > until:
-            raise OSError(f"more than {LARGEST_BYTES >> 20} MiB, or no end within {FETCHED_SECONDS:g} s")
+            raise OSError(f"more than {LARGEST_BYTES >> 20} MiB, or incomplete after {FETCHED_SECONDS:g} s")
     return b"".join(parts)
 
 

@@ -4,7 +4,7 @@
 
 Instances are lost at every boot, on Hopper and later the mode too (MIG user guide), so enginehouse-mig.service runs
 this before any program attaches a GPU. Known units that hold a GPU open (a Triton of this host, DCGM, NVSM) are stopped
-and started again; because of any other program nvidia-smi refuses, and then no instance is destroyed.
+and started again; while any other program holds a GPU, nvidia-smi refuses, and no instance is destroyed.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ DEVICE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 
 
 class NotDone(Exception):
-    """The message of nvidia-smi when it refused the change."""
+    """Nvidia-smi refused the change; the text is its message."""
 
 
 class ModePending(Exception):
-    """The mode was accepted, and waits for a reset or a reboot."""
+    """The mode was accepted, but changes only at a reset or a reboot."""
 
 
 def main(arguments: list[str]) -> int:
@@ -97,15 +97,16 @@ def make_whole(gpu: int) -> None:
 
 
 def destroy(gpu: int) -> None:
-    """Removes instances, compute instances first, because they keep a GPU instance in use. None is not an error."""
+    """Removes instances, compute instances first, because they keep a GPU instance in use. A GPU without instances is
+    not an error."""
     for what in ("-dci", "-dgi"):
         smi("mig", "-i", str(gpu), what, ends_well=("No MIG-enabled devices found", "Not Found"))
 
 
 def switch(gpu: int, to: str) -> None:
-    """Turns the mode on or off; if it stays pending, tries once more without the persistence daemon.
+    """Turns the mode on or off; a mode that stays pending is set once more without the persistence daemon.
 
-    Raises: ModePending if that did not help (a guest that may not reset its GPU, or a foreign process).
+    Raises: ModePending if the mode is still pending (a guest that may not reset its GPU, or a foreign process).
     """
     wanted = {"1": "Enabled", "0": "Disabled"}[to]
     if mode(gpu)[0] == wanted:

@@ -1,4 +1,4 @@
-"""The gateway's settings beside the releases that they were made for, so that a rollback restores both.
+"""The gateway's settings together with the releases for which they were made, so that a rollback restores both.
 
 A deploy writes the settings after its last swap. So each swap first copies the present settings, under the names of the
 releases that serve until then; `restore` finds a copy by the releases that serve now. Only settings that depend on
@@ -20,7 +20,7 @@ OF_RELEASES = frozenset(
     ("fingerprint", "salt_file", "servers", "models", "aliases", "prices", "default_embedder", "default_reranker")
 )
 KEPT = 10
-"""Copies of a host; the oldest goes first."""
+"""Copies kept on a host; the oldest is removed first."""
 
 
 def settings_file() -> Path:
@@ -63,4 +63,4 @@ def restore() -> Iterator[str]:
     new.chmod(owner.st_mode & 0o777)
     new.rename(file)
     disk.flush(file.parent)
-    yield f"the gateway offers what it offered with these releases: {', '.join(sorted(settings['models']))}"
+    yield f"the gateway has the settings of these releases again: {', '.join(sorted(settings['models']))}"

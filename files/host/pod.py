@@ -2,15 +2,15 @@
 
     host pod fetch FILE…        fetches weights into the volume, each set by its settings; then the wheels of pod.json
     host pod prepare SERVER     before Triton starts: the release, its wheels, a key; fails without weights
-    host pod prove SERVER       startup probe: loads models in order and asks each, like `host prove`
+    host pod prove SERVER       startup probe: loads models in order and sends each a request, like `host prove`
     host pod prove-llm SERVER   the same for the LLM beside Triton
-    host pod watch SERVER       liveness probe: one request for each model; 1 if one of them is silent, 0 if it is slow
+    host pod watch SERVER       liveness probe: one request for each model; 1 if a model is silent, 0 if slow
     host pod watch-llm SERVER   the same for the LLM
     host pod serve SERVER       the page /ready/SERVER: 200 once the proof exists, 503 from the beginning of the drain
     host pod drain SERVER       before the stop signal: the page turns to 503, and open requests end
 
 Inside a Pod Triton always listens on 8000, 8001 and 8002; the Service has the ports of the plan. The release's files
-are in /etc/enginehouse/release; they are copied: Kubernetes mounts nothing below a volume that is read-only.
+are in /etc/enginehouse/release and are copied, because Kubernetes mounts nothing below a read-only volume.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def fetched(files: list[str]) -> int:
             fetch.fetch(Hub(wanted), wanted, target)
             sums, wrong = publish.differing(fetch.staging_of(target))
             if wrong:
-                raise Refused(f"{', '.join(wrong[:5])}: not what was fetched and checked")
+                raise Refused(f"{', '.join(wrong[:5])}: different from the fetched and checked files")
             fetch.publish(fetch.staging_of(target), target, sums)
         print(f"{target} is here", flush=True)
     for wheel in settings()["wheels"]:
@@ -96,7 +96,7 @@ def unpack(wheel: dict[str, str]) -> None:
     words = ["install", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes", "--no-compile", "--target"]
     ran = subprocess.run([sys.executable, "-m", "pip", *words, str(new), "--requirement", str(listed)], check=False)
     if ran.returncode:
-        raise Refused(f"pip did not fetch {wheel['name']} {wheel['version']}; its own words are above")
+        raise Refused(f"pip did not fetch {wheel['name']} {wheel['version']}; its message is above")
     new.rename(target)
     print(f"{target} is here", flush=True)
 
@@ -150,7 +150,7 @@ def proven_llm(words: list[str]) -> int:
 
 
 def watched(words: list[str]) -> int:
-    """0 unless a model of Triton is silent: it leaves a probe unanswered and serves no other request."""
+    """0 unless a model of Triton is silent: unanswered probe, and no other request answered."""
     (name,) = words
     server = served(name)
     asker, memory = watch.Asker(server, name, settings()["answer_seconds"]), remembered(name, "watch.json")
@@ -176,7 +176,7 @@ def watched_llm(words: list[str]) -> int:
 def exit_status(silent: list[str]) -> int:
     """The exit status of a check, after naming silent models."""
     if silent:
-        print(f"{', '.join(silent)} left a question unanswered and answered nobody else", flush=True)
+        print(f"{', '.join(silent)} did not answer the probe or any other request", flush=True)
     return 1 if silent else 0
 
 

@@ -1,7 +1,7 @@
 """Compares an LLM that starts inside a swap with its predecessor, while no client reaches it.
 
-replay.json beside `current` has the predecessor's answers (`recording`), for the release of this swap alone. It exists
-until the swap ends, and only root can read it: prompts and answers are the operator's.
+replay.json beside `current` has the predecessor's answers (`recording`), for the release of this swap only. The file
+exists until the swap ends, and only root can read the file: prompts and answers are the operator's.
 """
 
 from __future__ import annotations
@@ -42,4 +42,4 @@ def refusal(compared: dict[str, Any]) -> str:
     """The verdict's reason against the release; empty without one."""
     if not compared or compared["is_good"]:
         return ""
-    return "\n".join(["it does not answer as before", comparison.sentence(compared), *compared["details"]])
+    return "\n".join(["its answers differ from its predecessor's", comparison.sentence(compared), *compared["details"]])

@@ -29,16 +29,16 @@ from host.systemd import say, words
 
 ANSWER_SECONDS = 300
 ANSWERS = 3
-"""Number of answers of which the fastest is recorded: a swap compares it with the release before."""
+"""Number of answers, of which the fastest is recorded: a swap compares this time with the earlier release's."""
 LATE_SECONDS = 50
-"""Seconds for an answer after start_seconds: an engine gives two, and TimeoutStartSec is 120 s longer."""
+"""Seconds for an answer beyond start_seconds: an engine gives two answers, and TimeoutStartSec is 120 s longer."""
 FULL = "Exceeds maximum queue size"
 """Triton's refusal for a full queue; the LLM slot (files/llm/llmapi.py) uses the same words."""
 PROMPT = "The boiler of a steam engine"
 MOST_BYTES = 2**26
 """Bytes of an answer; a vector has some 100 KiB."""
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
-"""Exceptions of reading an answer that has another form."""
+"""Exceptions raised by reading an answer of an unexpected form."""
 
 
 class NotServing(Exception):
@@ -46,7 +46,7 @@ class NotServing(Exception):
 
 
 class NoRoom(NotServing):
-    """Clients have filled the queue; a server with that many clients counts as serving."""
+    """Clients keep the queue full; a server with that many clients counts as serving."""
 
 
 def main(arguments: list[str]) -> int:
@@ -95,7 +95,7 @@ def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float], ans
         first_answer(triton, model)
         seconds[model["name"]] = round(time.monotonic() - began, 1)
     for name in server.get("own_models", []):  # last: one that takes more memory than was declared fails, and no other
-        say(f"loading {name}, which is the operator's own", also_print=True)
+        say(f"loading {name}, the operator's own model", also_print=True)
         triton.load(name)
         triton.wait_until_ready(name)
     triton.deadline = time.monotonic()  # a model that has answered and now hangs holds nobody up for long
@@ -118,11 +118,11 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
             QUESTIONS[model["kind"]](triton, model)
             return
         except NoRoom:
-            triton.pause(f"{model['name']} has a queue that clients keep full, and no room for its first question")
+            triton.pause(f"{model['name']} has no room for its first request, because clients keep its queue full")
         except OSError as error:
-            raise NotServing(f"{model['name']} does not answer its first question ({error})") from None
+            raise NotServing(f"{model['name']} does not answer its first request ({error})") from None
         except STRANGE as error:
-            raise NotServing(f"{model['name']} answers its first question in no known form ({error!r})"[:600]) from None
+            raise NotServing(f"{model['name']} answers its first request in a strange form ({error!r})"[:600]) from None
 
 
 def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
@@ -161,7 +161,8 @@ class Triton:
             self.pause("Triton does not listen")
 
     def load(self, model: str) -> None:
-        """Waits until Triton has loaded the model; raises Triton's message if it cannot. Loading needs the key."""
+        """Waits until Triton has loaded the model; raises Triton's message if the model cannot be loaded. Loading needs
+        the key."""
         headers = {self.header: self.key_file.read_text().strip()}
         try:
             path = f"/v2/repository/models/{model}/load"
@@ -174,14 +175,14 @@ class Triton:
     def wait_until_ready(self, model: str) -> None:
         """Waits for the model's own readiness; the server's readiness would not name the missing model."""
         while self.ask(f"/v2/models/{model}/ready", seconds=30)[0] != 200:
-            self.pause(f"{model} is loaded and not ready")
+            self.pause(f"{model} is loaded, but not ready")
 
     def pause(self, problem: str) -> None:
         """Waits a second, unless the time is over."""
         if self.client and not Path(f"/proc/{self.client}").exists():
             raise NotServing(f"{problem}, and its container has ended; the unit's journal says why")
         if time.monotonic() > self.deadline:
-            raise NotServing(f"{problem} within the time allowed (start_seconds)")
+            raise NotServing(f"{problem} within the time limit (start_seconds)")
         time.sleep(1)
 
     def ask(
@@ -251,7 +252,7 @@ def generates(triton: Triton, name: str, decoupled: bool, question: dict[str, An
         error = words(str(errors[0]), 600) if errors else error_in(answer)
         raise refused(f"{name} answers its first prompt with: {error}")
     if not any(part.get("text_output") for part in parts):
-        raise NotServing(f"{name} answers its first prompt with nothing")
+        raise NotServing(f"{name} answers its first prompt with an empty text")
 
 
 def outputs(triton: Triton, model: dict[str, Any], verb: str, body: dict[str, Any]) -> dict[str, dict[str, Any]]:

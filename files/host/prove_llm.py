@@ -80,7 +80,7 @@ def answer(engine: Engine) -> None:
     body = {"model": engine.model, "prompt": PROMPT, "max_tokens": TOKENS, "temperature": 0}
     status, content = engine.ask("/v1/completions", body)
     if status in (429, 503):
-        raise NoRoom(f"{engine.model} has a queue that clients keep full, and no room for its first question")
+        raise NoRoom(f"{engine.model} has no room for its first request, because clients keep its queue full")
     if status != 200:
         raise NotServing(f"{engine.model} answers its first prompt with {status}: {reason(content)}")
     try:
@@ -88,7 +88,7 @@ def answer(engine: Engine) -> None:
     except STRANGE:
         raise NotServing(f"{engine.model} answers its first prompt without counting its tokens") from None
     if tokens < 1:
-        raise NotServing(f"{engine.model} answers its first prompt with nothing")
+        raise NotServing(f"{engine.model} answers its first prompt with an empty text")
 
 
 def fastest(engine: Engine) -> dict[str, float]:

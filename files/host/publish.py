@@ -6,8 +6,9 @@
 Fetches (host.fetch) and sharing (host.peers) receive as separate users. Their root step uses the functions below:
 `take` first, so that no other user can change a byte after its check.
 
-Exit 1 names the first files that differ; nothing is published then, and they are removed so that rsync sends them
-again: it would keep a file of the right size and time. Files outside the manifest (rsync's leftovers) are removed.
+Exit 1 names the first files that differ; nothing is published then, and these files are removed so that rsync sends
+them again: rsync would keep a file of the right size and time. Files outside the manifest (rsync's leftovers) are
+removed.
 
 `--before` only removes files that differ. A power cut leaves such files: ext4 writes a file's size and time before its
 content, and content that was not written yet reads as zeros (seen with Debian 13's 6.12 kernel).
@@ -41,7 +42,7 @@ ACCESS_LISTS = ("system.posix_acl_access", "system.posix_acl_default")
 
 
 def main(arguments: list[str]) -> int:
-    """0 once it is published; 1 after naming files that differ."""
+    """0 once the directory is published; 1 after naming files that differ."""
     if arguments[0] == "--before":
         take(Path(arguments[1]))
         differing(Path(arguments[1]))
@@ -100,12 +101,12 @@ def _take_folder(folder: int, owner: Owner, place: Path, depth: int) -> None:
         elif stat.S_ISDIR(kind):
             subprocess.run(["rm", "-rf", "--", str(place / name)], check=True)
         elif not (stat.S_ISREG(kind) and _take_file(folder, name, owner)):
-            print(f"{place / name} is removed: no file of this directory alone", file=sys.stderr)
+            print(f"{place / name} is removed: it is not a plain file of this directory only", file=sys.stderr)
             os.unlink(name, dir_fd=folder)
 
 
 def _take_file(folder: int, name: str, owner: Owner) -> bool:
-    """True once the file belongs to the owner; False if it has a second name, or is open for writing."""
+    """True once the file belongs to the owner; False if the file has a second name, or is open for writing."""
     handle = os.open(name, FILE, dir_fd=folder)
     try:
         status = os.fstat(handle)
@@ -170,7 +171,7 @@ def manifest(directory: Path) -> dict[str, str]:
     sums = dict(line.split("  ", 1)[::-1] for line in content.decode().splitlines())
     for name in sums:
         if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
-            raise ValueError(f"{MANIFEST} names {name!r}, which is no file of {directory}")
+            raise ValueError(f"{MANIFEST} names {name!r}, which is not a file in {directory}")
     return sums
 
 

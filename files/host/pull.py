@@ -6,11 +6,11 @@ stored; the engine's byte counts become the unit's status line. The unit removes
 
     host pull SETTINGS    {"reference": …, "registry": …, "username": …, "key_file": …, "key_source": …, "record": …}
 
-For an image that hosts share, the settings have `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): its
-blobs are fetched from the registry, unless peers have sent them, and the engine pulls them from loopback.
+For an image that hosts share, the settings have `shared` too ({"origin": …, "port": …, "blobs": …, "ca_file": …}): the
+image's blobs are fetched from the registry, unless peers have sent the blobs, and the engine pulls them from loopback.
 
 Exit 0: the image is pulled and its digest recorded. Exit 1: the last lines have the reason and the remedy. During the
-pull RECORD.begun exists beside the record; after a kill it remains, and the next run pulls again.
+pull RECORD.begun exists beside the record; after a kill this file remains, and the next run pulls again.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def begun(record: Path) -> Iterator[None]:
-    """A mark beside the record as long as the pull runs.
+    """Keeps a mark beside the record while the pull runs.
 
     The engine has an image seconds before this program has recorded it: a reboot in between would leave an image
     without a record, which would never be removed.
@@ -98,7 +98,7 @@ def patiently(settings: dict[str, Any], key: str) -> int:
         except (OSError, http.client.HTTPException) as broken:
             print(f"the Docker engine does not answer on {SOCKET}: {broken or type(broken).__name__}", file=sys.stderr)
             print("  try     journalctl -u docker.service -n 50 on the host, then run again", file=sys.stderr)
-            print("  state   nothing that serves was touched", file=sys.stderr)
+            print("  state   no serving program was changed", file=sys.stderr)
             return 1
         except Refused as refused:
             is_enough = not pause or (refused.was_retried and pause != PAUSES_SECONDS[0])
@@ -249,7 +249,7 @@ def explained(settings: dict[str, Any], refused: Refused, key: str) -> str:
     """The cause and the remedy for a person. The key appears as its source, never as itself."""
     registry = settings["registry"]
     if refused.status == 401:
-        problem = f"{registry} rejected the key (401, unauthorized)" if key else f"{registry} wants a login (401)"
+        problem = f"{registry} rejected the key (401, unauthorized)" if key else f"{registry} requires a login (401)"
         means = "wrong or expired; a valid key without access to the organisation answers 403 instead"
         attempt = "make a new key, export it, run again" if key else "registry = Registry(key=Secret.env(…))"
     elif refused.status == 403:
@@ -257,13 +257,13 @@ def explained(settings: dict[str, Any], refused: Refused, key: str) -> str:
         means = "the key is valid; its account or organisation has no access to the repository"
         attempt = "ask the organisation's owner for access, or use a key of one that has it"
     else:
-        problem, means, attempt = f"{registry} did not deliver the image", "", "mend what it said, run again"
+        problem, means, attempt = f"{registry} did not deliver the image", "", "correct the named cause, then run again"
     rows = [
         ("image", settings["reference"]),
         ("key", f"from {settings['key_source']}, {len(key)} characters, not shown" if key else "none given"),
         ("means", means),
         ("said", str(refused)),
         ("try", attempt),
-        ("state", "nothing that serves was touched"),
+        ("state", "no serving program was changed"),
     ]
     return "\n".join([problem, *(f"  {name:<6}  {text}" for name, text in rows if text)])

@@ -16,7 +16,7 @@ from host.server import DoesNotServe, Server
 def record(server: Server, before: str, target: str, replay: dict[str, Any]) -> str:
     """The reason why the LLM of `target` has no predecessor for a comparison; empty once its answers are recorded.
 
-    Raises DoesNotServe if the predecessor serves but does not answer; nothing has changed then.
+    Raises DoesNotServe, before any change, if the predecessor serves but does not answer.
     """
     model = str(replay["model"])
     if reason := why_not(server, before, target, model):
@@ -49,9 +49,9 @@ def why_not(server: Server, before: str, target: str, model: str) -> str:
         return f"{before} did not serve {model}"
     unit = server.llm if beside else server.unit
     if systemd.show(unit, "ActiveState")["ActiveState"] != "active":
-        return f"{unit} did not run"
+        return f"{unit} was not running"
     if files_of(before, model) == files_of(target, model):
-        return f"{model} stays as it was"
+        return f"{model} is unchanged"
     return ""
 
 

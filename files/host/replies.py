@@ -22,14 +22,15 @@ from host.systemd import say, words
 
 SEED = 0
 ROUNDS = 2
-"""Least prompts of each stream of the load."""
+"""Prompts of each stream of the load, at least."""
 SILENCE_SECONDS, LATE_SECONDS = 300, 60
-"""Seconds between two events of an answer; less near the end of the time, so that the reason appears before
+"""Seconds between two events of an answer; fewer near the end of the time, so that this program's reason precedes
 systemd's."""
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
 """Values that change no probability, as the gateway sends them; else vLLM reads the weights' generation_config.json."""
 MOST_LINE, MOST_ANSWER = 2**20, 2**24
-"""Bytes of an event, and of an answer: this program is root's, and the engine's container is not."""
+"""Bytes of an event, and of an answer: limits, because this program runs as root and the engine's container does not.
+"""
 BUSY = (429, 503)
 FULL = "Exceeds maximum queue size"
 
@@ -163,12 +164,12 @@ def ask(engine: Engine, dialect: Dialect, prompt: str, most: int, is_sampled: bo
     body = dialect.body(prompt, most, is_sampled)
     while True:
         if time.monotonic() > until:
-            raise Unanswered("the replay did not end within the time allowed (start_seconds)")
+            raise Unanswered("the replay did not finish within the time limit (start_seconds)")
         began, reply = time.monotonic(), Reply()
         try:
             for event in events(engine, dialect.path, body, min(SILENCE_SECONDS, until - began + LATE_SECONDS)):
                 if time.monotonic() > until + LATE_SECONDS:
-                    raise Unanswered("an answer did not end within the time allowed (start_seconds)")
+                    raise Unanswered("an answer did not finish within the time limit (start_seconds)")
                 reply.first_seconds = reply.first_seconds or time.monotonic() - began
                 reply.events += 1
                 dialect.read(event, reply)
@@ -207,7 +208,7 @@ def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -
 
 
 def bounded(content: bytes, most: int) -> bytes:
-    """The bytes. Raises Unanswered if they are more than these."""
+    """The bytes. Raises Unanswered for more than `most` bytes."""
     if len(content) > most:
-        raise Unanswered(f"more than {most} bytes where an answer has fewer")
+        raise Unanswered(f"more than {most} bytes, more than an answer can have")
     return content

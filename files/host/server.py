@@ -141,7 +141,8 @@ class Server:
         return seconds
 
     def compared(self, release: str) -> dict[str, Any]:
-        """The verdict on the LLM of a release in its comparison with the one before; empty without a comparison."""
+        """The verdict on the LLM of a release in its comparison with the earlier release; empty without a
+        comparison."""
         for file in ("proof-llm.json", "proof.json"):
             with contextlib.suppress(OSError, ValueError, KeyError):
                 proof = json.loads((self.place / file).read_text())

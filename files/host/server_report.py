@@ -1,4 +1,4 @@
-"""Reports the state of this host's servers: the release of each, its start, and if its models answer.
+"""Reports the state of this host's servers: release and start of each, and whether its models answer.
 
     host tell SERVER…          the release of each; sends no request to a model
     host tell --ask SERVER…    also sends every model its test request, as `prove` does
@@ -21,7 +21,7 @@ ANSWER_SECONDS = 50
 
 
 def main(arguments: list[str]) -> int:
-    """0: reported; 64 if no server is named."""
+    """Returns 0 after the report, 64 if no server is named."""
     asks = arguments[:1] == ["--ask"]
     names = arguments[int(asks) :]
     if not names:
@@ -70,5 +70,5 @@ def problem(server: Server) -> str:
             if before is None or after is None or after <= before:
                 return f"{model['name']} does not answer ({silence})"
         except prove.STRANGE as unread:
-            return f"{model['name']} answers what nobody can read ({type(unread).__name__})"
+            return f"{model['name']} answers in an unknown form ({type(unread).__name__})"
     return ""

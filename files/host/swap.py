@@ -36,10 +36,9 @@ from host.server import DoesNotServe, Server
 from host.systemd import say
 
 OF_RUN = ("run", "wave", "back")
-"""Fields by which the asking run describes itself besides who and plan: its name, the wave, the run that it takes
-back."""
+"""Fields that describe the requesting run besides `who` and `plan`: its name, the wave, and the run that it reverts."""
 PUT_BACK = "put-back.json"
-"""The release that was last put back, and the run that had asked for it: the other hosts of a group are told."""
+"""File with the release that was last restored, and the run of the failed swap, for the other hosts of a group."""
 TRY_AGAIN = 255
 """Exit status of an ExecCondition that fails, after which systemd retries; 1 to 254 would skip the start for good."""
 
@@ -58,7 +57,7 @@ def main(arguments: list[str]) -> int:
             try:
                 undo(server, running=verb == "undo")
             except OSError as problem:
-                print(f"the cut swap could not be undone: {problem}", file=sys.stderr)
+                print(f"the interrupted swap could not be undone: {problem}", file=sys.stderr)
                 return TRY_AGAIN
         if verb == "recover":
             return 0 if server.release("current") else 1
@@ -85,7 +84,7 @@ def swap(server: Server) -> int:
     try:
         offered.keep()
     except OSError as problem:  # a rollback then leaves the gateway's settings as they are
-        print(f"the gateway's settings were not kept: {problem}", file=sys.stderr)
+        print(f"the gateway's settings were not copied: {problem}", file=sys.stderr)
     try:
         if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
             entry["not_compared"] = reason
@@ -136,9 +135,9 @@ def settle(server: Server, target: str, before: str, aside: list[Server], keep: 
 
 
 def put_back(server: Server, target: str, fallback: str, aside: list[Server]) -> tuple[str, list[str]]:
-    """The outcome: "put back", or "stopped" without an earlier release or if that does not start either.
+    """The outcome: "put back", or "stopped" without an earlier release or if the earlier release does not start either.
 
-    With it a sentence for each of `aside`: if it serves again.
+    The second value has a sentence for each of `aside`: whether it serves again.
     """
     if not server.swap_file.exists():
         return "unchanged", []
@@ -201,10 +200,10 @@ def undo(server: Server, running: bool) -> None:
         "from": cut["to"],
         "release": cut["from"],
     } | {key: cut[key] for key in OF_RUN if key in cut}
-    server.record(entry | {"result": "put back", "reason": "the swap was cut before it ended"})
+    server.record(entry | {"result": "put back", "reason": "the swap was interrupted"})
     back = [f"{cut['from'] or 'nothing'} is put back"] if cut["from"] or not aside else []
     back += [f"server {neighbour.name} is started again" for neighbour in aside]
-    sentence = "; ".join([f"the swap to {cut['to']} was cut before it ended", *back])
+    sentence = "; ".join([f"the swap to {cut['to']} was interrupted", *back])
     write_verdict(server, {"result": "cut", "sentence": sentence, "reason": ""})
     print(sentence, file=sys.stderr)
 
@@ -212,14 +211,14 @@ def undo(server: Server, running: bool) -> None:
 def conclude(server: Server, entry: dict[str, Any], fallback: str, again: list[str]) -> None:
     """Records the verdict for the caller and for the unit's journal."""
     does_not = f"{entry['release']} does not serve"
-    stays = "it stays the one that the next boot starts"
+    stays = "the next boot starts it again"
     neither = stays if fallback == entry["release"] else f"{fallback} did not start again either"
     lost = [*([neither] if fallback else []), *again]
     sentence = "; ".join(
         {
             "serves": [f"{entry['release']} serves"],
             "put back": [does_not, f"{fallback} is put back and serves", *again],
-            "unchanged": [f"{entry['release']} was not tried", "what served goes on"],
+            "unchanged": [f"{entry['release']} was not tried", "the serving release stays in service"],
             "stopped": [does_not, *(lost or ["nothing served before, so the server is stopped"])],
         }[entry["result"]]
     )

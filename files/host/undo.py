@@ -1,14 +1,14 @@
-"""The dead man's switch of a host: a change that may shut us out is taken back unless a new connection confirms it.
+"""The dead man's switch of a host: a change that may lock us out is reverted unless a new login confirms the change.
 
-    host undo save NAME [--after COMMAND]… PATH…   keeps what the paths hold now (a path that is not there counts too)
-    host undo watch [--making] NAME SECONDS        takes it all back after that long; exit 1 if it has been already
-    host undo confirm NAME                         the change stays; exit 1 if it has been taken back already, or is
-                                                 not in force yet: `--making` was the last that was said of it
-    host undo back NAME [WHY]                      takes it back now, runs each COMMAND, and writes NAME.taken-back.json
+    host undo save NAME [--after COMMAND]… PATH…   saves the content of the paths (a missing path counts too)
+    host undo watch [--making] NAME SECONDS        reverts the change after this time; exit 1 if already reverted
+    host undo confirm NAME                         keeps the change; exit 1 if the change was reverted before, or is
+                                                 not in force yet (its last `watch` had `--making`)
+    host undo back NAME [WHY]                      reverts now, runs each COMMAND, and writes NAME.taken-back.json
     host undo boot                                 as `back`, for every change unconfirmed when the host went down
 
-What is kept lies on the root file system, so a power cut between change and confirmation counts as no confirmation.
-Saved twice, the older copy stays: it is the last state that was known to let us in.
+The saved content is on the root file system, so a power cut between change and confirmation counts as no confirmation.
+If a change is saved twice, the older copy stays: it is the last state that is known to let us in.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
             back(words.name, words.why)
         else:
             for name in sorted(path.parent.name for path in KEPT.glob("*/kept.json")):
-                back(name, "the host went down before anybody confirmed it", run=False)
+                back(name, "the host went down before the change was confirmed", run=False)
     return 0
 
 
@@ -68,7 +68,7 @@ def _words(arguments: list[str]) -> argparse.Namespace:
     verbs.add_parser("confirm").add_argument("name")
     taking = verbs.add_parser("back")
     taking.add_argument("name")
-    taking.add_argument("why", nargs="?", default="no new connection confirmed it in time")
+    taking.add_argument("why", nargs="?", default="no new connection confirmed the change in time")
     verbs.add_parser("boot")
     return parser.parse_args(arguments)
 
@@ -98,7 +98,7 @@ def _keep(path: Path, copy: Path) -> dict[str, int | str]:
 def watch(name: str, seconds: int, making: bool) -> int:
     """Starts the timer, or restarts a running one. A change without a timer is reverted at once."""
     if not (KEPT / name).is_dir():
-        print(f"{name}: it took so long to change that it was taken back meanwhile; run again", file=sys.stderr)
+        print(f"{name}: the change took too long and was reverted; run again", file=sys.stderr)
         return 1
     (KEPT / name / MAKING).touch() if making else (KEPT / name / MAKING).unlink(missing_ok=True)
     unit = f"enginehouse-undo-{name}"
@@ -110,17 +110,17 @@ def watch(name: str, seconds: int, making: bool) -> int:
     if started.returncode == 0:
         return 0
     back(name, "systemd-run started no timer to watch it")
-    print(f"{name}: systemd-run started no timer, so it was taken back; journalctl -b says why", file=sys.stderr)
+    print(f"{name}: systemd-run started no timer, so the change was reverted; journalctl -b says why", file=sys.stderr)
     return 1
 
 
 def confirm(name: str) -> int:
     """0 after confirming the change; 1 if it was reverted before, or is not in force yet, so a login proves nothing."""
     if not (KEPT / name).is_dir():
-        print(f"{name}: there is nothing to confirm; it was taken back, or never watched", file=sys.stderr)
+        print(f"{name}: there is nothing to confirm: the change was reverted, or never watched", file=sys.stderr)
         return 1
     if (KEPT / name / MAKING).exists():
-        print(f"{name}: it is still being made, so nothing can be said of it yet", file=sys.stderr)
+        print(f"{name}: the change is still being made, so it cannot be confirmed yet", file=sys.stderr)
         return 1
     systemctl("stop", f"enginehouse-undo-{name}.timer")
     shutil.rmtree(KEPT / name)
@@ -142,7 +142,7 @@ def back(name: str, why: str, run: bool = True) -> None:
     record = {"why": why, "when": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "paths": list(kept["files"])}
     record |= {"said": [line for line in complaints if line]}
     write(KEPT / f"{name}.taken-back.json", json.dumps(record).encode() + b"\n")
-    print(f"{name}: {why}; taken back: {', '.join(kept['files'])}")
+    print(f"{name}: {why}; reverted: {', '.join(kept['files'])}")
     shutil.rmtree(place)
     flush(KEPT)
 

@@ -20,6 +20,7 @@ import fcntl
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ COUNTERS = {  # of files/llm and files/encoders, by kind of model
     "reranker": "enginehouse_encoder_answers_total",
 }
 METRICS = (
-    ("misses", "gauge", "Questions in a row that a model left unanswered while it answered nobody else."),
+    ("misses", "gauge", "Consecutive probes without an answer, while the model answered no other request."),
     ("misses_total", "counter", "All such questions."),
-    ("slow", "gauge", "1 while a model answers others and not the question in time."),
-    ("answer_seconds", "gauge", "How long the last answer took."),
+    ("slow", "gauge", "1 while a model answers other requests but not the probe in time."),
+    ("answer_seconds", "gauge", "Seconds of the last answer."),
 )
 
 
@@ -48,10 +49,11 @@ def main(arguments: list[str]) -> int:
         return 0
     served = json.loads((server.place / "current" / "server.json").read_text())
     llm = served.get("llm", {})
-    names = [model["name"] for model in served["models"]]
+    models = list(watched(served["models"]))
+    names = [model["name"] for model in models]
     memory = server.remembered(invocation, [*names, *([llm["name"]] if llm else [])])
     asker = Asker(served, server.name, settings["answer_seconds"])
-    for model in served["models"]:
+    for model in models:
         look(asker, model, memory["models"][model["name"]])
     if llm:
         watch_llm.look(server.llm, served, server.name, memory, settings["answer_seconds"])
@@ -60,6 +62,19 @@ def main(arguments: list[str]) -> int:
         act(server, invocation, memory, silent, settings)
     server.keep(memory)
     return 0
+
+
+def watched(models: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The models with a record each: an engine's completions have their own, beside the engine.
+
+    Their process may have died while the engine answers, at least our own questions, which its statistics count.
+    """
+    for model in models:
+        completions = f"{model['name']}_completion"
+        loads = model.get("loads", [])
+        yield {**model, "loads": [name for name in loads if name != completions]}
+        if model.get("path") == "engine" and completions in loads:
+            yield {"name": completions, "kind": model["kind"], "decoupled": model["decoupled"]}
 
 
 class Asker(prove.Triton):
@@ -135,11 +150,11 @@ def act(
     """Restarts the unit and records that; or prints the reason against it."""
     since = time.time() - 3600 * settings["restart_hours"]
     recent = [when for when in memory["restarts"] if when > since]
-    reason = f"{', '.join(silent)} answered nothing {settings['misses']} times in a row"
+    reason = f"{', '.join(silent)} did not answer {settings['misses']} probes in a row"
     # The LLM beside Triton has a unit of its own, which restarts without taking the encoders along.
     unit = server.llm if silent == [memory.get("llm")] else server.unit
     if len(recent) >= settings["restarts"]:
-        warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so it is left to you")
+        warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so a person must act")
     elif server.restart(invocation, reason, unit):
         memory["restarts"] = [*recent, time.time()]
         memory["restarts_total"] += 1
@@ -219,11 +234,11 @@ def metrics(server: str, memory: dict[str, Any], release: str = "") -> str:
     lines += ["# HELP enginehouse_watch_restarts_total Restarts by the watchdog."]
     lines += ["# TYPE enginehouse_watch_restarts_total counter"]
     lines += [f'enginehouse_watch_restarts_total{{server="{server}"}} {memory["restarts_total"]}']
-    lines += ["# HELP enginehouse_watch_looked_timestamp_seconds When the watchdog last looked."]
+    lines += ["# HELP enginehouse_watch_looked_timestamp_seconds Time of the watchdog's last check."]
     lines += ["# TYPE enginehouse_watch_looked_timestamp_seconds gauge"]
     lines += [f'enginehouse_watch_looked_timestamp_seconds{{server="{server}"}} {int(time.time())}']
     if release:
-        lines += ["# HELP enginehouse_watch_release 1 for the release that is served."]
+        lines += ["# HELP enginehouse_watch_release 1 for the release in service."]
         lines += ["# TYPE enginehouse_watch_release gauge"]
         lines += [f'enginehouse_watch_release{{server="{server}",release="{release}"}} 1']
     return "\n".join(lines) + "\n"

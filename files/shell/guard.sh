@@ -26,12 +26,14 @@ allowed() {
 # port and still lo, so that such a connection is known by the port that it was made to (seen with 6.18, 2026-11-25).
 # Only the packet that begins a connection is judged: it alone surely has a process that sends it.
 # A group's ports at any of its hosts let in members by their addresses, so users of a member are kept from them as well;
-# the third one is for the ranks' user ($ranks).
+# the third one is for the ranks' user ($ranks), and so are the ports that the system chooses, where ranks wait for each
+# other: nothing there asks who comes.
 guard() {
   local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
   # Read first: a chain that lacks ports would let everybody in.
   matches=$(python3 -c 'import json, sys
 program, ranks, *paths = sys.argv[1:]
+chosen = ":".join(open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
 for path in paths:
     facts = json.load(open(path))
     ports = [str(port) for key, port in sorted(facts.items()) if key.endswith("_port")]
@@ -41,7 +43,8 @@ for path in paths:
     for address in [member["address"] for member in group["members"]]:
         if (":" in address) == (program == "ip6tables"):
             print(f"-d {address} -p tcp -m multiport --dports", "{0}:{1}".format(group["port"], group["port"] + 1))
-            print(f"-d {address} -p tcp --dport", group["port"] + 2, "-m owner ! --uid-owner", ranks)
+            for port in (group["port"] + 2, chosen):
+                print(f"-d {address} -p tcp --dport {port} -m owner ! --uid-owner {ranks}")
 ' "$1" "$ranks" "${settings[@]}") || return
   {
     echo "*filter"

@@ -1,4 +1,5 @@
-"""The clock is wrong. Machines that share the outer kernel share its clock, so only one with its own can show it."""
+"""The clock is wrong. Machines that share the outer kernel share its clock, so only a machine with its own kernel
+can have the fault."""
 
 from __future__ import annotations
 

@@ -16,9 +16,8 @@ BALLAST = f"{DATA}/.rehearsal-ballast"
 
 
 class FullDisk(Fault):
-    """Fills the disk of a machine that has its own. Else the machine uses the outer machine's disk, so a small file
-    system with the same content covers the data directory.
-    """
+    """Fills the disk of a machine that has its own. A machine without its own disk uses the outer machine's, so a
+    small file system with the same content covers the data directory."""
 
     name = "full-disk"
     summary = "the data disk is full in the middle of a transfer"
@@ -54,13 +53,13 @@ class FullDisk(Fault):
 
 
 class ReadOnly(Fault):
-    """Like after an error of the file system: all files exist, and none can be written."""
+    """Makes the file system read-only, as after one of its errors: files can be read, but not written."""
 
     name = "read-only"
     summary = "the root file system became read-only"
     finds = ("read-only",)
     happens = "refused before the first change; the service continues"
-    says = "a file system takes no writes"
+    says = "a file system is read-only"
     then = "find the cause (dmesg), reboot or repair the disk, run again"
 
     def apply(self, machine: Machine) -> None:
@@ -81,7 +80,7 @@ class ReadOnly(Fault):
 
 
 class SlowDisk(Fault):
-    """Like on a shared disk with a busy neighbour.
+    """Slows the disk, as if a neighbour kept a shared disk busy.
 
     QEMU slows the machine's own disk; on nspawn the outer disk is slowed for the machine's processes.
     """

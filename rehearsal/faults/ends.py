@@ -14,7 +14,7 @@ PCI = "/sys/bus/pci/devices"
 
 
 class KillControl(Fault):
-    """The pyinfra that rehearses here, not just any."""
+    """Kills the pyinfra process of this rehearsal, and no other pyinfra."""
 
     name = "kill-control"
     summary = "the control process is killed (SIGKILL) in the middle of a swap"
@@ -70,7 +70,7 @@ class OomKill(Fault):
 
 
 class GpuGone(Fault):
-    """Off the bus, with the driver's message. The stand-in for a GPU is its entry under /sys."""
+    """Takes the GPU off the bus, with the driver's message. A stand-in GPU is an entry under /sys."""
 
     name = "gpu-gone"
     summary = "a GPU falls off the bus (Xid 79)"

@@ -18,7 +18,7 @@ SERVING = "while it serves"
 
 
 class Fault(ABC):
-    """A fault; each has a subclass."""
+    """Base of all faults, each of which has a subclass."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -26,22 +26,22 @@ class Fault(ABC):
     happens: ClassVar[str]
     """A deploy's reaction to it."""
     says: ClassVar[str] = ""
-    """Words of the run's output about it; empty without any."""
+    """Words of the run's output about the fault; empty if the output has none."""
     finds: ClassVar[tuple[str, ...]] = ()
-    """Ids of what the doctor finds while it is so, or after it happened; `unasked` if it gets no answer."""
+    """Ids of the doctor's findings during or after the fault; `unasked` if the doctor gets no answer."""
     then: ClassVar[str] = "run again"
     """The operator's next step."""
     moment: ClassVar[str] = BEFORE
-    """BEFORE, SERVING, or how the label of the operation begins at whose start it strikes."""
+    """BEFORE, SERVING, or the beginning of the label of the operation at whose start the fault strikes."""
     kinds: ClassVar[tuple[str, ...]] = ("nspawn", "qemu")
-    """Machines it can be shown on."""
+    """Kinds of machines on which the fault can be shown."""
 
     @abstractmethod
     def apply(self, machine: Machine) -> None:
-        """Lets the fault strike, or start."""
+        """Breaks the machine, or starts to break it."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
-        """Repairs the fault like a person would; does nothing after a mere event."""
+        """Repairs the fault like a person would; a single event needs no repair."""
 
     def strike(self, machine: Machine) -> None:
         """Applies the fault; refuses on a machine that cannot show it."""

@@ -14,7 +14,7 @@ FOREIGN_KEYS = {"max-concurrent-downloads": 5, "features": {"buildkit": True}, "
 
 
 class ForeignDocker(Fault):
-    """The distribution's Docker, if the inventory asks for Docker's own."""
+    """Installs the distribution's Docker, although the inventory asks for Docker's own."""
 
     name = "foreign-docker"
     summary = "another Docker was installed by hand"
@@ -31,7 +31,7 @@ class ForeignDocker(Fault):
 
 
 class ForeignDriver(Fault):
-    """A driver from NVIDIA's runfile, which leaves its own uninstaller and nothing that a package manager knows."""
+    """Installs a driver as NVIDIA's runfile does, with its own uninstaller and without any package."""
 
     name = "foreign-driver"
     summary = "the driver was installed from NVIDIA's runfile"

@@ -22,7 +22,7 @@ HOST_KEY = "/etc/ssh/ssh_host_ed25519_key"
 
 
 class SshCut(Fault):
-    """A watcher outside counts the bytes that are sent to the machine; it ends with the cut."""
+    """Cuts the SSH sessions: a process outside counts the bytes that are sent to the machine, and ends with the cut."""
 
     name = "ssh-cut"
     summary = "every SSH session breaks after a number of sent bytes"
@@ -80,7 +80,7 @@ class HostKeyChanged(Fault):
 
 
 class DnsGone(Fault):
-    """Names that were resolved by /etc/hosts go too, because a rehearsal has its own there."""
+    """Removes name resolution, including /etc/hosts, where a rehearsal has its own names."""
 
     name = "dns-gone"
     summary = "the host cannot resolve names"

@@ -18,7 +18,7 @@ open(my $held, '>', '/run/rehearsal-apt-lock.held'); close($held);
 sleep $ARGV[0];
 """
 NEEDED = "curl"
-"""A package the base role wants; taken away, so that a run has something to install."""
+"""A package of the base role, removed so that a run has something to install."""
 SLOW = "rehearsal-slow"
 SLOW_PACKAGE = f"""
 set -e
@@ -59,7 +59,7 @@ class AptLock(Fault):
 
 
 class HalfConfigured(Fault):
-    """A package that is unpacked but not configured, as a killed `apt-get` leaves it."""
+    """Leaves a package unpacked but not configured, like a killed `apt-get`."""
 
     name = "half-configured"
     summary = "a package is unpacked and not configured"
@@ -75,7 +75,7 @@ class HalfConfigured(Fault):
 
 
 class DpkgInterrupted(Fault):
-    """dpkg is killed while a package's own script runs: its journal stays behind, and apt refuses to go on."""
+    """Kills dpkg during a package's own script: dpkg's journal stays behind, and apt refuses to continue."""
 
     name = "dpkg-interrupted"
     summary = "dpkg was killed while it configured a package"
@@ -97,7 +97,7 @@ class DpkgInterrupted(Fault):
 
 
 class KernelPending(Fault):
-    """Traces of a kernel upgrade until the reboot: another kernel's directory, and a note."""
+    """Leaves the traces of a kernel upgrade before the reboot: another kernel's directory, and a note."""
 
     name = "kernel-pending"
     summary = "a new kernel is installed and waits for a reboot"

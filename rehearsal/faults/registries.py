@@ -26,7 +26,7 @@ class _Switched(Fault):
 
 
 class RegistryDown(Fault):
-    """The registry's port is closed."""
+    """Closes the registry's port."""
 
     name = "registry-down"
     summary = "the registry does not answer"
@@ -56,7 +56,7 @@ class RegistrySlow(_Switched):
 
 
 class Registry401(_Switched):
-    """A good key is rejected, again and again. NGC is known to do it once; once is asked again."""
+    """Rejects a good key repeatedly. NGC is known to reject a good key once, after which deploys try again."""
 
     name = "registry-401"
     summary = "the registry rejects the key (401)"
@@ -69,7 +69,7 @@ class Registry401(_Switched):
 
 
 class RegistryTruncated(_Switched):
-    """The connection ends within a layer, at every request."""
+    """Ends the connection within a layer, at every request."""
 
     name = "registry-truncated"
     summary = "a proxy truncates every large layer"

@@ -30,7 +30,7 @@ class PciDevice:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Visible hardware: PCI devices, whether its kernel brings nouveau, whether it booted securely."""
+    """Visible hardware: PCI devices, and whether the kernel includes nouveau and used Secure Boot."""
 
     pci: tuple[PciDevice, ...] = ()
     nouveau: bool = True
@@ -38,7 +38,7 @@ class Hardware:
     gpu: str = ""
     """The card's name in an inventory."""
     driver: str = ""
-    """Folder of the outer machine's own driver (bin, lib64, modules); empty if the card is stood in for."""
+    """Folder of the outer machine's own driver (bin, lib64, modules); empty for a stand-in card."""
     nodes: tuple[str, ...] = ()
     """Device nodes of the outer machine's own GPUs."""
 

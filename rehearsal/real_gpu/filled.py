@@ -12,9 +12,10 @@ from rehearsal.real_gpu.passes import Passes
 from rehearsal.real_gpu.served import Deployed
 
 LEAST_PERCENT = 95
-"""Percent of what all sequences hold at their ends, itself 98 % of the cache (generating.py): from here it is full."""
+"""Percent of the tokens that all sequences hold at their ends, from which the cache counts as full; those tokens
+fill 98 % of the cache (generating.py)."""
 ENGINE = 'rehearsal_stand_in_held_tokens{model="%s"}'
-"""The metric by which the LLM says how many tokens its cache holds for the requests in work."""
+"""The LLM's metric for the tokens that its cache holds for running requests."""
 HOW = (
     "by the LLM itself: key/value lengths of the requests in its scheduler's hands. The clients' count beside it: "
     "prompts and answers so far of the sequences that have got a token and have not ended, since a sequence's next "

@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def is_whole(self) -> bool:
-        """Returns True if it has ended with a reason, a usage, and no error."""
+        """Returns True if the stream has ended with a reason, a usage, and no error."""
         return self.status == 200 and not self.trouble and bool(self.finish) and self.tokens >= 0
 
     def read(self, event: Body) -> None:
@@ -63,7 +63,8 @@ class Answer:
 def stream_of(
     gateway: Gateway, path: str, body: Body, answer: Answer | None = None, within_seconds: float = ANSWER_SECONDS
 ) -> Answer:
-    """Returns the streamed answer; fills `answer` meanwhile, if given. Records a broken connection as its trouble."""
+    """Returns the streamed answer; fills `answer` meanwhile, if given. Records a broken connection as the answer's
+    fault."""
     answer, began = answer or Answer(), time.monotonic()
     body = {"stream": True, "stream_options": {"include_usage": True}} | body
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {gateway.key}"}
@@ -94,7 +95,7 @@ def all_at_once(gateway: Gateway, path: str, bodies: Sequence[Body]) -> list[Ans
 def under_way(gateway: Gateway, path: str, bodies: Sequence[Body], within_seconds: float) -> Iterator[list[Answer]]:
     """Yields answers that have begun and continue during the block; all have ended after it.
 
-    Raises: AssertionError if one has not begun in time.
+    Raises: AssertionError if an answer has not begun in time.
     """
     answers = [Answer() for _ in bodies]
     threads = [

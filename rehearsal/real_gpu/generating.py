@@ -23,11 +23,12 @@ from deploy.models.memory import TOKENS_PER_BLOCK
 from deploy.slices.host import ModelSlice
 
 ANSWER_TOKENS = 384
-"""Prompts of 8,192 less these fill 95 % of a cache at once; then there are tokens to wait for, for some 20 seconds."""
+"""Tokens of an answer. Prompts of 8,192 tokens less an answer fill 95 % of a cache at once; the answers take some 20
+seconds more."""
 SPARE_BLOCKS = 1
 """Blocks a sequence takes beyond its own: transformers 5.17 takes a block more than a sequence fills."""
 OTHERS_PERCENT = 1
-"""Percent of the cache left to the watchdog's question, which would have a sequence put aside in a full one."""
+"""Percent of the cache left for the watchdog's request, which would preempt a sequence of a full cache."""
 SILENT_SECONDS = 300
 POLL_SECONDS = 0.1
 SYLLABLES = [a + b for a in "bcdfghjklmnprstvwz" for b in "aeiou"]
@@ -96,7 +97,7 @@ class Running:
 
     @property
     def held(self) -> int:
-        """Returns tokens that the cache holds for it; 0 before its first token and after its last."""
+        """Returns tokens that the cache holds for the request; 0 before its first token and after its last."""
         return self.prompt_tokens + self.got if self.is_under_way and self.got else 0
 
 

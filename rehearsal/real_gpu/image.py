@@ -130,7 +130,7 @@ def make_image(
 
 
 def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> dict[str, Any]:
-    """Returns version, folder, files and versions of the serving imports, as that Python reports them."""
+    """Returns version, folder, files and versions of the serving imports, as the given Python reports them."""
     command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
@@ -273,8 +273,8 @@ def _remember_driver(outer: Path, tree: Path) -> None:
     """Adds libcuda to the image's library cache, like the toolkit's hook at a container's start.
 
     The Triton language asks that cache, and compiles no kernel without the name (seen on an H100, 2026-11-22). The
-    stand-in toolkit has no hooks, but puts the driver's library where the cache says. The machine's compiler makes one
-    of that name for the time that the cache is written; without a compiler there would be no kernels either.
+    stand-in toolkit has no hooks, but puts the driver's library where the cache says. The machine's compiler makes an
+    empty library of that name while the cache is written; without a compiler, kernels could not be compiled either.
     """
     folder = tree / LIBRARIES
     folder.mkdir(parents=True)

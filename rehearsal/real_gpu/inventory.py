@@ -2,8 +2,8 @@
 
 It equals inventories/rehearsal.py except for the driver, which belongs to the machine's provider and stays unchanged,
 and for the models, which have the published sizes. Without a GPU (a dry pass) the card is a stand-in, and the models
-are small and run on the CPU. `real-gpu.json` in the state directory says which, and whether this is the changed
-release.
+are small and run on the CPU. `real-gpu.json` in the state directory has this choice, and whether the release is the
+changed one.
 """
 
 import ipaddress as _ipaddress

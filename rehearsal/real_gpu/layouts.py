@@ -100,7 +100,7 @@ def wait_for_tokens(seen: Sequence[Generation], count: int) -> None:
 
 
 def ratios(numerator: Record, denominator: Record) -> Record:
-    """Returns each rate of `numerator` as a multiple of the one of `denominator`."""
+    """Returns each rate of `numerator` as a multiple of the rate of `denominator`."""
     return {rate: round(numerator[rate] / denominator[rate], 2) for rate in RATES if denominator.get(rate)}
 
 

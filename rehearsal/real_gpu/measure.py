@@ -53,7 +53,7 @@ class Setting:
     usable_mib: int
     """MiB of the card that CUDA can use."""
     weights: Path
-    """A directory for each planned model, named as its repository, as this computer sees them."""
+    """A directory for each planned model, named like its repository; paths of this computer."""
     python: tuple[str, ...] = (sys.executable,)
     """The words that start the Python of the machine with the GPU in this checkout, before `-m`."""
     weights_there: str = ""
@@ -69,7 +69,7 @@ class Setting:
     empty_mib: int | None = None
     """MiB in use while nothing runs on the card; by default read with the server stopped."""
     fill_within_seconds: float = 180.0
-    """The longest that filling it may take."""
+    """Most seconds for filling the cache."""
     small: bool = False
     """Few clients and short requests, for a CPU."""
     prompts: Shape = PROMPTS

@@ -33,7 +33,7 @@ def memory_by_model(
     tell: Callable[[Record], None] = lambda _: None,
     pause: Callable[[float], None] = time.sleep,
 ) -> Record:
-    """Measures memory of each model: the step of used memory around its load, and the further use while it works.
+    """Measures memory of each model: the growth of used memory at its load, and the further growth while it works.
 
     All models are unloaded and loaded again in their order; then the server serves. `empty_mib` is the use of an idle
     card; unless it is given, the server is stopped to read it and started again first.

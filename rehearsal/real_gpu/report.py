@@ -28,11 +28,19 @@ STEPS = (
     "workspaces",
     *("split-deploy", "split-smoke", "split-load", "both-deploy", "both-smoke", "both-load"),
     *("beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor", "beside-filled", "beside-cost"),
-    *("beside-refused", "beside-swap", "beside-rollback", "beside-kill", "beside-drain"),
+    *(
+        "beside-cost-loaded",
+        "beside-clients",
+        "beside-refused",
+        "beside-swap",
+        "beside-rollback",
+        "beside-kill",
+        "beside-drain",
+    ),
     *("hosts-machines", "cards-deploy", "cards-again", "cards-chat", "cards-smoke", "cards-alone"),
     *("hosts-deploy", "hosts-again", "rates", "hosts-kill"),
 )
-"""Names of the steps, in the report's order; others follow these by name."""
+"""Names of the steps, in the report's order; other steps follow, sorted by name."""
 SHORT = 60
 CUT = "cut off before it ended"
 SMI = "nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader,nounits --id=0"
@@ -111,7 +119,7 @@ def records(sitting: Path) -> list[Record]:
 
 
 def merged(sittings: Iterable[Sequence[Record]], wanted: Sequence[str] = STEPS) -> Record:
-    """Returns the report of all sittings: the newest record of each step, and the `wanted` steps without a good one.
+    """Returns the report of all sittings: the newest record of each step, and the `wanted` steps without a good record.
 
     The order of the sittings and repeated sittings have no effect.
     """
@@ -131,7 +139,8 @@ def _age(record: Record) -> tuple[str, str]:
 
 
 def text(report: Record) -> str:
-    """Returns the report as a table: step, ok, seconds, plain figures; below it verdicts and rows of others."""
+    """Returns the report as a table: step, ok, seconds, plain figures; below the table, verdicts and rows of other
+    figures."""
     rows = [("step", "ok", "seconds", "found")]
     for record in report["steps"]:
         is_ok = "yes" if record["ok"] else "NO"
@@ -151,7 +160,7 @@ def _figures(results: Mapping[str, Any]) -> str:
 
 
 def is_short(value: object) -> bool:
-    """Returns True for a word or a few."""
+    """Returns True for a text of at most a few words."""
     return isinstance(value, str) and len(value) <= SHORT
 
 

@@ -73,11 +73,11 @@ class Deployed:
         return next(model for model in self.server.models if model.kind == kind)
 
     def stop(self) -> None:
-        """Stops its unit and waits for the end."""
+        """Stops the server's unit and waits for the end."""
         self.machine.run(f"systemctl stop {self.unit}")
 
     def start(self) -> None:
-        """Starts its unit and waits until every model has answered."""
+        """Starts the server's unit and waits until every model has answered."""
         self.machine.run(f"systemctl start {self.unit}", timeout=self.server.start_seconds + 180)
 
     def revive(self) -> bool:
@@ -144,7 +144,7 @@ class Deployed:
         return self.machine.run("date '+%Y-%m-%d %H:%M:%S'").stdout.strip()
 
     def complaints(self, since: str) -> list[str]:
-        """Returns lines of its journal since then about memory or a CUDA error."""
+        """Returns lines of the server's journal since that time about memory or a CUDA error."""
         query = f"journalctl --quiet --output cat --unit {self.unit} --since '{since}'"
         return self.machine.run(f"{query} | grep -Ei '{OUT_OF_MEMORY}'", check=False).stdout.splitlines()[:20]
 

@@ -33,9 +33,9 @@ class Streamed:
     reasons: list[str] = field(default_factory=list)
     output_tokens: int = -1
     finals: int = 0
-    """Responses that Triton marked as the last one."""
+    """Number of responses that Triton marked as the last."""
     late: int = 0
-    """Events that came after the sequence's last one."""
+    """Number of events after the sequence's last event."""
 
     @property
     def text(self) -> str:

@@ -165,7 +165,7 @@ def without_llm(deployed: Deployed, is_room: bool) -> Iterator[None]:
 def bare_server(
     server: ServerSlice, weights: Mapping[str, str], python: Sequence[str], device: str = "cuda:0"
 ) -> Iterator[Bare]:
-    """Runs the planned encoders without a container (bare.py), by `python`: the words before `-m`.
+    """Runs the planned encoders without a container (bare.py), with `python`, the words before `-m`.
 
     `weights`: by model name the directory of its checkpoint as that Python sees it.
     """

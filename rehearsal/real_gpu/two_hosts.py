@@ -1,4 +1,5 @@
-"""The second part of the fifth sitting: two machines with a GPU each serve one LLM by vLLM, half each."""
+"""The second part of the fifth sitting: two machines with a GPU each serve one LLM with vLLM, each with half of the
+layers."""
 
 from __future__ import annotations
 

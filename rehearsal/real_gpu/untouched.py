@@ -33,7 +33,7 @@ READING = {
     "dmon": {"-h", "-i", "-d", "-c", "-s", "-o", "-f", "--gpm-metrics", "--format"},
     "pmon": {"-h", "-i", "-d", "-c", "-s", "-o", "-f"},
 }
-"""Options of nvidia-smi that ask and set nothing, by its subcommand; every --query-… and --help-… besides."""
+"""Options of nvidia-smi that only read, by its subcommand; in addition to every --query-… and --help-…."""
 _SMI = re.compile(r"(?<![\w.-])nvidia-smi(?![\w.-])([^;|&>)`\n]*)")
 _PATH = r"(?:/[\w/.-]*/)?"
 _BEFORE = r"(?:[;|&(`{+]|\$\(|\b(?:sudo|exec|then|do|nohup|command|bash)\s|\b(?:ba|da)?sh -\w*c\s|ExecStart=)\s*"

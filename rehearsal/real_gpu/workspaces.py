@@ -3,8 +3,8 @@
     python -m rehearsal.real_gpu.workspaces WEIGHTS [--tokens 4096 16384 65536] [--device cuda:0] [--uncapped]
 
 It needs a Python with torch for the card and an otherwise idle card. Each encoder at each budget runs in its own
-process, so that readings are separate; this process never uses the card. Each is capped at its plan, like a deployed
-one. Prints a JSON line with all results so far after each.
+process, so that readings are separate; this process never uses the card. Each process is capped at its plan, like a
+deployed encoder. After each result, prints a JSON line with all results so far.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """A reboot with its wait and confirmation, the only way in which roles restart a host."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 
@@ -16,7 +14,8 @@ from roles._pyinfra.steps import Command
 BOOT_ID = "cat /proc/sys/kernel/random/boot_id"
 
 AFTER: list[Callable[[Host], bool]] = []
-"""Called after each boot of a host: forwards the ports that were open before it; False if one could not be."""
+"""Called after each boot of a host: forwards the ports that were open before it; False if a port could not be
+forwarded."""
 
 
 def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
@@ -29,8 +28,8 @@ def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
 def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
     """True if the host came back with another boot id within the limit, over a new connection, and this run holds it.
 
-    Only the boot id is proof: a mere answer may come from a host that is about to go down, and a container reports the
-    uptime of its machine.
+    Only the boot id is proof: an answer alone may come from a host that is about to go down, and a container reports
+    the uptime of its machine.
     """
     deadline = time.monotonic() + limit_seconds
     lock.let_go(host)  # its connection ends with the boot
@@ -47,7 +46,7 @@ def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> 
 
 
 def _boot_id(host: Host) -> str:
-    """The boot id over a new connection; empty while none can be made."""
+    """The boot id over a new connection; empty while no connection can be made."""
     client = getattr(host.connector, "client", None)
     if client is not None:
         client.close()

@@ -6,8 +6,6 @@ command, paramiko reports a failed command, and the operator gets an error witho
 either, so `install` replaces two methods of its SSHConnector; every verb calls it first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import socket
@@ -20,7 +18,7 @@ from pyinfra.api import Host
 from pyinfra.connectors.ssh import SSHConnector
 
 KEEP_ALIVE_SECONDS, SILENT_SECONDS = 15, 120
-LOST = "the connection to this host is lost; while it is up, what was begun there goes on, and the next run takes it up"
+LOST = "the connection to this host is lost; while the host is up, begun work continues, and the next run resumes it"
 
 
 def install(host: Host) -> None:
@@ -66,8 +64,8 @@ def kept_alive(connect: Callable[..., None]) -> Callable[..., None]:
 def keep_alive(connector: Any) -> None:
     """Sends a keep-alive request every KEEP_ALIVE_SECONDS; the connection ends after SILENT_SECONDS without an answer.
 
-    Otherwise the run, with all other hosts, would wait for ever for a host that lost its power during a long command,
-    or for a router that dropped the connection: pyinfra keeps a connection alive only if an ssh_config sets
+    Without keep-alives the run, with all other hosts, would wait for ever for a host that lost its power during a long
+    command, or for a router that dropped the connection: pyinfra keeps a connection alive only if an ssh_config sets
     ServerAliveInterval. With 1 s and 6 s a connection whose packets were all dropped ended after 6.6 s (2026-11-22,
     loopback).
     """
@@ -81,7 +79,7 @@ def keep_alive(connector: Any) -> None:
 
 
 def is_lost(connector: Any) -> bool:
-    """True if an SSH connection has ended; False without one, as for this machine itself."""
+    """True if an SSH connection has ended; False without an SSH connection, as for this machine itself."""
     client = getattr(connector, "client", None)
     transport = client.get_transport() if client is not None else None
     return transport is not None and not transport.is_active()

@@ -11,8 +11,6 @@ Every line has `time` (universal), `run`, `event`, `host`, `wave` (the host's, f
     line     any other message of pyinfra or a role: `line` and `level`
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging
@@ -45,7 +43,7 @@ class EventFile:
             raise Refusal(
                 "the events of this run cannot be written",
                 facts={"where": f"--data events={path}", "said": str(problem.strerror)},
-                attempt="name a file in a directory that is there and yours",
+                attempt="name a file in an existing directory that you can write",
                 state="no host was asked anything",
                 kind="no-events",
             ) from None

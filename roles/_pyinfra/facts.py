@@ -1,7 +1,7 @@
 """Packages, files and services of a host: asked in a single shell script, parsed into `HostFacts`.
 
-The commands are pieces of shell that print tab-separated lines and always exit zero; a role's fact joins those it
-needs. Judging is left to the roles.
+The commands are pieces of shell that print tab-separated lines and always exit zero; a role's fact joins the pieces
+that it needs. The roles judge the answers.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ the inventory's data nor the name in its plan, its digest and its balancers. Her
 and only its connector is pyinfra's local one. All other hosts are reached over SSH.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any

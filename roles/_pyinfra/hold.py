@@ -37,7 +37,8 @@ OURS = "/etc/enginehouse"
 """Directory of a host's settings; without it a host keeps no record of an ended run."""
 RENEW_SECONDS, SILENT_SECONDS = 20, 120
 FRESH_SECONDS = 90
-"""Seconds for which an answer proves that the lock is ours: SILENT_SECONDS less the time of a command."""
+"""Seconds for which the host's last answer proves that this run holds the lock: SILENT_SECONDS less the time of a
+command."""
 ANSWER_SECONDS = 30
 HOLDING = f"""umask 077
 while :; do
@@ -58,13 +59,14 @@ while :; do
 done
 [ $heard -gt 128 ] || {{ [ -d {OURS} ] && read -r up _ </proc/uptime && echo "ended $up" >"$0"; }} || rm -f "$0"
 """
-"""Holds the file `$0` for the run that `$1` tells of; with `$2`, only if that run was the last to hold it.
+"""Shell that holds the file `$0` for the run that `$1` describes; with `$2`, only if that run was the last holder.
 
-After a silence (`read` ends with more than 128) the file stays: it says to a run that wakes up whether another came.
+After a silence (`read` returns more than 128) the file stays: a run that wakes up reads in the file whether another run
+came.
 """
 NO_LINE = (OSError, EOFError, SSHException)
 TAKEN_BY_CONNECTORS = ("_timeout", "_stdin", "_get_pty", "_success_exit_codes")
-"""Arguments of a command that pyinfra's connectors take for themselves."""
+"""Arguments of a command that pyinfra's connectors handle themselves."""
 _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_arguments)
 
 
@@ -80,7 +82,7 @@ class Hold:
         keys = [key for key in CONNECTOR_ARGUMENT_KEYS if key not in TAKEN_BY_CONNECTORS]
         self._as_user = {key: connector_arguments[key] for key in keys if key in connector_arguments}
         self.last_ended: float | None = None
-        """Uptime of the host at the end of the previous run; None if unknown, or if that run was cut off."""
+        """Uptime of the host at the end of the previous run; None if unknown, or if that run was interrupted."""
         self._line: Line | None = None
         self._answered = 0.0
         self._turn = BoundedSemaphore()
@@ -113,7 +115,7 @@ class Hold:
             line.close()
 
     def confirm(self) -> None:
-        """Confirms by the host's answers that this run holds it. Raises: ConnectionError if it does not."""
+        """Confirms by the host's answers that this run holds the host. Raises: ConnectionError if it does not."""
         if self._is_fresh():
             return
         reply = f"nothing within {ANSWER_SECONDS} s"
@@ -123,7 +125,7 @@ class Hold:
         if self._is_fresh() or connections.is_lost(self.host.connector):  # a lost connection is told as such
             return
         self.on_loss(reply)
-        raise ConnectionError("this run holds the host no more")
+        raise ConnectionError("this run no longer holds the host")
 
     def _is_fresh(self) -> bool:
         return self._line is None or (self._line.is_open and now() - self._answered < FRESH_SECONDS)

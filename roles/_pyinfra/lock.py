@@ -62,9 +62,10 @@ class HolderNow(FactBase[Holder | None]):
 
 
 def take(plan: str) -> None:
-    """Takes the lock of every host of the run; if another run holds one, no host is changed, and one report names it.
+    """Takes the lock of every host of the run; if another run holds a host, no host is changed, and one report names
+    that run.
 
-    `plan` is the digest that other runs read. A dry run takes no lock, and reports the runs that hold one.
+    `plan` is the digest that other runs read. A dry run takes no lock, and only reports the runs that hold a host.
     """
     _take(plan, name="Lock | Hold the host for this run")
     _confirm(name="Lock | No other run is at work")
@@ -90,12 +91,12 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
         else:
             yield Refuse(not_taken(text, UNTOUCHED))
             return
-    host.noop("held by this run, or told below")
+    host.noop("held by this run, or reported below")
 
 
 @operation()
 def _confirm() -> Generator[FunctionCommand, None, None]:
-    """Stops every host if another run holds one; a single report for all of them is printed."""
+    """Stops every host if another run holds a host; one report for all hosts is printed."""
     others = _others.get(host.state, {}) if state.is_executing else {}
     if not others:
         host.noop("nobody else")
@@ -112,7 +113,7 @@ def _confirm() -> Generator[FunctionCommand, None, None]:
 
 
 def let_go(held: Host) -> None:
-    """Releases a host whose connection is about to end on purpose. Nothing is checked until `take_back`.
+    """Releases a host whose connection is about to end on purpose. The lock is not checked until `take_back`.
 
     A rebooting host accepts no connection meanwhile, and another run that needs all its hosts waits for the others.
     """
@@ -121,7 +122,8 @@ def let_go(held: Host) -> None:
 
 
 def take_back(held: Host) -> bool:
-    """True if this run holds the host again, or never did; False, with an event, if another run has taken it."""
+    """True if this run holds the host again, or never held it; False, with an event, if another run has taken the
+    host."""
     if held not in _holds:
         return True
     reply = _holds[held].take()
@@ -143,14 +145,14 @@ def taken(others: Mapping[str, Holder], size: int) -> Refusal:
         runs.setdefault(holder, []).append(name)
     return Refusals(
         Refusal(
-            f"another run is at work on {len(names)} of {size} hosts",
+            f"another run is changing {len(names)} of {size} hosts",
             facts={
                 "who": holder.who,
                 "since": holder.since,
                 "run": f"{holder.run}, plan {holder.plan}",
                 "hosts": ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""),
             },
-            attempt="run again once it has ended; one that died or was cut off holds two minutes at most",
+            attempt="run again once it has ended; a dead run holds its hosts for two minutes at most",
             state=UNTOUCHED,
             kind="held",
         )

@@ -9,8 +9,6 @@ second after each connection that is silent. pyinfra has no hook, so `install` r
 them for roles/README.md; a test holds their source to the one that was read.
 """
 
-from __future__ import annotations
-
 import getpass
 import inspect
 import os

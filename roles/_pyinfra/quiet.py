@@ -11,8 +11,6 @@ younger than FRESH_SECONDS count, if the lock proves that no other run held the 
 run notices a person's change within those seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,7 +44,7 @@ def recheck() -> None:
 
 @operation(_set_in_op=False)
 def _recheck(part: Part) -> Iterator[Command]:
-    """Changes nothing; `part` are the left-out steps to recheck."""
+    """The operation of `recheck`, which changes nothing itself; `part` are the left-out steps."""
     if not (state.is_executing and part.steps):
         host.noop("its steps say so themselves")
         return
@@ -72,7 +70,7 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
 
 
 def once_known(say: Callable[..., None], *about: Any) -> None:
-    """Makes `settle` call `say`, so that its facts join the others that the verb asks of the host."""
+    """Makes `settle` call `say`, so that its facts join the verb's other facts of the host."""
     _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
 
 
@@ -105,7 +103,7 @@ def settle() -> None:
 
 
 def _leave_out(mine: Host, key: str) -> Any:
-    """Removes an operation from the host's run; returns pyinfra's entry for it."""
+    """Removes an operation from the host's run; returns pyinfra's entry for the operation."""
     mine.op_hash_order.remove(key)
     counts = mine.state.get_meta_for_host(mine)
     counts.ops, counts.ops_no_change = counts.ops - 1, counts.ops_no_change - 1

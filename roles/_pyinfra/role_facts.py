@@ -1,6 +1,5 @@
-"""The two facts that most roles ask: answers of a `script`, and a file that the inventory declares no longer."""
-
-from __future__ import annotations
+"""The two facts that most roles ask: the answers of a `script`, and the presence of a file that the inventory no longer
+declares."""
 
 from pyinfra.api import FactBase
 

@@ -1,7 +1,5 @@
 """Identity of a run: the name in the hosts' histories, the person who typed it, and the time."""
 
-from __future__ import annotations
-
 import getpass
 import socket
 import time
@@ -21,7 +19,7 @@ class Run:
     since: str
     """Universal time, to the second."""
     who: str
-    """The user who typed it, and the machine."""
+    """The user who typed the run's command, and the machine."""
 
 
 def this_run(state: State) -> Run:

@@ -1,7 +1,5 @@
 """Merges the inventory's settings of a role into that role's `Defaults`. Only here do roles read `host.data`."""
 
-from __future__ import annotations
-
 import pkgutil
 from dataclasses import replace
 from functools import cache

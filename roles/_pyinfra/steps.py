@@ -7,8 +7,6 @@ its steps can be left out (quiet.py), and the decisions are tested without pyinf
 are kept: no command is not a change, and `--dry` is correct.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -31,16 +29,17 @@ T = TypeVar("T")
 Answer = TypeVar("Answer", covariant=True)
 Command: TypeAlias = str | PyinfraCommand
 ANSWER_SECONDS = 300
-"""Seconds for a host's answer to one question. All questions end in seconds: long work is a unit (units.py)."""
+"""Seconds for a host's answer to one question. Every question takes seconds at most, because long work runs in units
+(units.py)."""
 
 
 before_acting: WeakKeyDictionary[Host, PyinfraCommand] = WeakKeyDictionary()
-"""Action of a host before the first command of its steps; a gate sets it (roles.rollout). It fails if the host may not
-act now, and then the step's commands do not run. It is left out on a host without commands."""
+"""Action before the first command of a host's steps; a gate sets the action (roles.rollout). If the host may not act
+now, the action fails, and the step's commands do not run. Hosts without commands skip the action."""
 
 
 class Fact(Protocol[Answer]):
-    """Members of a pyinfra fact, typed by its answer: for mypy, `FactBase[T]` is Any.
+    """Members of a pyinfra fact, typed by its answer: mypy sees `FactBase[T]` as Any.
 
     `default` is missing, because it is a class in some facts and a static method in others, and a protocol can declare
     only one.
@@ -62,7 +61,7 @@ class Answers(Protocol[Answer]):
 
 
 def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer of a fact on a host; the fact's default if the host gives none in time, and then only that host fails.
+    """The answer of a fact on a host; the fact's default without an answer in time, and then only that host fails.
 
     pyinfra would wait for ever, with all other hosts: a process that hangs in the driver (state D) keeps its connection
     alive. pyinfra also continues to prepare a host that has failed, and all others wait for it, so it gets no further
@@ -73,7 +72,8 @@ def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
 
 
 def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
-    """The answer, asked over the connection even if the host has answered before; unreadable, it fails the host."""
+    """The answer, asked over the connection even if the host has answered before. An unreadable answer fails the
+    host."""
     if has_failed(target):
         return cast(T, cast(Any, fact).default())
     began = time.monotonic()
@@ -89,7 +89,7 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
 
 
 def has_failed(target: Host) -> bool:
-    """True if pyinfra has given this host up: its answers are then defaults, and must not be acted upon."""
+    """True if pyinfra has given up this host: its answers are then defaults, on which no step may act."""
     return target in target.state.failed_hosts
 
 
@@ -129,8 +129,8 @@ def step(
 
     `after`: steps whose effect `decide` must see. Before they run its result may be premature, so `--dry` reports a
     change if one of them would change. `only_after`: act only if one of these did change; unlike with `_if`, `--dry` is
-    correct. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` would never
-    end.
+    correct. Both are read when the step runs, so a list must not grow afterwards: a step in its own `after` would
+    recurse for ever.
     """
     return _kept(_step(fact, decide, after, only_after, name=name))
 
@@ -187,7 +187,7 @@ def _check(
 ) -> Generator[Command, None, None]:
     """The operation of `check`."""
     if not state.is_executing and any_changed(after):
-        host.noop("can only be said once the steps before it ran")
+        host.noop("is known only after the steps before it")
         return
     answer = fact.now()
     if has_failed(host):
@@ -230,7 +230,8 @@ class Refuse(FunctionCommand):
         super().__init__(self._fail, (), {})
 
     def tell(self, refused: Host) -> None:
-        """Logs the message by lines under the host's name; each record has the whole, as many hosts may log it."""
+        """Logs the message by lines under the host's name; each record also has the whole message, because several
+        hosts may log the same."""
         log_line = partial(logger.error, extra={"refusal": str(self.problem)})
         for line in str(self.problem).splitlines():
             refused.log_styled(line, fg="red", log_func=log_line)
@@ -274,11 +275,11 @@ _looked_at: WeakSet[Host] = WeakSet()
 def write(path: str, content: str, mode: str = "0644", then: str = "") -> StringCommand:
     """The command after which `path` holds `content`, replaced by rename, so that no reader ever sees half of it.
 
-    `then` follows if the file was replaced, also if the control process is killed in between: as a command of its own
-    it would be forgotten, because the next run finds the file as wanted.
+    `then` follows if the file was replaced, also if the control process is killed in between: a separate command would
+    be forgotten, because the next run finds the file as wanted.
 
-    On the disk before the rename is: a power cut would leave a new name with nothing in it. And all of it: if the
-    control process is killed while it sends, `cat` ends well, with half of it or nothing.
+    The content is on the disk before the rename, because a power cut could otherwise leave an empty file. The content's
+    size is checked: if the control process is killed while sending, `cat` succeeds with a part of the content.
     """
     assert content.endswith("\n"), "standard input is sent line by line"
     new = f"{path}.enginehouse-new"

@@ -8,8 +8,6 @@ The first answers include the host's uptime at their beginning. If no other run 
 answers of a host without changes are valid in the next phase too: it is asked once, not twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,13 +25,13 @@ from roles._pyinfra.hold import now
 
 FRESH_SECONDS = 30
 LONGEST_SCRIPT = 90_000
-"""Bytes of a command: Linux takes 131,072 in one word, and quoting makes it longer."""
+"""Bytes of a command: Linux accepts 131,072 in one word, and quoting makes the command longer."""
 END = "@enginehouse-answer"
 _ENDS = re.compile(END + r" ([0-9]{1,4}) ([0-9]{1,3})")
 BEGAN = "@enginehouse-began"
 _BEGINS = re.compile(BEGAN + r" ([0-9]{1,12}[.][0-9]{1,9})")
 UPTIME = -1
-"""The number of an answer that no fact has: seconds since boot before the command asked anything."""
+"""Number of the uptime among the answers, which no fact has: seconds since boot at the command's beginning."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class FactCall:
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
     def read(self, lines: list[str]) -> Any:
-        """The answer in the lines that the host printed; the fact's default if it printed none."""
+        """The answer in the lines that the host printed; the fact's default if the host printed none."""
         fact = self.fact()
         return fact.process(lines) if lines else fact.default()
 
@@ -115,7 +113,7 @@ class FactCache:
     """Facts to ask of a host in this run, and its recent answers."""
 
     wants_nothing: bool = False
-    """True if no step would change the host: then its facts are also asked together while it executes."""
+    """True if no step would change the host: its facts are then asked together during execution, too."""
     _noted: list[FactCall] = field(default_factory=list)
     _answers: list[tuple[FactCall, Any]] = field(default_factory=list)
     _tried: list[FactCall] = field(default_factory=list)
@@ -123,7 +121,7 @@ class FactCache:
     _since: float = 0.0
     _was_asked: bool = False
     _uptime: float | None = None
-    """The host's uptime before the oldest of the answers; None if that one was not part of a batch."""
+    """The host's uptime before the oldest of the answers; None if that answer was not part of a batch."""
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:

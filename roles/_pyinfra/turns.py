@@ -4,8 +4,6 @@ pyinfra runs an operation on all hosts at once, so on a control machine with an 
 same file to the same place, and one would read a file that another is replacing (seen: rsync found no file to send).
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

@@ -45,7 +45,7 @@ CONNECTIONS = 5
 NEVER_CONNECTED = ["no new connection could be made to change it"]
 NO_LINE = (ConnectError, OSError, EOFError, SSHException)
 GRACE_SECONDS = 150
-"""Seconds after its time in which the host may put everything back, its commands included."""
+"""Seconds beyond the time limit in which the host may revert the change, commands included."""
 
 
 def installed() -> OperationMeta:
@@ -101,8 +101,8 @@ def _kept(role: str) -> str:
 class WatchedChange:
     """A kind of change that may lock us out: the files that it changes, and the commands after their restoration.
 
-    `after` is put between double quotes, so `$(…)` in it is evaluated when the files are saved. `seconds` begin when
-    the change is made, because a slow connection or host is no evidence against the change.
+    `after` is written between double quotes, so `$(…)` in it is evaluated when the files are saved. `seconds` begin
+    when the change is made, because a slow connection or host is no evidence against the change.
     """
 
     name: str
@@ -154,7 +154,7 @@ class Risk(PyinfraCommand):
         return f"risk {self.command}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """False only if the command ended with an error."""
+        """True, unless the command ended with an error."""
         arguments: ConnectorArguments = {**connector_arguments, "_timeout": self.watched.longest}
         for _ in range(CONNECTIONS):
             done, output = over_a_new_connection(state, host, self.command, arguments)
@@ -166,7 +166,7 @@ class Risk(PyinfraCommand):
             return True
         for line in output:
             host.log_styled(line, fg="red", log_func=logger.error)
-        back = f"{PROGRAM} back {self.watched.name} 'the host would not have it'"
+        back = f"{PROGRAM} back {self.watched.name} 'the host refused the change'"
         if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
             host.run_shell_command(StringCommand(back), **_limited(connector_arguments))
         host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
@@ -182,7 +182,8 @@ class Confirm(PyinfraCommand):
 
     @property
     def within(self) -> int:
-        """Seconds in which the change can be confirmed; more if its command's answer was lost and it may still run."""
+        """Seconds in which the change can be confirmed; more if the command's answer was lost and the command may still
+        run."""
         return self.watched.longest if self.risk and self.risk.is_lost else self.watched.seconds
 
     def __repr__(self) -> str:
@@ -218,7 +219,7 @@ class Confirm(PyinfraCommand):
                 f"{self.watched.what} shut this program out, and the host still does not answer",
                 facts={"tried": tried},
                 attempt="look at its console: journalctl -u 'enginehouse-undo-*'",
-                state="unknown; the host was told to take the change back by itself",
+                state="unknown; the host will revert the change by itself",
                 kind="shut-out",
             )
         lines, paths = (record[name] if isinstance(record.get(name), list) else [] for name in ("said", "paths"))
@@ -227,7 +228,7 @@ class Confirm(PyinfraCommand):
             f"{self.watched.what} shut this program out, and the host has taken them back",
             facts={"tried": tried, "taken back": f"{', '.join(map(str, paths))}, {record.get('when')}", **problems},
             attempt=self.watched.attempt,
-            state="what was there before is in force again",
+            state="the earlier settings are in force again",
             kind="shut-out",
         )
 
@@ -235,7 +236,7 @@ class Confirm(PyinfraCommand):
 def over_a_new_connection(
     state: State, host: Host, command: str, arguments: ConnectorArguments
 ) -> tuple[bool | None, list[str]]:
-    """True if a command succeeded over a separate new connection, None if that is unknown; and its output.
+    """True if a command succeeded over a separate new connection, None if its result is unknown; and the output.
 
     The connection comes from a second connector of the same kind and settings; pyinfra's connectors share no socket and
     use no ControlMaster.

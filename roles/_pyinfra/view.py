@@ -10,8 +10,6 @@ A View reads pyinfra's log, because pyinfra's callbacks get less: neither change
 failed run.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time
@@ -30,7 +28,7 @@ from roles._pyinfra.runs import this_run
 
 FEW = 8
 SHOWN = 8
-"""Hosts that a line names."""
+"""Largest number of hosts that a line names."""
 SILENT_SECONDS = 60
 """Seconds without output before many hosts' work is reported."""
 BEGINS = re.compile(r"--> Starting .*?operation: (.*\S)")
@@ -41,7 +39,7 @@ RESULT = re.compile(r"(Success|No changes|Skipped|Error \(ignored|Error: execute
 MEANS = {"Success": "changed", "No changes": "unchanged", "Skipped": "skipped", "Error (ignored": "ignored"}
 BEFORE_WAVES, WAVE = re.compile(r"Gate \| Every host"), re.compile(r"Gate \| Wave (\d+) of (\d+)")
 TABLES = {"--> Results:": slice(2, 4), "--> Detected changes:": slice(1, 3)}
-"""Columns of pyinfra's tables that say that an operation did something, or would."""
+"""Columns of pyinfra's tables for operations with changes, made or expected."""
 THROUGH = ("passed", "put back", "kept", "not ready", "slower", "question failed")
 
 
@@ -66,11 +64,11 @@ def plain(text: str) -> str:
 
 
 def _nothing(**_: Any) -> None:
-    """The writer of events for a run without `--data events=FILE`: does nothing."""
+    """Writes no event; used by a run without `--data events=FILE`."""
 
 
 class View(logging.Filter):
-    """Chooses the log records that are shown, and adds its own lines; `write` gets every event."""
+    """Chooses the log records that are shown, and adds lines about waves; `write` gets every event."""
 
     def __init__(
         self, write: Callable[..., None] = _nothing, shows_all: bool = False, many: bool | None = None
@@ -92,7 +90,7 @@ class View(logging.Filter):
         self._drained: dict[str, float] = {}
         self._last_swap: dict[str, float] = {}
         self._took: list[float] = []
-        """Seconds of each wave that changed something."""
+        """Seconds of each wave with changes."""
         self._changed, self._failed = set[str](), set[str]()
 
     def filter(self, record: logging.LogRecord) -> bool:

@@ -33,8 +33,8 @@ class Repository:
     key_url: str
     key_fingerprint: str
     key_file: str = ""
-    """File on the control machine that replaces the upstream key. A mirror's operator vouches for it, so it has no
-    fingerprint."""
+    """File on the control machine that replaces the upstream key. A mirror's operator vouches for this key, so no
+    fingerprint is checked."""
 
     def mirrored(self, mirror: AptMirror | None) -> Repository:
         """The repository with the same packages at `mirror`; this repository if there is no mirror."""
@@ -140,7 +140,7 @@ def specified(packages: Mapping[str, str]) -> str:
 
 
 def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that holds those of `names` that are installed and not held yet; none if there are none."""
+    """The command that holds the installed packages among `names` that are not held yet; none without such packages."""
     free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"

@@ -1,8 +1,9 @@
-"""A connection from a host without a network to its bundle: a port of its loopback, forwarded to here through SSH.
+"""A connection from a host without a network to its bundle: a port of its loopback, forwarded to this machine through
+SSH.
 
 A server of the bundle listens on a socket of this machine that only its user can open. Beside pyinfra's connection, an
-ssh with the connector's own settings forwards the host's port to it. Both end with the run: each waits on a pipe that
-the run holds, so that a killed run leaves no process behind. A broken connection is made again.
+ssh with the connector's own settings forwards the host's port to this socket. Both end with the run: each waits on a
+pipe that the run holds, so that a killed run leaves no process behind. A broken connection is made again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from roles._shipping.texts import HERE
 # The ssh of a killed run held the port for 20 to 29 seconds (two runs on a rehearsal machine, 2026-11-28).
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
-"""On the host: reports that the port is open, and runs as long as the pipe is."""
+"""Command on the host that reports the open port, and runs as long as the pipe is open."""
 
 _contents: dict[str, Contents] = {}
 _servers: dict[str, tuple[Popen, str]] = {}
@@ -106,7 +107,7 @@ class Line:
                     return None
                 gevent.sleep(PAUSE_SECONDS)
         return Refusal(
-            f"{self.host.name}: no way from this host to its bundle",
+            f"{self.host.name}: this host cannot reach its bundle",
             facts={"seen": problem_text, "wanted": f"port {PORT} of its loopback, forwarded by ssh"},
             attempt="AllowTcpForwarding remote (or yes) in /etc/ssh/sshd_config on the host, and nothing else on"
             f" that port (ss -ltnp | grep :{PORT})",
@@ -119,14 +120,8 @@ class Line:
         _, socket = _server(self.mine.bundle, "")
         words, target = ssh_words(self.host)
         own = [
-            "-o",
-            "ControlMaster=no",
-            "-o",
-            "ControlPath=none",
-            "-o",
-            "ExitOnForwardFailure=yes",
-            "-o",
-            "LogLevel=ERROR",
+            *("-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes"),
+            *("-o", "LogLevel=ERROR"),
         ]
         argv = [*words, *own, "-R", f"{PLACE}:{socket}", target, HOLDING]
         self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
@@ -144,7 +139,7 @@ class Line:
             assert process is not None
             process.wait()
             if process is self.process and not self.turn.locked():
-                self.host.log("the way to the bundle broke; making it again", log_func=logger.warning)
+                self.host.log("the connection to the bundle broke; it is made again", log_func=logger.warning)
                 self.renewed()
             gevent.sleep(PAUSE_SECONDS)
 

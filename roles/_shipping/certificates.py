@@ -4,8 +4,6 @@ A host makes its private key and a request; the control machine signs it (deploy
 certificate before less than a third of its lifetime is left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
@@ -90,7 +88,7 @@ def certified(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
         pem = facts.value("certificate")
         why = why_anew(pem, authority.trusted, wanted.use, wanted.name, wanted.address, now())
         if not why and facts.value("certificate-mode") != wanted.wanted_fact:
-            why = "others may read it, or its reader may not"
+            why = "other users can read it, or its own user cannot"
         if why:
             yield Certify(wanted, why)
 
@@ -164,8 +162,8 @@ def _foreign(wanted: Certified, issuer: str) -> Refusal:
             "found": f"{wanted.path}, signed by {issuer}",
             "wanted": f"a certificate of {wanted.folder}/{CERTIFICATES}; hosts that trust another one refuse it",
         },
-        attempt=f"copy that folder from the machine that made it, and run again; where it is lost, remove {wanted.path}"
-        " on every host that this is said of, and run again without --limit",
+        attempt=f"copy that folder from the machine that made it, and run again; if it is lost, remove {wanted.path}"
+        " on every host with this refusal, and run again without --limit",
         state=STATE,
         kind="foreign-authority",
     )

@@ -1,7 +1,5 @@
 """The distribution's HAProxy, as roles install and configure it; its own service stays off."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 
@@ -16,7 +14,8 @@ from roles._shipping import apt, secrets
 
 DISTRIBUTION = "haproxy.service"
 GATEWAY_CHECKS = "inter 500ms fastinter 500ms downinter 500ms fall 2 rise 1"
-"""A process that stops says so for 2 s before it takes nothing more (`notice_seconds` of the gateway)."""
+"""Checks of a gateway: a stopping process announces its stop for 2 s before it refuses requests (`notice_seconds` of
+the gateway)."""
 AFFINITY = "x-enginehouse-affinity"
 """Header that chooses a gateway: a hash of the client's key and session, else a random number."""
 BOUND_PERCENT = 125
@@ -41,7 +40,8 @@ GATEWAY = {"dropped": NAMED_BY_CLIENTS, "affinity": AFFINITY, "bound_percent": B
 
 
 def streams(branch: str) -> str:
-    """The option for requests in flight on one gRPC connection of a client; 2.8 counts those to Triton apart."""
+    """The option that limits requests in flight on one gRPC connection of a client; 2.8 has a separate option for
+    connections to Triton."""
     return f"tune.h2.{'fe.' if at_least(branch, '2.8') else ''}max-concurrent-streams"
 
 

@@ -45,7 +45,7 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Patience(Protocol):
-    """Settings of a role for the transfer of its files; `roles.model_store.defaults` describes them."""
+    """Settings of a role for the transfer of its files, explained in `roles.model_store.defaults`."""
 
     @property
     def fetch_seconds(self) -> int: ...
@@ -177,7 +177,7 @@ class Giving:
         self.all = [*self.givers, *(name for name in hosts if name not in having)]
 
     def begun(self) -> dict[str, Any] | None:
-        """Their offer, once the first of them has read its files; None if no host can share."""
+        """The sharing hosts' offer, once the first host has read its files; None if no host can share."""
         pool = Pool(AT_ONCE)
         going = [name for name, ok in zip(self.givers, pool.imap(self._start, self.givers), strict=True) if ok]
         until = time.monotonic() + self.sharing.settings.offer_seconds
@@ -213,7 +213,8 @@ class Giving:
 
 
 def _read(offer: str) -> dict[str, Any] | None:
-    """The parsed offer; None without one, or if a power cut truncated it: its host writes it again."""
+    """The parsed offer; None without an offer, or if a power cut truncated the file, which the host then writes
+    again."""
     try:
         return dict(json.loads(offer))
     except (ValueError, TypeError, RecursionError):
@@ -234,7 +235,7 @@ class Ask(PyinfraCommand):
         """False only if the host cannot be reached."""
         offer = board(state).offer(self.sharing, state)
         if offer is None:
-            host.log(f"{self.sharing.files.what}: no host offers them", log_func=logger.warning)
+            host.log(f"{self.sharing.files.what}: no host shares them", log_func=logger.warning)
             return True
         others = Giving(self.sharing, state, board(state)).all
         text = self.sharing.text(self.sharing.name, others, offer)
@@ -253,7 +254,7 @@ class Await(PyinfraCommand):
         return f"await {self.sharing.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True unless every other way would fail too."""
+        """True, unless other ways to the files would fail too."""
         began, reported_at, last = time.monotonic(), "", ""
         manifest = shlex.quote(f"{self.sharing.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"

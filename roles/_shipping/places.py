@@ -1,7 +1,5 @@
 """Paths on a host that roles, host programs, units and smoke tests share."""
 
-from __future__ import annotations
-
 from deploy.models.files import ROOT
 
 PROGRAMS = "/usr/local/lib/enginehouse"
@@ -10,7 +8,7 @@ RUNTIME = "/run/enginehouse"
 UNITS = "/etc/systemd/system"
 
 FETCH_USER, SHARE_USER = "enginehouse-fetch", "enginehouse-share"
-"""The users that receive files from a hub, and from other hosts; each may write into its staging directory alone."""
+"""The users that receive files from a hub, and from other hosts; each can write only into its staging directory."""
 
 RELEASES = f"{ROOT}/releases"
 SERVERS = f"{ROOT}/servers"

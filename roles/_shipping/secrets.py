@@ -1,10 +1,8 @@
 """Sends the secrets of an inventory: on standard input only, read when they are sent, shown as their source.
 
-`SecretText` is passed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text is the source
-and not the value. `deploy.io.secrets` reads secrets from their sources.
+`SecretText` is passed to pyinfra as `_stdin`, which neither `-vv` nor `--debug` prints, and its own text is the source.
+`deploy.io.secrets` reads secrets from their sources.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator
 
@@ -16,7 +14,8 @@ __all__ = ["SecretText", "described", "missing", "read"]
 
 
 class SecretText:
-    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: a command's whole text."""
+    """A secret as pyinfra's `_stdin`: read when it is sent, shown as its source. `is_whole`: the secret is the whole
+    standard input of a command."""
 
     def __init__(self, secret: Secret, is_whole: bool = False) -> None:
         self.secret, self.is_whole = secret, is_whole
@@ -33,7 +32,7 @@ class SecretText:
 
 
 def missing(secret: Secret | None) -> Refusal | None:
-    """The reason why the secret is missing, before it is sent; None if it exists, or none is needed."""
+    """The reason why the secret is missing, before it is sent; None if the secret exists, or is not needed."""
     try:
         if secret:
             read(secret)

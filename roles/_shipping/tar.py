@@ -1,7 +1,5 @@
 """Files as a compressed tar, for hosts that get a directory on standard input; the same files give the same bytes."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

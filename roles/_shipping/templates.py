@@ -3,8 +3,6 @@
 A missing variable is a defect of this project; the same variables give the same bytes.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template

@@ -1,9 +1,7 @@
-"""Small text files that a role needs on the host (programs, units, settings), and the commands for the missing ones.
+"""Small text files that a role needs on the host (programs, units, settings), and the commands that write missing ones.
 
-One fact asks about all of them at once, so a finished host costs one round trip, whatever the number of files.
+One fact asks about all files at once, so a finished host costs one round trip, whatever the number of files.
 """
-
-from __future__ import annotations
 
 import hashlib
 import shlex
@@ -23,7 +21,7 @@ _FILES = (
     "n='\n'; s=$n$(stat -c '%n %a %U' @ 2>/dev/null); sha256sum @ 2>/dev/null | while read -r h f;"
     """ do t=${s#*"$n$f "}; printf '%s %s %s\\n' "$h" "${t%%"$n"*}" "$f"; done"""
 )
-"""Two processes however many files there are, and not two for each."""
+"""Command with two processes for any number of files, instead of two for each."""
 UNREAD = "daemon-reload"
 """In the answer of `InstalledTexts`: systemd has not reread one of these units since its file changed."""
 

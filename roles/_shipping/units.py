@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import gevent
@@ -17,12 +17,15 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
+from roles._pyinfra.facts import HostFacts
+from roles._shipping.places import UNITS
+
 PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
-"""Longest silence in seconds: long work reports twice a minute, short work at each event."""
+"""Seconds without a report from a unit: long work reports twice a minute, short work at each event."""
 ASKED_SECONDS = 120
 KILLED = ("signal", "core-dump", "oom-kill", "timeout", "watchdog")
-NOTHING_LOST = "  state   nothing that serves was touched; the next run goes on from what is there"
+NOTHING_LOST = "  state   no serving program was changed; the next run continues from the present state"
 GOING = ("activating", "active", "reloading", "deactivating")
 
 
@@ -64,6 +67,18 @@ def start(unit: str) -> str:
     """The shell command that starts a unit without waiting, and clears an earlier failure."""
     quoted = shlex.quote(unit)
     return f"{{ systemctl reset-failed {quoted} 2>/dev/null || true; }} && systemctl start --no-block {quoted}"
+
+
+def kept_running(facts: HostFacts, unit: str, otherwise: str = "") -> Iterator[str]:
+    """The command after which a unit runs now and after every boot; the words `otherwise` follow it."""
+    state = facts.unit(unit)
+    if not state.runs or not state.starts_at_boot:
+        yield f"systemctl enable --now {unit}{otherwise}"
+
+
+def taken_off(unit: str, *left: str) -> str:
+    """The command that ends a service, and removes its unit and the files `left`."""
+    return f"systemctl disable --now {unit}; rm -rf {' '.join((*left, f'{UNITS}/{unit}'))} && systemctl daemon-reload"
 
 
 class Follow(PyinfraCommand):
@@ -126,13 +141,16 @@ class Follow(PyinfraCommand):
         lines = run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments)
         if unit_state.result in KILLED:
             # It could not say so itself.
-            lines += [f"{self.what}: {self.unit} was ended from outside ({unit_state.result})", NOTHING_LOST]
+            lines += [
+                f"{self.what}: {self.unit} was ended by another program or a person ({unit_state.result})",
+                NOTHING_LOST,
+            ]
         for line in lines:
             host.log_styled(line, fg="red", log_func=logger.error)
 
     def _too_long(self, host: Host) -> bool:
         host.log_styled(
-            f"{self.what}: {self.unit} still runs after {self.seconds} s; it goes on without us, a second run attaches",
+            f"{self.what}: {self.unit} still runs after {self.seconds} s; it continues; a second run attaches",
             fg="red",
             log_func=logger.error,
         )
@@ -142,7 +160,8 @@ class Follow(PyinfraCommand):
 def run(host: Host, command: str, arguments: ConnectorArguments) -> list[str]:
     """Standard output of a command that never fails, with the operation's own sudo settings.
 
-    Empty if it does not end, because a host whose systemd hangs keeps its connection alive; the caller limits its time.
+    Empty if the command does not end in the caller's time, because a host whose systemd hangs keeps its connection
+    alive.
     """
     try:
         _, output = host.run_shell_command(StringCommand(command), **{**arguments, "_timeout": ASKED_SECONDS})

@@ -6,8 +6,6 @@ wave HAProxy checks no model that only some hosts have; after the last wave, `se
 plan.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra.api.operation import OperationMeta
@@ -19,6 +17,7 @@ from roles._pyinfra.steps import CachedFact, Command, step
 from roles._shipping import haproxy
 from roles.balancer import keys, operations
 from roles.balancer.config import Checked, config, everything, until_all_have_them
+from roles.balancer.defaults import CONFIG
 from roles.balancer.facts import BalancerHost, checked
 
 
@@ -82,4 +81,4 @@ def _look(mine: BalancerSlice) -> CachedFact[HostFacts]:
 
 def _written(mine: BalancerSlice, facts: HostFacts, models: Checked) -> Iterator[Command]:
     files = operations.certificate_path(mine), operations.clients_path(mine)
-    return operations.written(facts, config(mine, models, *files))
+    return haproxy.written(facts, CONFIG, config(mine, models, *files))

@@ -4,8 +4,6 @@ Each line of a server has its own health and agent checks. The gRPC line could `
 server cannot leave while HAProxy runs, and one that joins at run time cannot track.
 """
 
-from __future__ import annotations
-
 import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,11 +19,11 @@ from roles.balancer.keys import map_path
 CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 AGENT = "agent-inter 500ms"
 OF_A_HOST = " agent-check "
-"""Part of the line of a host's server, and of no other line."""
+"""Text in the line of a host's server, and in no other line."""
 CAME = "x-enginehouse-came"
-"""Header of a held request on its way within HAProxy."""
+"""Internal header of HAProxy that marks a held request."""
 Checked = Mapping[str, tuple[str, ...]]
-"""The models of each pool that a server has to have ready."""
+"""The models of each pool that must be ready on a server."""
 
 
 def config(
@@ -84,7 +82,7 @@ def hold() -> str:
 
 
 def line(member: MemberSlice, grpc: bool) -> str:
-    """Arguments of `server` in the file and of the command `add server`, which both need all of them."""
+    """Arguments of `server` in the file and of the command `add server`, which both need all arguments."""
     port = f"{member.grpc_port} proto h2" if grpc else str(member.http_port)
     return (
         f"{member.name} {_bracketed(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"

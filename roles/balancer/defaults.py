@@ -1,7 +1,5 @@
 """Files of a balancer that the role owns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from roles._shipping.places import RUNTIME, SETTINGS, unit

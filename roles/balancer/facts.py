@@ -1,7 +1,5 @@
 """Facts of a host for the balancer role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import HostFacts, ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.haproxy import DISTRIBUTION
@@ -13,7 +11,7 @@ CHECKED = """awk '$1 == "backend" { b = $2 } b ~ /_http$/ && $1 == "http-check" 
 
 
 class BalancerHost(RoleFact):
-    """HAProxy's package and units, our configuration, its checks, and the parts of it that are not in force."""
+    """HAProxy's package and units, our configuration, its checks, and its parts that are not in force."""
 
     def command(self, key: str = "") -> str:
         """`key` is the path of the certificate's private key, if there is one."""
@@ -31,7 +29,8 @@ class BalancerHost(RoleFact):
 
 
 def checked(facts: HostFacts) -> dict[str, tuple[str, ...]]:
-    """The models of each pool that the host's current configuration checks; a pool that it lacks is absent."""
+    """The models of each pool that the host's current configuration checks; a pool without a configuration is
+    absent."""
     models_by_pool: dict[str, list[str]] = {}
     for row in facts.value("checked").splitlines():
         backend, page = row.split()

@@ -8,8 +8,6 @@ request nor its number of tokens. Such keys can use the gateway. A key with limi
 Only hashes reach a host, never keys: the 200 random bits of a key cannot be derived from its hash.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 

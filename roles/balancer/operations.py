@@ -1,7 +1,5 @@
 """Commands for the difference between a balancer's facts and its wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.slices.traffic import BalancerSlice
@@ -11,7 +9,7 @@ from roles._shipping import haproxy
 from roles._shipping.places import command
 from roles._shipping.texts import Text, shipped
 from roles.balancer.config import hold
-from roles.balancer.defaults import CONFIG, HOLD, PLACES, UNIT, UNIT_NAME
+from roles.balancer.defaults import HOLD, PLACES, UNIT, UNIT_NAME
 
 
 def certificate_path(mine: BalancerSlice) -> str:
@@ -20,7 +18,7 @@ def certificate_path(mine: BalancerSlice) -> str:
 
 
 def clients_path(mine: BalancerSlice) -> str:
-    """Path of the authorities of clients' certificates on the balancer; empty if clients need no certificate."""
+    """Path of the authorities of clients' certificates on the balancer; empty if clients need none."""
     return haproxy.pem_path(f"{PLACES.settings}/clients", mine.clients)
 
 
@@ -34,10 +32,6 @@ def texts(mine: BalancerSlice) -> list[Text]:
 def key(facts: HostFacts, mine: BalancerSlice) -> Iterator[Command]:
     if mine.certificate_key is not None:
         yield from haproxy.key(facts, certificate_path(mine), mine.certificate_key)
-
-
-def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    yield from haproxy.written(facts, CONFIG, wanted)
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:

@@ -4,8 +4,6 @@ No kernel setting is changed, and limits of a service are set on its container. 
 programs, curl requests health endpoints, rsync receives weights.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

@@ -1,7 +1,5 @@
 """Facts of a host for the base role, asked in one command."""
 
-from __future__ import annotations
-
 from shlex import quote
 
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
@@ -24,7 +22,7 @@ class BaseHost(RoleFact):
             ask_packages(*PACKAGES),
             ask_files(JOURNAL, NEEDRESTART, SOURCES, SYSTEM_LIST, SYSTEM_KEY, proxy_files.WANTED, *programs),
             ask_units(*TIME_SERVICES),
-            ask_value("directories", f'stat -c "%a %U %n" {" ".join(path for path, _ in DIRECTORIES)}'),
+            ask_value("directories", f'stat -c "%a %U %n" {" ".join(DIRECTORIES)}'),
             *(_ask_disk(device, mount) if device else ()),
         )
 

@@ -1,7 +1,5 @@
 """Commands for the difference between a host's base facts and its wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -38,10 +36,10 @@ LABEL = "enginehouse"
 
 
 _PROBED = {"FSTYPE": "TYPE", "LABEL": "LABEL", "UUID": "UUID"}
-"""lsblk's names of what blkid found."""
+"""lsblk's names for properties that blkid found."""
 _BEFORE = "x-systemd.before=docker.service,x-systemd.before=containerd.service"
 _END = "nofail,x-systemd.device-timeout=30s 0 2"
-"""Options of the line that adopt-disk writes."""
+"""Options in the fstab line that adopt-disk writes."""
 
 
 @cache
@@ -86,7 +84,7 @@ def system_list(mine: Slice | MonitorSlice | BalancerSlice) -> str:
 
 
 def settings_of_apt(mine: Slice | MonitorSlice | BalancerSlice) -> str:
-    """apt's settings for the mirror. A bundle has one form of each list of its day, without translations."""
+    """apt's settings for the mirror. A bundle has each list in one form, without translations."""
     settings = {"Dir::Etc::SourceList": SYSTEM_LIST, "Dir::Etc::SourceParts": PARTS}
     if mine.bundle:
         settings |= {"Acquire::http::Proxy::127.0.0.1": "DIRECT", "Acquire::Check-Valid-Until": "false"}
@@ -137,15 +135,16 @@ def journal(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
 
 
 def directories(facts: HostFacts) -> Iterator[Command]:
-    """Commands that make each directory that is missing or has another mode or owner."""
+    """The command that makes the directories that are missing or have another mode or owner."""
     present = set(facts.value("directories").splitlines())
-    for path, mode in DIRECTORIES:
-        if f"{mode} root {path}" not in present:
-            yield f"install -d -m 0{mode} -o root -g root {path}"
+    lacking = [path for path in DIRECTORIES if f"755 root {path}" not in present]
+    if lacking:
+        yield f"install -d -m 0755 -o root -g root {' '.join(lacking)}"
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
-    """The command that formats, mounts and records a blank disk; none if that is done, a refusal for any other disk."""
+    """The command that formats, mounts and records a blank disk; none for a disk in that state, a refusal for any other
+    disk."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:
         probed = dict(line.partition("=")[::2] for line in facts.value("probed").splitlines())
@@ -158,7 +157,7 @@ def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
 
 
 def _is_adopted(row: dict[str, str], facts: HostFacts, wanted: DataDisk) -> bool:
-    """True if the disk is mounted and has today's line in /etc/fstab, or an edited form of it."""
+    """True if the disk is mounted and has today's line in /etc/fstab, or an edited form of this line."""
     ours = f"UUID={row['UUID']} {wanted.mount} {wanted.file_system} defaults,noatime,{_BEFORE},{_END}"
     kept = [line for line in facts.value("fstab").splitlines() if not _ours(line) or line == ours]
     is_kept = len(kept) == len(facts.value("fstab").splitlines()) and any(_names(line, row, wanted) for line in kept)
@@ -170,7 +169,7 @@ def _ours(line: str) -> bool:
 
 
 def _names(line: str, row: dict[str, str], wanted: DataDisk) -> bool:
-    """True if that line of /etc/fstab is for this disk, by adopt-disk's own rule."""
+    """True if the line of /etc/fstab is for this disk, by adopt-disk's own rule."""
     spec = line.split()[0].replace('"', "")
     return spec in {f"UUID={row['UUID'] or 'none'}", f"LABEL={LABEL}", wanted.device, f"/dev/{row['NAME']}"}
 
@@ -179,7 +178,7 @@ def _problem(rows: list[dict[str, str]], facts: HostFacts, wanted: DataDisk) -> 
     """The reason why this disk may not be formatted, or None for a whole blank disk and for one that we formatted."""
     evidence = {"found": "; ".join(facts.value("disk").splitlines()) or "nothing", "wanted": "a blank disk"}
     if not rows:
-        return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists what is there")
+        return _refusal(wanted, "is not on this host", evidence, "`lsblk` lists the present disks")
     row = rows[0]
     if row.get("LABEL") == LABEL and row["FSTYPE"] == wanted.file_system and row["MOUNTPOINT"] in ("", wanted.mount):
         return _shadow(row, facts, wanted)

@@ -5,8 +5,6 @@ serves. Files of the current and the previous release are always kept, because r
 the last six hours, which another run may have brought for a later swap.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra import host, logger

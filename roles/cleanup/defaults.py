@@ -1,7 +1,5 @@
 """Settings of the role with their defaults; an inventory overrides them with `cleanup_settings = {…}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -20,7 +18,7 @@ class Defaults:
     keep_engines: Annotated[int, Range(0, 1000)] = 2
     """Engines kept of each model; each costs an hour of a GPU."""
     keep_images: Annotated[int, Range(0, 1000)] = 0
-    """Images kept, 14 to 30 GB each; a registry has them too."""
+    """Images kept, 14 to 30 GB each; a registry also has each image."""
     keep_failed: Annotated[int, Range(0, 1000)] = 1
     """Failed builds and refused engines kept of each model for inspection."""
 

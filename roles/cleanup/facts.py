@@ -1,7 +1,5 @@
 """Fact: files of a host that no release needs."""
 
-from __future__ import annotations
-
 import shlex
 
 from pyinfra.api import FactBase

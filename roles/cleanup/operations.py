@@ -1,7 +1,5 @@
 """Names of files to keep, and the command that runs the program."""
 
-from __future__ import annotations
-
 import json
 import shlex
 

@@ -4,8 +4,6 @@ GPUs are attached by CDI alone (`--device nvidia.com/gpu=…`), so no runtime is
 after driver and Docker: the specification describes the driver, and the proof needs Docker.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

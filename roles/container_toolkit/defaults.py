@@ -1,7 +1,5 @@
 """Packages and files of the container toolkit, and the role's settings (`container_toolkit_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

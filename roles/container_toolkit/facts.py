@@ -1,7 +1,5 @@
 """Facts of a host for the toolkit role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.apt import SOURCES, Repository
@@ -9,7 +7,7 @@ from roles.container_toolkit import defaults
 
 
 class ToolkitHost(RoleFact):
-    """Packages, repository, the CDI specification, and the versions that a proof is for."""
+    """Packages, repository, the CDI specification, and the versions for which CUDA was proven."""
 
     def command(self, repository: Repository) -> str:
         """The script with all commands; `nvidia-ctk` may be missing."""

@@ -1,7 +1,5 @@
 """Commands for the difference between the toolkit's facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
@@ -83,7 +81,7 @@ def refresh(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def versions(facts: HostFacts, mine: Slice) -> str:
-    """The versions that a proof is for; if one changes, the proof has to be repeated."""
+    """The versions for which CUDA is proven; a changed version needs a new proof."""
     rows = {
         "kernel": facts.value("kernel"),
         "driver": facts.value("driver"),

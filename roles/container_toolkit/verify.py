@@ -1,7 +1,5 @@
 """Judges the result of the toolkit role by facts that are read anyway."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal

@@ -5,8 +5,6 @@ gets a restart only if the merged settings differ; the caller decides whether th
 a host with another Docker (roles/preflight/docker.py).
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

@@ -37,7 +37,8 @@ class Defaults:
     log_files: Annotated[int, Range(1, 1000)] = 4
     """Log files of each container; the oldest is removed first."""
     confirm_seconds: Annotated[int, Range(10, 3600)] = 90
-    """Settings that no new SSH connection has confirmed this long after the restart are taken back."""
+    """Seconds after a restart within which a new SSH connection must confirm the settings; unconfirmed settings are
+    reverted."""
 
 
 def settings(host: Host) -> Defaults:

@@ -1,7 +1,5 @@
 """Facts of a host for the docker role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._pyinfra.undo import KEPT
@@ -52,7 +50,7 @@ def _started_before(unit: str, path: str) -> str:
     """Shell that prints "stale" if the unit's process began before the file was last written (microseconds).
 
     The process counts, not the unit: settings are read at its beginning, and on a slow host a daemon is "active" only
-    seconds later. A server's own restart may have begun it between the check of the file and its writing.
+    seconds later. A server's restart may have started the process between the check of the file and its writing.
     """
     shown = f"systemctl show --timestamp=us --property=MainPID,ExecMainStartTimestamp {unit}"
     began = """$(echo "$shown" | sed -n 's/^ExecMainStartTimestamp=//p')"""

@@ -1,7 +1,5 @@
 """daemon.json and containerd's config.toml, merged key by key: this project's keys are set, all others stay. Pure."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

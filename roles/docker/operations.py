@@ -21,8 +21,8 @@ from roles.docker.defaults import Defaults
 OF_DOCKER = ("docker-ce", "docker-ce-cli", "containerd.io")
 DISTRIBUTION = ("docker.io", "containerd", "runc")
 STOP_SECONDS, START_SECONDS, STOP_MARGIN_SECONDS = 90, 60, 30
-"""What systemd gives docker.service to stop (its own default), what the daemon takes to start, and what the end of a
-server takes beyond its `stop_seconds`, as in the TimeoutStopSec of its unit."""
+"""Seconds that systemd gives docker.service to stop (systemd's default), that the daemon takes to start, and that a
+server's end takes beyond its `stop_seconds`, as in the TimeoutStopSec of its unit."""
 UNTOUCHED = "no package was installed by the docker role; its settings were not touched"
 
 
@@ -34,7 +34,8 @@ class WantedDocker:
     packages: dict[str, str]
     data_root: str
     restart_seconds: int
-    """Servers of this host are drained and stopped first, all at once; then the daemon ends what else it runs."""
+    """Seconds for a restart: the servers of this host are drained and stopped first, all at once; then the daemon ends
+    the other containers."""
     chosen: Defaults
     extra: Mapping[str, Any]
 
@@ -98,7 +99,8 @@ def daemon(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
 
 
 def watched(wanted: WantedDocker) -> undo.WatchedChange:
-    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules that it drops."""
+    """Docker's settings as a change that may lock us out: a bridge on our network, or firewall rules that Docker
+    drops."""
     return undo.WatchedChange(
         name="docker",
         what="Docker's new settings",

@@ -1,7 +1,5 @@
 """Judges the result of the docker role by facts that are read anyway."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

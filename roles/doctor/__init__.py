@@ -5,8 +5,6 @@ has answered, the findings of all hosts are printed (deploy/doctor judges), and 
 (roles/_pyinfra/events.py).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,9 +34,9 @@ from roles.doctor.questions import About, names_of
 NO_ANSWER = "it did not answer; pyinfra said why above"
 NO_CONNECTION = "no connection"
 _answers: WeakKeyDictionary[State, dict[str, tuple[Finding, ...] | None]] = WeakKeyDictionary()
-"""Readings of each host; None for one that did not answer."""
+"""Answers of each host to the doctor's checks; None for a host without an answer."""
 _read: WeakKeyDictionary[State, dict[str, tuple[Readings, Wanted]]] = WeakKeyDictionary()
-"""Answers of each host with the wants of its plan, for `--data report=FILE`."""
+"""Answers of each host, with its planned state, for `--data report=FILE`."""
 
 
 def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, str]) -> None:

@@ -1,7 +1,5 @@
 """The file of `--data report=FILE`: new, readable by its owner alone, and complete or absent."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,7 +13,7 @@ def confirm_new(path: str | None) -> None:
     file = Path(path)
     problem = "it is there already" if file.exists() else ""
     if not problem and not os.access(file.parent, os.W_OK | os.X_OK):
-        problem = "its directory is not there, or not yours to write to"
+        problem = "its directory does not exist, or you cannot write to it"
     if problem:
         raise _refusal(path, problem)
 
@@ -33,7 +31,7 @@ def _refusal(path: str, problem: str) -> Refusal:
     return Refusal(
         "the report cannot be written",
         facts={"where": f"--data report={path}", "said": problem},
-        attempt="name a new file in a directory that is there and yours",
+        attempt="name a new file in an existing directory that you can write",
         state="no host was changed",
         kind="no-report",
     )

@@ -1,7 +1,5 @@
 """Facts of a host for the doctor: everything, in one command."""
 
-from __future__ import annotations
-
 from pyinfra.api import FactBase
 
 from deploy.doctor.readings import Readings

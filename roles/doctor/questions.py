@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from shlex import quote
 
-from deploy.doctor.causes import HOST_PATTERN
+from deploy.doctor.causes import HOST_PATTERN, STAMP
 from deploy.doctor.phrases import WITHOUT_CUDA
 from deploy.doctor.phrases_kernel import KERNEL_PATTERN
 from deploy.models.files import ROOT
@@ -40,8 +40,11 @@ _SERVICES = " ".join(
     )
 )
 _UPGRADES = "tail -qn 300 $(find /var/log/unattended-upgrades/unattended-upgrades.log -mtime -1)"
-"""unattended-upgrades has a file of its own; nothing of it is read if it is older than a day."""
-_PHRASED = f"LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sort | uniq -c | head -n 50"
+"""unattended-upgrades has a log file; a file older than a day is not read."""
+_PHRASED = (
+    f"grep -avE {quote(WITHOUT_CUDA)} | LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sed -E {quote(f's/{STAMP}/ /')}"
+    " | sort | uniq -c | head -n 50"
+)
 """Command that counts known phrases. Its expression is ASCII, and the C locale halves its cost."""
 _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel _UID=0"
 """The kernel's messages, and root's in its name: as files/host/gpu_state.py reads them."""
@@ -95,6 +98,10 @@ _INSTALLED = (
 _IMAGES = (
     f"for d in {SERVERS}/*/; do f=$d/current/server.json; [ -f $f ] || continue; s=${{d%/}};"
     r""" echo "${s##*/}" $(sed -nE 's/^ *"(triton_core|trtllm)": "([^"]*)".*/\1 \2/p' $f); done"""
+)
+LINKS = (
+    f"for d in {SERVERS}/*/; do c=$(readlink $d/current) s=${{d%/}}; f={ROOT}/cache/${{c##*/}}.llm/all-reduce.txt;"
+    r""" [ ! -f $f ] || sed -nE "s/^# Avg bus bandwidth *: *([0-9.]{1,20}).*/${s##*/} \1/p" $f; done"""
 )
 # A shared lock, so that two readers do not mistake each other for a run. Without read access the state is unknown.
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
@@ -258,11 +265,11 @@ def _of_servers(mine: Slice) -> dict[str, str]:
     return {
         "servers": f"{{ {_RECORDS}; }} 2>/dev/null",
         "images": f"{{ {_IMAGES}; }} 2>/dev/null",
-        "causes": f"{{ {_LOGGED} {_SERVERS}; {_LOGGED} {_SERVICES}; {_UPGRADES}; }} 2>/dev/null"
-        f" | grep -avE {quote(WITHOUT_CUDA)} | {_PHRASED}",
+        "causes": f"{{ {_LOGGED} {_SERVERS}; {_LOGGED} {_SERVICES}; {_UPGRADES}; }} 2>/dev/null | {_PHRASED}",
         "holds": f"{{ {_HOLDS}; }} 2>/dev/null",
         "repair": f"grep -h ^enginehouse_repair {ROOT}/metrics/repair.prom 2>/dev/null",
         "notices": f"grep -h ^enginehouse_notice {ROOT}/metrics/notices.prom 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
+        "links": f"{{ {LINKS}; }} 2>/dev/null",
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),
     }

@@ -5,8 +5,6 @@ A build takes an hour of a GPU, so it happens on one host per fingerprint, in a 
 Each step acts on all engines of all hosts before the next begins; a finished fleet needs one fact per host.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from shlex import quote
 

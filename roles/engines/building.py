@@ -1,7 +1,5 @@
 """Commands by which a host builds an engine in its unit, or attaches to a running build, and follows it."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterator
@@ -164,9 +162,9 @@ def explained(engine: EngineSlice, why: dict[str, object]) -> str:
     """A failed build in words: cause, remedy, the last lines of its log, and the unchanged parts."""
     if not why:
         return (
-            f"engine {engine.model} ({engine.fingerprint}) was not built, and its build left no word\n"
+            f"engine {engine.model} ({engine.fingerprint}) was not built, and its build left no message\n"
             f"  try    journalctl -u {build_unit(engine.model)} on the host\n"
-            f"  state  nothing was published; what serves goes on"
+            f"  state  nothing was published; running servers are not affected"
         )
     log = why.get("log") or []
     facts = {
@@ -174,7 +172,7 @@ def explained(engine: EngineSlice, why: dict[str, object]) -> str:
         "log": [str(line) for line in log][-8:] if isinstance(log, list) else [str(log)],
         "kept": [f"{engine.path}.failed/build.log on the host"],
         "try": str(why.get("remedy") or "read the log above").splitlines(),
-        "state": ["nothing was published; what serves goes on"],
+        "state": ["nothing was published; running servers are not affected"],
     }
     rows = [(name if at == 0 else "", line) for name, lines in facts.items() for at, line in enumerate(lines)]
     details = "\n".join(f"  {name:<5}  {line}" for name, line in rows)

@@ -1,7 +1,5 @@
 """Commands that copy an engine from its host to the control machine, and from there to other hosts."""
 
-from __future__ import annotations
-
 import shlex
 
 from pyinfra import logger
@@ -62,7 +60,8 @@ class Collect(Carry):
 
 
 class Fetch(Carry):
-    """Copies the cached engine to the host: to another directory first, checked there to its last byte, and renamed."""
+    """Copies the cached engine to the host: first into another directory, where every byte is checked, and then
+    renamed."""
 
     verb = "fetch"
 
@@ -94,20 +93,20 @@ class Fetch(Carry):
         return Refusal(
             f"engine {self.engine.model} ({self.engine.fingerprint}) is not accepted by this host",
             facts={"found": reason, "sent from": str(self.kept.cached(self.engine))},
-            attempt="run again; if it stays so, remove that directory: another copy is fetched, or a new one built",
-            state="it was not published; what serves goes on",
+            attempt="run again; if that fails too, remove that directory: a copy is fetched, or a new engine built",
+            state="it was not published; running servers are not affected",
             kind="engine-not-accepted",
         )
 
 
 def left_by_builder(engine: EngineSlice, builder: str) -> Refusal:
-    """The refusal of a host that was to fetch an engine that no builder made."""
+    """The refusal of a host that should fetch an engine, although no builder made it."""
     lost = builder and builder not in {peer.name for peer in run_state.active_hosts}
-    why = "did not finish it; its own lines are above" if lost else "has not finished it"
+    why = "did not finish it; its own messages are above" if lost else "has not finished it"
     return Refusal(
         f"engine {engine.model} ({engine.fingerprint}) was to come from {builder or 'another host'}, which {why}",
-        attempt="mend it there, and run again: this host does nothing until then",
-        state="nothing was changed here; what serves goes on",
+        attempt="correct the cause on that host, and run again: until then this host changes nothing",
+        state="nothing was changed here; running servers are not affected",
         kind="engine-not-built-elsewhere",
     )
 
@@ -116,7 +115,7 @@ def cannot_check(engine: EngineSlice, reason: str) -> Refusal:
     return Refusal(
         f"this host cannot check engine {engine.model} ({engine.fingerprint})",
         facts={"said": reason},
-        attempt="install what it lacks (apt-get install openssh-client), and run again",
-        state="the engine is left as it is; what serves goes on",
+        attempt="install the missing program (apt-get install openssh-client), and run again",
+        state="the engine is unchanged; running servers are not affected",
         kind="engine-not-checkable",
     )

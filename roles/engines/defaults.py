@@ -1,7 +1,5 @@
 """Settings of the role with their defaults; an inventory overrides them with `engines_settings = {…}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -17,7 +15,7 @@ class Defaults:
     """Directory of the clone with a copy of every signed engine.json; commit it, so that `plan` knows the built
     engines."""
     build_seconds: Annotated[int, SECONDS] = 8 * 3600
-    """Seconds that a run waits for one engine. The unit continues after it, and a second run attaches."""
+    """Seconds that a run waits for one engine. The unit continues after this time, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
     """Seconds for one attempt to send an engine."""
     rsync_attempts: Annotated[int, ATTEMPTS] = 5

@@ -1,7 +1,5 @@
 """A host's engines, if it would load them, and the state of its build units."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +13,7 @@ from roles._shipping.units import UnitState, ask
 Kind = Literal["absent", "unsigned", "signed", "broken"]
 BUILDS = f"{SETTINGS}/build"
 CANNOT_CHECK = 2
-"""Exit code of `engine` if it is the host that lacks something."""
+"""Exit status of `engine` if the host cannot check: a program or a list of keys is missing."""
 
 
 def build_unit(model: str) -> str:
@@ -28,16 +26,17 @@ class EngineState:
 
     is_there: bool = False
     is_sealed: bool = False
-    """True if it has a signature, by any key."""
+    """True if the engine has a signature, by any key."""
     problem: str = ""
     is_checked: bool = True
-    """False if the host cannot check: it lacks ssh-keygen, or the list of trusted keys."""
+    """False if the host cannot check the engine, for lack of ssh-keygen or of the list of trusted keys."""
 
     @property
     def kind(self) -> Kind:
-        """The kind of engine. A broken one must not be signed: it has a foreign signature, or files unlike its record.
+        """The kind of engine. A broken engine must not be signed: its signature is foreign, or its files differ from
+        its record.
 
-        An engine that cannot be checked keeps its apparent kind, so that none is deleted for that reason.
+        An engine that cannot be checked keeps its apparent kind, so that it is not deleted for that reason.
         """
         if not self.is_there:
             return "absent"

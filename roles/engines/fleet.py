@@ -1,10 +1,8 @@
-"""Facts about engines of all hosts of a run, asked once a phase and again of a host that changed something.
+"""Facts about engines of all hosts of a run, asked once a phase, and again on a host after a change.
 
 An engine that one host has is not built by another, so a step on one host needs the answers of the others. pyinfra
 prepares hosts in parallel: the first one asks all hosts, the others wait for it and read.
 """
-
-from __future__ import annotations
 
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary

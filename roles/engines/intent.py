@@ -5,8 +5,6 @@ or in the store; else a host that has it unsigned, or is building it; else the f
 puts farm hosts first. All other hosts fetch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A directory of either is named `EngineSlice.name`. The signature is written last
 count. Every copy from elsewhere is verified by its signature to its last byte before a host gets it.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -22,13 +20,13 @@ CACHE = Path("~/.cache/enginehouse/engines")
 SIGNATURE = "engine.json.sig"
 RSYNC = ["rsync", "--recursive", "--times", "--checksum", "--mkpath", "--partial-dir=.rsync-partial"]
 RCLONE = ["rclone", "copy", "--checksum"]
-"""By content: a power cut at either end leaves files of the right size and time with other bytes, and a store with one
-of those would be refused by every machine, for ever."""
-STATE = "nothing was sent to a host; what serves goes on"
+"""Arguments that make rclone compare content: a power cut at either end leaves files of the right size and time with
+wrong bytes, and every machine would refuse a store with such a file for ever."""
+STATE = "nothing was sent to a host; running servers are not affected"
 
 
 class Kept:
-    """The cache and the store of one host's inventory."""
+    """The cache and the store that one host's inventory declares."""
 
     def __init__(self, store: EngineStore | None, trust: EngineTrust) -> None:
         self.store, self.trust = store, trust
@@ -125,16 +123,16 @@ class Kept:
         return Refusal(
             f"engine_store: {source} was not copied to {target}",
             facts={"said": (output.strip().splitlines() or ["nothing"])[-1]},
-            attempt="mend it and run again: what was copied is kept",
+            attempt="correct the cause and run again: copied files are kept",
             state=STATE,
             kind="engine-store",
         )
 
     def _not_as_signed(self, engine: EngineSlice, problem: str) -> Refusal:
         return Refusal(
-            f"{engine.name}: the copy that arrived is not the engine that was signed",
+            f"{engine.name}: the received copy differs from the signed engine",
             facts={"found": problem, "from": self.store.place if self.store else "a host"},
-            attempt="remove that copy, and run again: another one is fetched, or a new one built",
+            attempt="remove that copy, and run again: another copy is fetched, or a new engine built",
             state=STATE,
             kind="engine-not-as-signed",
         )

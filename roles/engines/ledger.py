@@ -1,7 +1,5 @@
 """The ledger: a copy of every signed engine.json in the operator's clone, for `enginehouse plan` and for reviewers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from deploy.io.local_paths import local_path

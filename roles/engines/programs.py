@@ -1,7 +1,5 @@
 """The role's unit and signers on the host."""
 
-from __future__ import annotations
-
 from deploy.spec import EngineTrust
 from roles._shipping.places import SETTINGS, UNITS
 from roles._shipping.texts import Text, shipped

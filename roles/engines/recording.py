@@ -1,6 +1,4 @@
-"""The command that copies a signed record from a host into the operator's ledger."""
-
-from __future__ import annotations
+"""The command that copies an engine's signed record from a host into the operator's ledger."""
 
 from pyinfra import logger
 from pyinfra.api import Host, State

@@ -1,7 +1,5 @@
 """Small files of a host as bytes, and the commands of this role that report their progress."""
 
-from __future__ import annotations
-
 import base64
 import shlex
 
@@ -33,7 +31,7 @@ def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments
 
 
 class Tell(PyinfraCommand):
-    """Logs a line and does nothing."""
+    """Logs a line."""
 
     def __init__(self, line: str) -> None:
         super().__init__()
@@ -43,6 +41,6 @@ class Tell(PyinfraCommand):
         return f"tell {self.line}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """Logs the line; always returns True, because a message cannot fail."""
+        """True, after logging the line: a message cannot fail."""
         host.log(self.line, log_func=logger.info)
         return True

@@ -3,8 +3,6 @@
 A server has them in its release; a build has no release, and without them `import tensorrt_llm` fails in some images.
 """
 
-from __future__ import annotations
-
 import base64
 from hashlib import sha256
 
@@ -23,7 +21,7 @@ REPAIRS = f"{ROOT}/repairs"
 
 
 def python_path(image: ImageSlice) -> str:
-    """The directory with the image's repairs on a host; empty if it needs none."""
+    """The directory with the image's repairs on a host; empty if the image needs no repair."""
     wanted = wheels(image.repairs)
     if not wanted:
         return ""
@@ -31,7 +29,8 @@ def python_path(image: ImageSlice) -> str:
 
 
 class SendRepairs(PyinfraCommand):
-    """Sends the packages, complete: unpacked under another name and renamed."""
+    """Sends the packages, which are unpacked under another name and then renamed, so that the directory is always
+    complete."""
 
     def __init__(self, image: ImageSlice) -> None:
         super().__init__()

@@ -1,6 +1,4 @@
-"""The command that judges a built engine on the control machine and signs it there; no unsigned one is loaded."""
-
-from __future__ import annotations
+"""The command that judges a built engine on the control machine and signs it there; hosts load only signed engines."""
 
 import json
 import shlex
@@ -80,12 +78,12 @@ class Sign(PyinfraCommand):
     def _require_planned(self, record: dict[str, Any]) -> None:
         """Refuses a record with other fields under this fingerprint: a forgery, or a defect of this project."""
         if record.get("fingerprint") != self.engine.fingerprint or record.get("fields") != _plain(self.engine.fields):
-            raise self._refusal("says in its engine.json that it is another one", {"path": self.engine.path})
+            raise self._refusal("is another engine by its engine.json", {"path": self.engine.path})
 
     def _judge(self, host: Host, arguments: ConnectorArguments, limits: ReplaySlice) -> Verdict:
         content = read(host, f"{self.engine.path}/answers.jsonl", arguments)
         if content is None:
-            raise self._refusal("was not asked the prompts of its replay", {"wanted": "answers.jsonl beside it"})
+            raise self._refusal("has no answers to the prompts of its replay", {"wanted": "answers.jsonl beside it"})
         tasks = replay.tasks(local_path(limits.tasks).read_text()) if limits.tasks else []
         return replay.judge(self._wanted(host, arguments, limits), replay.answers(content.decode()), tasks, limits)
 
@@ -95,7 +93,9 @@ class Sign(PyinfraCommand):
             return replay.answers(local_path(limits.answers).read_text())
         reference = read(host, f"{self.engine.path}/reference.jsonl", arguments)
         if reference is None:
-            raise self._refusal("has nothing to be compared with", {"wanted": "reference.jsonl, or Replay.answers"})
+            raise self._refusal(
+                "has no stored answers for a comparison", {"wanted": "reference.jsonl, or Replay.answers"}
+            )
         return replay.answers(reference.decode())
 
     def _refusal(self, problem: str, facts: dict[str, str]) -> Refusal:
@@ -114,11 +114,11 @@ def undeclared(engine: EngineSlice) -> Refusal:
     The plan accepts it because the same engine was signed before; that engine, or its signature, is gone.
     """
     return Refusal(
-        f"engine {engine.model} ({engine.fingerprint}): what was signed before is gone, "
-        "and nobody would judge a new one",
-        facts={"found": "replay=None in the inventory", "wanted": "prompts to judge it by, or a reason for none"},
+        f"engine {engine.model} ({engine.fingerprint}): the signed engine is gone, "
+        "and a new one would be signed without a comparison",
+        facts={"found": "replay=None in the inventory", "wanted": "prompts for a comparison, or a reason for none"},
         attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…"), then run again',
-        state="nothing was built or signed; what serves goes on",
+        state="nothing was built or signed; running servers are not affected",
         kind="unjudged-engine",
     )
 

@@ -4,8 +4,6 @@ Only ssh-keygen reads the private key, on this machine; a key in an agent is nam
 keys.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -22,7 +20,7 @@ from roles._shipping.texts import HERE
 NAMESPACE = "enginehouse-engine"
 PRINCIPAL = "enginehouse"
 VERIFY = HERE / "files" / "host"
-STATE = "the engine is built and not signed; what serves goes on"
+STATE = "the engine is built and not signed; running servers are not affected"
 
 
 def sign(text: bytes, trust: EngineTrust) -> bytes:
@@ -38,9 +36,9 @@ def sign(text: bytes, trust: EngineTrust) -> bytes:
 
 
 def unusable(trust: EngineTrust | None) -> Refusal | None:
-    """The reason why the key cannot sign; None if it can. Checked before a build, which takes an hour."""
+    """The reason why the key cannot sign; None for a usable key. Checked before a build, which takes an hour."""
     if trust is None:
-        return Refusal("no key signs the engines of this inventory", attempt="engine_trust=EngineTrust(key=…)")
+        return Refusal("this inventory has no key to sign engines", attempt="engine_trust=EngineTrust(key=…)")
     try:
         sign(b"is this key of any use?\n", trust)
     except Refusal as problem:
@@ -108,7 +106,7 @@ def _quietly(argv: list[str], text: IO[bytes] | None = None) -> subprocess.Compl
 def _cannot_sign(trust: EngineTrust, stderr: str) -> Refusal:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     return Refusal(
-        f"engine_trust: {trust.key} signs nothing",
+        f"engine_trust: {trust.key} cannot sign",
         facts={"said": lines[-1] if lines else "nothing"},
         attempt="name a key file without a passphrase, or add the key to your agent and name its .pub file",
         state=STATE if Path(trust.key).exists() else "nothing was built",

@@ -5,8 +5,6 @@ addresses alone (files/host/metrics.py), behind the firewall. No step interrupts
 host that no monitor reads any more.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 
 from deploy.slices.monitor import ExportersSlice

@@ -5,8 +5,6 @@ Source: dcgm-exporter's own list, NVIDIA/dcgm-exporter at d5e5f51 of 2026-05-12,
 links. Xids are counted within a window: `DCGM_FI_DEV_XID_ERRORS` is the number of the last one and never falls.
 """
 
-from __future__ import annotations
-
 COUNTERS = (
     ("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock in MHz"),
     ("DCGM_FI_DEV_GPU_TEMP", "gauge", "GPU temperature in C"),

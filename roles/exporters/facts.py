@@ -1,7 +1,5 @@
 """Facts of a host for the exporters role, asked in one command."""
 
-from __future__ import annotations
-
 from pyinfra.api import FactBase
 
 from roles._pyinfra import together
@@ -16,7 +14,7 @@ def ask_stale(*names: str) -> str:
 
 
 class ExportersHost(RoleFact):
-    """The package, our units, and those that do not run with the current files."""
+    """The package, our units, and the units that do not run with the current files."""
 
     def command(self) -> str:
         return script(ask_packages(PACKAGE), ask_units(*ALL), ask_stale(*ALL))

@@ -1,7 +1,5 @@
 """Commands for the difference between the exporters' facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from shlex import join

@@ -5,8 +5,6 @@ rules come before that, for IPv4 and IPv6. New rules are watched: unless a new S
 restores the old ones by itself. Without a declaration other tables stay unchanged, and this project's table is removed.
 """
 
-from __future__ import annotations
-
 from pyinfra.api.operation import OperationMeta
 
 from roles._pyinfra.steps import CachedFact, step

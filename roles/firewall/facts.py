@@ -1,7 +1,5 @@
 """Facts of a host for the firewall role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._pyinfra.undo import KEPT

@@ -1,7 +1,5 @@
 """Commands for the difference between the firewall's facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import join
 
@@ -72,8 +70,8 @@ def taken_away(facts: HostFacts) -> Iterator[Command]:
 
 def _no_ssh() -> Refusal:
     return Refusal(
-        "nobody can say where this host's sshd answers, so no firewall is loaded",
-        facts={"asked": "sshd -T, and ss for what sshd listens on and serves", "found": "no port"},
+        "the ports of this host's sshd are unknown, so no firewall is loaded",
+        facts={"asked": "the output of sshd -T, and of ss for sshd's listeners and connections", "found": "no port"},
         attempt="run as root or with sudo; install iproute2",
         state="no rule was changed",
         kind="no-ssh-port",

@@ -39,7 +39,7 @@ Guarded: TypeAlias = Slice | BalancerSlice | MonitorSlice
 
 
 def firewall_of(mine: Guarded) -> Firewall | None:
-    """The declared firewall; one without rules for servers if only ports for other hosts have to be closed."""
+    """The declared firewall; without rules for servers if only ports for other hosts must be closed."""
     if mine.firewall or not (mine.exporters or isinstance(mine, MonitorSlice) or _gateways(mine) or _sharing(mine)):
         return mine.firewall
     return Firewall()
@@ -60,7 +60,7 @@ def _https(mine: Guarded) -> Https | None:
 
 
 def rules(mine: Guarded, ssh_ports: Iterable[int]) -> str:
-    """The whole file; `ssh_ports` are the ports of this host's sshd."""
+    """The file of nftables; `ssh_ports` are the ports of this host's sshd."""
     firewall = firewall_of(mine)
     assert firewall, "there is nothing to guard"
     groups = _groups(firewall, mine)
@@ -135,7 +135,8 @@ def _gateway(gateway: GatewaySlice) -> list[tuple[str, str]]:
 
 
 def _of_balancer(mine: BalancerSlice) -> list[tuple[str, str]]:
-    """(match, group) for a balancer's ports, at any of its addresses, as one may be shared with another balancer."""
+    """(match, group) for a balancer's ports, at any address of its host, because another balancer may share an
+    address."""
     gateways = [route.gateway.port for route in mine.routes if route.gateway]
     own = [port for route in mine.routes for port in (route.http_port, route.grpc_port)]
     ports = ", ".join(str(port) for port in [*own, *gateways])

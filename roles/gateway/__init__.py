@@ -5,8 +5,6 @@ Running processes read a change of models, limits or keys; a new version restart
 its open requests had time to end. If the inventory drops the gateway, the host loses it, including its keys.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 
@@ -22,7 +20,8 @@ from roles.gateway.programs import environment_path, version_path
 
 
 def apply(mine: Slice) -> None:
-    """Runs the gateway as planned and confirms that each process offers the plan's models; removes an unplanned one."""
+    """Runs the gateway as planned and confirms that each process offers the plan's models; removes a gateway that is
+    not planned."""
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):

@@ -1,7 +1,5 @@
 """Names on the host that the gateway role owns, and its settings (`gateway_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,8 +16,8 @@ FOLDER = f"{SETTINGS}/gateway"
 WANTED = f"{FOLDER}/settings.json"
 KEYS = f"{FOLDER}/keys.json"
 SALT = f"{FOLDER}/salt"
-"""The secret that keeps tenants' cached prefixes apart. Every host makes its own, so nothing travels and nothing is
-kept elsewhere. Tenants of two gateways that send to one server find less cached; a host's cache is its own anyway."""
+"""The secret that keeps tenants' cached prefixes apart. Every host makes its own secret, so no secret is sent or stored
+elsewhere. If two gateways send to one server, a tenant's prefixes are cached once for each gateway."""
 CERTIFICATE, AUTHORITY = f"{FOLDER}/mutual.pem", f"{FOLDER}/authority.pem"
 """Private key and certificate of the gateway, and the fleet's authority, if it sends to servers of other hosts."""
 SHARED = "/run/enginehouse-gateway"

@@ -1,7 +1,5 @@
 """Facts of a host for the gateway role, asked in one command."""
 
-from __future__ import annotations
-
 from pyinfra.api import FactBase
 
 from roles._pyinfra.facts import ask_packages, ask_value, script

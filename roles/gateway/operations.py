@@ -1,7 +1,5 @@
 """Commands for the difference between the gateway's facts and the wanted state; pure except for the keys' file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,7 +80,7 @@ def user(facts: HostFacts) -> Iterator[Command]:
 
 
 def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
-    """The command that writes a file without keys if the host has none and this machine keeps none.
+    """The command that writes a file without keys if neither the host nor this machine has a file of keys.
 
     Raises: a Refusal for keys of this machine whose budgets the gateway could not enforce.
     """
@@ -102,7 +100,7 @@ def first_keys(facts: HostFacts, gateway: GatewaySlice) -> Iterator[Command]:
 def salt(facts: HostFacts, mine: Slice, gateway: GatewaySlice) -> Iterator[Command]:
     """The command after which the host has a salt that only root and the gateway can read, made there and never shown.
 
-    If the file is removed, the next run makes another one, and no tenant's cached prefixes can be reused.
+    If the file is removed, the next run makes a new salt, and cached prefixes of all tenants become unusable.
     """
     if gateway.has_salt(is_beside(mine)) and facts.value("salt") != SALT_SEEN:
         yield (

@@ -1,7 +1,5 @@
 """The gateway's own files, files/gateway, published whole under their digest, and the unit that names that version."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

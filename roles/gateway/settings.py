@@ -1,7 +1,5 @@
 """A host's gateway as the file that files/gateway/settings.py reads. Pure: the same slice gives the same bytes."""
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Iterator

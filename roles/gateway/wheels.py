@@ -5,8 +5,6 @@ wheel is verified by locks/requirements-gateway.lock twice: by pip here, and by 
 hashes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shlex
 import sys
@@ -103,7 +101,8 @@ class SendWheels(PyinfraCommand):
 
 
 def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
-    """None once pip has put every wheel into `target`, without a download if they are present. Else pip's output."""
+    """None once pip has put every wheel into `target`, without a download of present wheels; on failure pip's
+    output."""
     listed = target / "requirements.txt"
     if listed.exists():
         return None
@@ -122,9 +121,9 @@ def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
             "asked": "pip download, with the package index that pip is configured for here",
             "said": " ".join(errors),
         },
-        attempt=f"see that pip reaches its index here (pip config list), then run again; or put the wheels of"
-        f" {LOCK.name} into {target}; or say that the host has no gateway: gateway=None",
-        state="nothing was sent; what serves goes on",
+        attempt=f"let pip reach its index on this machine (pip config list), then run again; or put the wheels of"
+        f" {LOCK.name} into {target}; or declare no gateway: gateway=None",
+        state="nothing was sent; running servers are not affected",
         kind="wheels-not-fetched",
     )
 

@@ -4,8 +4,6 @@ The role installs only programs and timers, which interrupt no server. The gate 
 applies to rollback.py and to a unit started by hand.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra import host
@@ -14,9 +12,10 @@ from deploy.slices.host import Slice
 from roles._pyinfra import undo
 from roles._pyinfra.steps import CachedFact, Command, ask, step
 from roles._shipping.texts import put
+from roles._shipping.units import kept_running
 from roles.health.defaults import settings
 from roles.health.facts import RepairLeft, RepairService, Timers
-from roles.health.operations import GPU_TIMER, REPAIR_UNIT, no_repairs, run_repairs, texts, timers
+from roles.health.operations import GPU_TIMER, REPAIR_UNIT, no_repairs, texts, timers
 
 
 def apply(mine: Slice) -> None:
@@ -35,6 +34,7 @@ def apply(mine: Slice) -> None:
     step(CachedFact(Timers), lambda states: timers(mine, states), name="Health | Run the timers")
     if mine.repair:
         service = CachedFact(RepairService)
-        step(service, run_repairs, after=[placed], name="Health | Repair GPUs: run the service")
+        name = "Health | Repair GPUs: run the service"
+        step(service, lambda facts: kept_running(facts, REPAIR_UNIT), after=[placed], name=name)
     elif ask(host, RepairLeft):
         step(CachedFact(RepairLeft), no_repairs, name="Health | Repair no GPU: the inventory allows none")

@@ -1,7 +1,5 @@
 """The timers of this role that a host runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pyinfra.api import FactBase
@@ -13,7 +11,7 @@ from roles._shipping.places import SERVERS, UNITS
 
 @dataclass(frozen=True)
 class Going:
-    """Timers that start at boot, running timers, and timers whose server still has a release to serve."""
+    """Timers that start at boot, running timers, and timers of servers that still have a release."""
 
     enabled: frozenset[str] = frozenset()
     running: frozenset[str] = frozenset()

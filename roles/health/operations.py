@@ -1,7 +1,5 @@
 """The texts of the role, and the commands that start and stop its timers. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache
@@ -12,10 +10,10 @@ from pyinfra.api.command import StringCommand
 from deploy.catalog.xids import XIDS
 from deploy.models.files import ROOT
 from deploy.slices.host import Slice
-from roles._pyinfra.facts import HostFacts
 from roles._shipping import programs
 from roles._shipping.places import SETTINGS, UNITS
 from roles._shipping.texts import Text, shipped
+from roles._shipping.units import taken_off
 from roles.health.defaults import Defaults
 from roles.health.facts import Going
 
@@ -24,10 +22,6 @@ GATE = f"{UNITS}/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
 REPAIR_UNIT = "enginehouse-repair.service"
 REPAIR = f"{SETTINGS}/repair.json"
 _WATCH = ("watch_seconds", "answer_seconds", "misses", "restarts", "restart_hours")
-
-
-def watch_timer(server: str) -> str:
-    return f"enginehouse-watch@{server}.timer"
 
 
 def texts(mine: Slice, chosen: Defaults) -> list[Text]:
@@ -66,18 +60,9 @@ def repair_texts(mine: Slice, chosen: Defaults) -> list[Text]:
     return [shipped(f"files/units/{REPAIR_UNIT}", f"{UNITS}/{REPAIR_UNIT}"), Text(REPAIR, _json(content))]
 
 
-def run_repairs(facts: HostFacts) -> Iterator[str]:
-    """The command after which the program that repairs GPUs runs, now and after every boot."""
-    service = facts.unit(REPAIR_UNIT)
-    if not service.runs or not service.starts_at_boot:
-        yield f"systemctl enable --now {REPAIR_UNIT}"
-
-
 def no_repairs(is_left: bool) -> Iterator[str]:
     if is_left:
-        path = f"{UNITS}/{REPAIR_UNIT}"
-        left = f"{ROOT}/repair {ROOT}/metrics/repair.prom {REPAIR} {path}"
-        yield f"systemctl disable --now {REPAIR_UNIT}; rm -rf {left} && systemctl daemon-reload"
+        yield taken_off(REPAIR_UNIT, f"{ROOT}/repair", f"{ROOT}/metrics/repair.prom", REPAIR)
 
 
 def _timer(what: str, seconds: int) -> str:
@@ -107,7 +92,7 @@ def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
     A server that is no longer planned is watched while it has a release, because it may still serve; the role triton
     ends both.
     """
-    wanted = [*(watch_timer(server.name) for server in mine.servers), GPU_TIMER]
+    wanted = [*(f"enginehouse-watch@{server.name}.timer" for server in mine.servers), GPU_TIMER]
     missing = [name for name in wanted if name not in states.enabled or name not in states.running]
     spare = sorted(states.enabled - states.needed - set(wanted))
     if spare:

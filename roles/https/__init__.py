@@ -1,12 +1,10 @@
 """HTTPS before a host's gateway: HAProxy on one port, with a certificate of the operator's or of an ACME authority.
 
-The gateway stays on loopback and checks keys; HAProxy speaks TLS and limits each client address. certbot orders the
+The gateway stays on loopback and checks keys; HAProxy ends TLS and limits each client address. certbot orders the
 certificate in a separate unit, whose timer renews it without a run. No step interrupts a server or the gateway; a
 reload reads a new certificate, and open streams continue. If the inventory drops HTTPS, the role is removed from the
 host.
 """
-
-from __future__ import annotations
 
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
@@ -19,6 +17,7 @@ from roles._pyinfra.steps import CachedFact, ask, step
 from roles._shipping import haproxy
 from roles.https import operations
 from roles.https.config import config
+from roles.https.defaults import CONFIG
 from roles.https.facts import HttpsHost, HttpsLeft
 
 
@@ -42,7 +41,7 @@ def _apply(mine: Slice, https: Https) -> None:
     certified = _ordered(https.acme, fact, placed) if https.acme else _sent(https, fact, placed)
     written = step(
         fact,
-        lambda facts: operations.written(facts, config(mine, https)),
+        lambda facts: haproxy.written(facts, CONFIG, config(mine, https)),
         after=[package, placed, *certified],
         name="HTTPS | Write the configuration",
     )

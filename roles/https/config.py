@@ -1,7 +1,5 @@
 """HTTPS before a host's gateway as HAProxy's configuration. Pure: the same slice gives the same bytes."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 
@@ -19,7 +17,7 @@ NAME = "gateway"
 
 @dataclass(frozen=True)
 class Places:
-    """The certificate that HAProxy shows, and its user; empty: the role's own certificate, and the current user."""
+    """HAProxy's certificate (empty: the role's own), and the user it switches to (empty: keep the current user)."""
 
     certificate: str = ""
     user: str = "haproxy"

@@ -1,7 +1,5 @@
 """Names on the host that the role owns."""
 
-from __future__ import annotations
-
 from roles._shipping.places import RUNTIME, SETTINGS, program, unit
 
 FOLDER = f"{SETTINGS}/https"

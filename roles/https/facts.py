@@ -1,7 +1,5 @@
 """Facts of a host for the role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping.haproxy import DISTRIBUTION
@@ -20,7 +18,7 @@ from roles.https.defaults import (
 
 
 class HttpsHost(RoleFact):
-    """Packages, units, configuration, certificates, and True if HAProxy has read the current files."""
+    """Packages, units, configuration, certificates, and whether HAProxy has read the current files."""
 
     def command(self, certificate: str) -> str:
         """`certificate` is the path of the operator's own certificate on the host, or empty."""

@@ -1,7 +1,5 @@
 """Commands for the difference between the role's facts and the wanted state; pure except for PEM files."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from shlex import join
@@ -12,9 +10,9 @@ from roles._pyinfra.steps import Command
 from roles._shipping import apt, haproxy
 from roles._shipping.places import unit
 from roles._shipping.texts import Text, shipped
+from roles._shipping.units import kept_running
 from roles.https.defaults import (
     ACCOUNT,
-    CONFIG,
     DISTRIBUTION_TIMER,
     FOLDER,
     ISSUER,
@@ -44,7 +42,8 @@ def shown_certificate(https: Https) -> str:
 
 
 def order(acme: Acme) -> str:
-    """The order as a configuration of certbot. Each ACME directory has its own certificate, so no trial one is kept."""
+    """The order as a configuration of certbot. Each ACME directory has its own certificate, so a trial certificate
+    never stays in use."""
     account = f"email = {acme.email}" if acme.email else "register-unsafely-without-email = true"
     name = f"gateway-{hashlib.sha256(acme.directory.encode()).hexdigest()[:8]}"
     return (
@@ -95,19 +94,13 @@ def ordered(facts: HostFacts, acme: Acme) -> Iterator[Command]:
 
 def timed(facts: HostFacts) -> Iterator[Command]:
     """The command after which the certificate is renewed without a run."""
-    timer = facts.unit(TIMER)
-    if not timer.starts_at_boot or not timer.runs:
-        yield f"systemctl enable --now {TIMER}"
+    yield from kept_running(facts, TIMER)
 
 
 def unordered(facts: HostFacts) -> Iterator[Command]:
     if facts.value("order"):
         yield f"systemctl disable --now {TIMER}; rm -rf {ACCOUNT} && rm -f {join(OF_THE_ORDER)}"
         yield "systemctl daemon-reload"
-
-
-def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    yield from haproxy.written(facts, CONFIG, wanted)
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:

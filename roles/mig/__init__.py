@@ -6,8 +6,6 @@ host does not serve, or after the drain. Any other program that uses a GPU is na
 `Driver(manage=False)` the instances are only verified, and no unit is installed that makes them at boot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyinfra import host

@@ -1,7 +1,5 @@
 """Files that the MIG role owns, and its settings (`mig_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

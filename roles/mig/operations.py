@@ -1,7 +1,5 @@
 """Commands for the difference between the MIG facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,7 +35,8 @@ def files(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that cut the GPUs and make a new CDI specification; none if they are cut, a refusal if in use."""
+    """Commands that cut the GPUs and make a new CDI specification; none for GPUs that are already cut, a refusal for
+    GPUs in use."""
     if is_cut(facts, mine):
         return
     if any(gpu.current == NEVER for gpu in gpus(facts)):

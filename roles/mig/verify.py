@@ -1,7 +1,5 @@
 """Judges if the GPUs are cut as planned, and refuses if they cannot be."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
@@ -11,7 +9,7 @@ from roles._pyinfra.steps import Command, Refuse
 from roles.cards import gpus, is_cut, not_ours_to_cut, planned_cut
 
 UNTOUCHED = "the MIG role has destroyed and created nothing; driver packages are in place"
-LEFT_ALONE = "driver and GPUs are as they were; no container was started with a GPU"
+LEFT_ALONE = "driver and GPUs are unchanged; no container was started with a GPU"
 
 
 def judge(facts: HostFacts, mine: Slice) -> Iterator[Command]:
@@ -39,13 +37,13 @@ def in_use(facts: HostFacts, mine: Slice) -> Refusal:
     more = f" and {len(users) - 5} more" if len(users) > 5 else ""
     now = "; ".join(f"GPU {gpu.index}: {gpu.cut}" for gpu in gpus(facts) if not gpu.is_cut(mine.mig))
     return Refusal(
-        "the MIG instances have to change, and a process that is not ours uses these GPUs",
+        "the MIG instances have to change, and another program uses these GPUs",
         facts={
             "found": now or "no GPU",
             "wanted": planned_cut(mine),
             "used by": ", ".join(f"{name} ({pid})" for pid, _, name in users[:5]) + more,
         },
-        attempt="stop it and run again; or declare what is there: Machine(mig=…)",
+        attempt="stop it and run again; or declare the present instances: Machine(mig=…)",
         state=UNTOUCHED,
         kind="mig-in-use",
     )
@@ -53,7 +51,7 @@ def in_use(facts: HostFacts, mine: Slice) -> Refusal:
 
 def no_mig(mine: Slice) -> Refusal:
     return Refusal(
-        "this GPU cannot be cut here: the driver reports no MIG mode for it",
+        "this GPU cannot be cut: the driver reports no MIG mode for it",
         facts={"found": "mig.mode.current [N/A]", "wanted": " + ".join(mine.mig)},
         attempt="ask the provider (a vGPU guest has no MIG of its own), or mig=() in its Machine",
         state=UNTOUCHED,

@@ -8,8 +8,6 @@ Hosts that share (`Sharing`) fetch a model once among them: the first host that 
 others get it from peers, and fetch it directly if the peers fail.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from shlex import quote
 
@@ -81,7 +79,7 @@ def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:
 
 
 def _noted(mine: Slice) -> Decide:
-    """Notes for the other hosts of the run if this host has the files; refuses nothing."""
+    """Notes for the other hosts of the run if this host has the files; never refuses."""
 
     def judge(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:

@@ -17,7 +17,7 @@ class Defaults:
     """
 
     fetch_seconds: Annotated[int, SECONDS] = 12 * 3600
-    """Seconds that a run waits for one fetch. The unit continues after it, and a second run attaches."""
+    """Seconds that a run waits for one fetch. The unit continues after this time, and a second run attaches."""
     rsync_seconds: Annotated[int, SECONDS] = 24 * 3600
     """Seconds for one attempt to send a model."""
     fetch_attempts: Annotated[int, ATTEMPTS] = 4

@@ -6,8 +6,6 @@ pyinfra makes every socket of its process cooperative (gevent), and huggingface_
 truncated answers, once in five runs. A separate process avoids that, and the token is in no argument.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -16,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ABANDONED_SECONDS = 600
-"""A download that lives has written something since."""
+"""Seconds without a write, after which a download counts as abandoned."""
 
 
 def main() -> int:

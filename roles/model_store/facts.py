@@ -1,6 +1,4 @@
-"""The weights that are published on the host, and those that are being fetched."""
-
-from __future__ import annotations
+"""The weights that are published on the host, and the weights that are being fetched."""
 
 import shlex
 from dataclasses import dataclass, field
@@ -23,7 +21,7 @@ class StoreState:
 
 
 class Tools(RoleFact):
-    """The package with which hosts share files."""
+    """Version of the package with which hosts share files."""
 
     def command(self) -> str:
         return script(ask_packages("python3-libtorrent"))

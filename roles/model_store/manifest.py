@@ -5,8 +5,6 @@ cache cannot be read or written, the next run hashes again. A separate thread re
 thread serves every connection and would block them meanwhile.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fnmatch
 import hashlib
@@ -78,7 +76,8 @@ def _remembered(memory: Path) -> dict[str, str]:
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:
-    """Writes by rename, so that another run never reads half of it. On a full disk only the next run takes longer."""
+    """Writes by rename, so that another run never reads a part of the file. On a full disk only the next run takes
+    longer."""
     with contextlib.suppress(OSError):
         memory.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=memory.parent, prefix=f".{memory.name}.")

@@ -1,7 +1,5 @@
 """Starts a fetch on the host, and sends a directory of the control machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -34,7 +32,7 @@ from roles.model_store.rsync import Rsync
 
 CACHE = Path("~/.cache/enginehouse/weights")
 LATER = ("chat_template.jinja",)
-"""Files that are brought since 2026-11: weights that were published without them stay right."""
+"""Files that are fetched since 2026-11: weights that were published without these files stay valid."""
 
 
 def fetch_unit(weights: WeightsSlice) -> str:
@@ -96,7 +94,7 @@ class Send:
         self.staging = f"{WEIGHTS}/{weights.model}/.{weights.revision}.partial"
 
     def commands(self, facts: StoreState) -> Iterator[PyinfraCommand]:
-        """None if the published manifest is right; a refusal if another one is published."""
+        """None if the published manifest is right; a refusal if another manifest is published."""
         if self.weights.repository and facts.manifest:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:
@@ -152,7 +150,7 @@ class Send:
         program = [sys.executable, str(Path(__file__).with_name("download.py"))]
         ran = subprocess.run(program, input=json.dumps(request), capture_output=True, text=True, check=False)
         if ran.returncode:
-            errors = ran.stderr.strip().splitlines() or ["it ended without a word"]
+            errors = ran.stderr.strip().splitlines() or ["it ended without a message"]
             return {"said": errors[-1], "status": 0}
         return dict(json.loads(ran.stdout.splitlines()[-1])) or self._held(target)
 
@@ -161,27 +159,27 @@ class Send:
         others = spoiled(target, chosen(target, sent(self.weights.files)))
         for name in others:
             (target / name).unlink()
-        problem = f"{', '.join(others)}: other bytes than the hub's checksum says"
+        problem = f"{', '.join(others)}: the content differs from the hub's checksum"
         return {"said": problem, "status": 0} if others else {}
 
     def _not_fetched(self, reason: str) -> Refusal:
         return Refusal(
             f"{self.weights.model}: {self.hub.endpoint} did not deliver {self.weights.repository}",
             facts={"revision": self.weights.revision, "said": reason},
-            attempt="check endpoint, revision and token, and run again: what was fetched is kept",
-            state="no weights were sent; what serves goes on",
+            attempt="check endpoint, revision and token, and run again: fetched files are kept",
+            state="no weights were sent; running servers are not affected",
             kind="weights-not-fetched",
         )
 
     def _changed(self, source: Path) -> Refusal:
         return Refusal(
-            f"{self.weights.model}: {source} has other content than what is published as {self.weights.revision}",
+            f"{self.weights.model}: {source} differs from the published content of {self.weights.revision}",
             facts={
                 "published": self.target,
-                "means": "same names, sizes and headers, other bytes; a published one never changes",
+                "means": "same names, sizes and headers, other bytes; a published revision never changes",
             },
             attempt=f"put a file that names the version into {source}: it makes another revision",
-            state="no weights were sent; what serves goes on",
+            state="no weights were sent; running servers are not affected",
             kind="weights-changed",
         )
 

@@ -1,7 +1,5 @@
 """Some files of a directory of the control machine, sent to one host."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pyinfra.api import Host, State

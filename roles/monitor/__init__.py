@@ -5,8 +5,6 @@ current one. Running programs reload it; they restart only if their unit changed
 start and of its last reload, so that the next run finishes a killed one.
 """
 
-from __future__ import annotations
-
 from deploy.slices.monitor import MonitorSlice
 from roles._pyinfra import undo
 from roles._pyinfra.steps import CachedFact, step

@@ -1,7 +1,5 @@
 """A monitor's slice as the files of Prometheus, Alertmanager and blackbox-exporter. Pure: same slice, same bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Facts of a host for the monitor role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, runtime
@@ -14,7 +12,7 @@ def ask_sums(name: str) -> str:
 
 
 class MonitorPrograms(RoleFact):
-    """Packages, units, the files that are checked before they replace others, and the parts that are in force."""
+    """Packages, units, the files that are checked before their replacement, and the parts that are in force."""
 
     def command(self) -> str:
         return script(

@@ -1,7 +1,5 @@
 """Commands for the difference between the monitor's facts and the wanted state; pure except for the receivers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from shlex import quote
 
@@ -36,8 +34,8 @@ from roles.monitor.defaults import (
 READY = {PROMETHEUS: "/-/ready", ALERTMANAGER: "/-/ready", BLACKBOX: "/-/healthy"}
 ANSWERS_TRIES = 120
 REFUSED = (
-    "Alertmanager refuses the receivers that the inventory names; what was in force stays. `amtool check-config FILE` "
-    "says why, of a file with `route: {receiver: ticket}` and these receivers"
+    "Alertmanager refuses the inventory's receivers; the old file stays in force. `amtool check-config FILE` shows the "
+    "reason for a file with `route: {receiver: ticket}` and these receivers"
 )
 
 

@@ -1,11 +1,9 @@
 """Mutual TLS before the Triton servers of a host, for gateways of other hosts: HAProxy, on one port.
 
-Triton itself reads its certificates only at its start, so a renewed one would cost a swap. So Triton's port stays
-unchanged, and HAProxy admits clients with a certificate of the fleet's authority in the name of such a gateway. The
-role is removed from a host that no other host's gateway uses. No step interrupts a server.
+Triton itself reads its certificates only at its start, so a renewed certificate would cost a swap. So Triton's port
+stays unchanged, and HAProxy admits clients with a certificate of the fleet's authority in the name of such a gateway.
+The role is removed from a host that no other host's gateway uses. No step interrupts a server.
 """
-
-from __future__ import annotations
 
 from pyinfra import host
 
@@ -18,7 +16,7 @@ from roles._shipping import certificates, haproxy
 from roles._shipping.certificates import Certified
 from roles.mutual import operations
 from roles.mutual.config import config
-from roles.mutual.defaults import AUTHORITY, CERTIFICATE, UNIT_NAME
+from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, UNIT_NAME
 from roles.mutual.facts import MutualHost, MutualLeft
 
 
@@ -65,7 +63,7 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
     )
     written = step(
         fact,
-        lambda facts: operations.written(facts, config(mine, mutual)),
+        lambda facts: haproxy.written(facts, CONFIG, config(mine, mutual)),
         after=[package, trusts, has],
         name="Mutual TLS | Write the configuration",
     )

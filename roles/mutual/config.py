@@ -1,7 +1,5 @@
 """A host's servers behind mutual TLS, as HAProxy's configuration. Pure: the same slice gives the same bytes."""
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 roles/_shipping/certificates.py reads them, for this role and for gateways.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from deploy.io.authority import FOLDER as AUTHORITY_FOLDER

@@ -1,7 +1,5 @@
 """Facts of a host for the role, asked in one command."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping.certificates import ask_certificate
@@ -10,7 +8,8 @@ from roles.mutual.defaults import AUTHORITY, CERTIFICATE, CONFIG, STARTED, UNIT,
 
 
 class MutualHost(RoleFact):
-    """HAProxy's package and units, our configuration and certificate, and if HAProxy has read the current files."""
+    """HAProxy's package and units, our configuration and certificate, and whether HAProxy has read the current
+    files."""
 
     def command(self) -> str:
         return script(

@@ -1,22 +1,15 @@
 """Commands for the difference between the role's facts and the wanted state. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command
-from roles._shipping import haproxy
 from roles._shipping.texts import Text, shipped
-from roles.mutual.defaults import CONFIG, FOLDER, UNIT, UNIT_NAME
+from roles.mutual.defaults import FOLDER, UNIT, UNIT_NAME
 
 
 def unit() -> Text:
     return shipped(f"files/units/{UNIT_NAME}", UNIT)
-
-
-def written(facts: HostFacts, wanted: str) -> Iterator[Command]:
-    yield from haproxy.written(facts, CONFIG, wanted)
 
 
 def in_force(facts: HostFacts) -> Iterator[Command]:

@@ -5,8 +5,6 @@ load, reload, or one confirmed reboot. A healthy driver of the cloud image is ke
 newer one; with `manage=False` the driver is only verified.
 """
 
-from __future__ import annotations
-
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta
 

@@ -1,7 +1,5 @@
 """Loads the installed module into the running kernel: by a load, a reload, or one confirmed reboot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from roles._pyinfra import boots

@@ -1,7 +1,5 @@
 """Files that the driver role owns, and its settings (`nvidia_driver_settings`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -28,11 +26,13 @@ class Defaults:
     repository: Annotated[str, URL] = "https://developer.download.nvidia.com/compute/cuda/repos"
     """NVIDIA's own; `Mirrors(nvidia=…)` names another place."""
     key_file_name: str = ""
-    """Empty: the catalog's for this OS (`System.nvidia_key`). Set together with the fingerprint."""
+    """Name of NVIDIA's key file; empty: the catalog's for this OS (`System.nvidia_key`). Set together with the
+    fingerprint."""
     key_fingerprint: Annotated[str, FINGERPRINT] = ""
-    """Empty: the catalog's for this OS. A key with another fingerprint is not trusted."""
+    """Fingerprint of the key; empty: the catalog's for this OS. A key with another fingerprint is not trusted."""
     reboot_seconds: Annotated[int, SECONDS] = 900
-    """A machine with eight GPUs and two terabytes of memory trains its memory for many minutes."""
+    """Seconds for a reboot: a machine with eight GPUs and two terabytes of memory trains its memory for many minutes.
+    """
 
 
 def settings(host: Host) -> Defaults:

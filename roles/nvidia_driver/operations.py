@@ -25,7 +25,8 @@ NO_NOUVEAU = "blacklist nouveau\noptions nouveau modeset=0\n"
 
 @dataclass(frozen=True, kw_only=True)
 class WantedDriver:
-    """The slice with the repository of its origin; None for Canonical's packages, which the OS already has."""
+    """The slice with the repository of its origin; None for Canonical's packages, whose repository the OS already
+    has."""
 
     mine: Slice
     repository: apt.Repository | None
@@ -50,7 +51,7 @@ def _repository(mine: Slice, chosen: Defaults) -> apt.Repository:
 def is_kept(facts: HostFacts, mine: Slice) -> bool:
     """True if the installed driver can stay: complete, at least the floor, and of the declared branch or a newer one.
 
-    A newer branch is kept because the inventory asks for no downgrade; an exact `version` does ask for one.
+    A newer branch is kept because the inventory asks for no downgrade; an exact `version` does ask for a downgrade.
     """
     driver = HostDriver.of(facts)
     whole = driver.on_disk != "" and driver.on_disk == driver.user_space
@@ -62,7 +63,8 @@ def is_kept(facts: HostFacts, mine: Slice) -> bool:
 
 
 def without_nouveau(facts: HostFacts) -> Iterator[Command]:
-    """Commands that disable nouveau from the next boot on; only if it runs, because cloud kernels often have none."""
+    """Commands that disable nouveau from the next boot on; only if nouveau runs, because cloud kernels often lack
+    it."""
     if facts.value("nouveau") and not facts.holds(defaults.NOUVEAU, NO_NOUVEAU):
         yield write(defaults.NOUVEAU, NO_NOUVEAU)
         # nouveau is loaded from the initramfs, which carries its own copy of the blacklist.
@@ -86,7 +88,8 @@ def pinning(facts: HostFacts, wanted: WantedDriver) -> Iterator[Command]:
 
 
 def _is_published(package: str, wanted: WantedDriver) -> str:
-    """A command that fails with a message if the repository does not have the branch; tables of it lag behind."""
+    """A command that fails with a message if the repository does not have the branch; published tables of branches lag
+    behind."""
     branch = wanted.mine.driver.version or wanted.mine.driver.branch
     place = wanted.repository.url if wanted.repository else ""
     message = f"driver {branch} is not in {place}; apt-cache search nvidia-driver-pinning lists what is"

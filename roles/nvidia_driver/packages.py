@@ -4,8 +4,6 @@ Source: gpu-host facts, 1.1, 1.4, 1.5 (2026-11). Canonical's names end with the 
 packages have no suffix, and its Ubuntu packages none from branch 590 on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 
@@ -16,7 +14,7 @@ PATTERNS = (
     *("nvidia-*", "libnvidia-*", "libcuda1", "cuda-drivers*", "firmware-nvidia*", "linux-modules-nvidia-*"),
     *("linux-objects-nvidia-*", "linux-signatures-nvidia-*", "linux-image-*", "linux-headers-*", "linux-generic*"),
 )
-"""dpkg patterns of everything this module speaks about."""
+"""dpkg patterns of all packages in this module."""
 
 _TOOLKIT = r"(nvidia-container-|libnvidia-container).*"
 # Not held: they hold no code, exclude each other, and a held one would keep apt from ever changing the branch.
@@ -26,7 +24,7 @@ _NVIDIA = (
     r"(nvidia-driver-cuda|nvidia-kernel-open-dkms|nvidia-open|cuda-drivers|nvidia-dkms-(\d+-)?open|libnvidia-compute)"
 )
 _VERSION_OF_CANONICAL = r".*ubuntu0?\.\d\d\.\d\d.*|.*-0ubuntu0.*"
-"""Form of Canonical's versions. Its desktop drivers have names that NVIDIA's repository uses too."""
+"""Form of Canonical's versions. Canonical's desktop drivers have names that NVIDIA's repository also uses."""
 _DEBIAN = r"(nvidia-kernel-dkms|nvidia-open-kernel-dkms|nvidia-driver|nvidia-tesla-.*)"
 _FLAVOURS = r"(generic|aws|azure|gcp|gke|ibm|kvm|lowlatency|nvidia|oracle|virtual|cloud-amd64|amd64)"
 _KERNEL = rf"linux-(image-|headers-)?{_FLAVOURS}(-hwe-\d\d\.\d\d|-\d\d\.\d\d)?"

@@ -1,7 +1,5 @@
 """Obstacles to the driver, and the final check; judged from facts that are read anyway."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import Refusal
@@ -57,7 +55,7 @@ def _foreign(origin: str, facts: HostFacts, mine: Slice) -> Refusal:
         facts={
             "found": ", ".join(installed[:6]),
             "wanted": f"{mine.driver.branch} from {mine.driver.source}",
-            "means": "the two origins split the driver differently and must not be mixed",
+            "means": "the two publishers split the driver into different packages, which must not be mixed",
         },
         attempt="apt-get purge '^nvidia-.*' '^libnvidia-.*' '^linux-modules-nvidia-.*', reboot and run again",
         state=NOTHING_DONE,

@@ -22,10 +22,10 @@ class State(Enum):
     HEALTHY = "healthy"
     ABSENT = "no driver is installed"
     NOT_BUILT = "there is no module for the running kernel"
-    NEEDS_LOAD = "the module is on disk and not loaded"
-    NEEDS_RELOAD = "another version is loaded than lies on disk"
+    NEEDS_LOAD = "the module is on disk, but not loaded"
+    NEEDS_RELOAD = "the loaded version differs from the version on disk"
     NEEDS_REBOOT = "only a reboot can put the module in place"
-    SPLIT = "module and libraries are of two versions"
+    SPLIT = "module and libraries have different versions"
 
 
 @dataclass(frozen=True)

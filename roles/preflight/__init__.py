@@ -4,8 +4,6 @@ A host with findings fails alone, and the next gate stops the others: an excepti
 the first one's findings. Only a host without root access stops the run at once.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Sequence
 from functools import partial
@@ -28,7 +26,7 @@ from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
 
 OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_env", "_su_user", "_doas")
-"""pyinfra's words for how a command becomes another user's."""
+"""pyinfra's arguments that run a command as another user."""
 
 
 def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight | Confirm the machine") -> None:
@@ -102,7 +100,7 @@ def _refuse_login(mine: Slice | BalancerSlice | MonitorSlice, login: dict[str, s
     )
     raise Refusal(
         f"{mine.host}: user {user or '(unknown)'} cannot become root without a password",
-        facts={"found": "sudo asks for a password" if asks_sudo else "not root, and sudo is not asked for"},
+        facts={"found": "sudo asks for a password" if asks_sudo else "not root, and the inventory does not use sudo"},
         attempt=attempt,
         state=PREFLIGHT,
         kind="sudo",

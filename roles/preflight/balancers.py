@@ -3,8 +3,6 @@
 A foreign HAProxy configuration, or another program on our ports, is reported here and not in the middle of a run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ipaddress import ip_address
 

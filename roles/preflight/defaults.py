@@ -1,7 +1,5 @@
 """Settings of preflight with their defaults; an inventory overrides them under `preflight_settings`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,7 +14,8 @@ class Defaults:
     """Tolerances and patience."""
 
     clock_seconds: Annotated[int, Range(1, 3600)] = 60
-    """A larger difference makes TLS certificates and apt's Release files look not yet valid."""
+    """Seconds between the two clocks: after a larger difference, TLS certificates and apt's Release files may seem not
+    yet valid."""
     memory_percent: Annotated[int, Range(1, 100)] = 94
     """Least percent of the declared memory; firmware and kernel keep some of it."""
     connect_seconds: Annotated[int, Range(1, 600)] = 5

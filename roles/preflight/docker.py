@@ -1,10 +1,8 @@
 """A Docker from another source, reported before the first change: the role's own packages would replace it. Pure.
 
-Without this check it would be noticed only after the driver was installed and the host rebooted. A host that has the
-wanted package already is not asked, because nothing is replaced there.
+Without this check it would be noticed only after the driver was installed and the host rebooted. A host with the wanted
+package is not asked, because its Docker is not replaced.
 """
-
-from __future__ import annotations
 
 import re
 from collections.abc import Iterator
@@ -143,7 +141,7 @@ def flags_twice(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def _finding(mine: Slice, what: str, evidence: str, attempt: str) -> Refusal:
-    stopped = "its containers would be stopped, and its images lie where the new Docker does not look"
+    stopped = "its containers would be stopped, and the new Docker would not find its images"
     replaced = "Docker's packages would take the docker command away from Podman"
     return Refusal(
         f"{mine.host}: another Docker is installed: {what}",

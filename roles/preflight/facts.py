@@ -4,8 +4,6 @@ It uses only bash, coreutils and procfs, because no package is installed yet. Ch
 its absence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from shlex import join, quote
 from urllib.parse import urlsplit
@@ -34,7 +32,8 @@ _NO_OWNER_MATCH = (
     ' && grep -qs "/x_tables[.]ko" "$k/modules.dep" "$k/modules.builtin"'
     ' && ! grep -qs "/xt_owner[.]ko" "$k/modules.dep" "$k/modules.builtin" && echo absent'
 )
-"""Says so only if the kernel's own list of modules has iptables: another list may be a part, or a driver's."""
+"""Reports a missing module only if the kernel's own list of modules has iptables: another list may be incomplete, or a
+driver's."""
 _NO_FILTER = "f=/proc/sys/kernel/seccomp/actions_avail; [ ! -d /proc/sys/kernel ] || grep -qsw errno $f || echo absent"
 _NEAREST = 'd={path}; while [ ! -d "$d" ]; do d=$(dirname "$d"); done; df -Pm "$d" | tail -n 1'
 
@@ -208,7 +207,7 @@ def addresses(mine: Slice) -> list[tuple[str, str, str]]:
 def _sources(mine: Slice) -> list[tuple[str, str, str]]:
     """Each download: purpose, URL, and shell that succeeds if the host has it already.
 
-    Files that peers may send are left out: one peer with the files is enough, and it is not known yet which has them.
+    Files that peers may send are left out: one peer with the files is enough, and that peer is not known yet.
     """
     mirrors, sources = mine.mirrors, []
     if mine.driver.manage and mine.driver.source == "nvidia":

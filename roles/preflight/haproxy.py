@@ -1,7 +1,5 @@
 """HAProxy with a foreign configuration, reported before the first change, as the role would stop it. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.refusals.errors import PREFLIGHT, Refusal
@@ -29,10 +27,10 @@ def foreign_haproxy(facts: HostFacts, host: str, unit: str) -> Iterator[Refusal]
     theirs = facts.unit(THEIRS)
     if facts.value("changed") and (theirs.runs or theirs.starts_at_boot):
         yield Refusal(
-            f"{host}: HAProxy runs here with somebody else's configuration",
+            f"{host}: HAProxy runs on this host with a foreign configuration",
             facts={
                 "found": f"{THEIRS} and a changed {facts.value('changed')}",
-                "wanted": f"no HAProxy but ours, which has a unit and a configuration of its own ({unit})",
+                "wanted": f"only this project's HAProxy, with its own unit and configuration ({unit})",
             },
             attempt=f"systemctl disable --now {THEIRS} on the host, once nobody needs it; or another machine",
             state=PREFLIGHT,

@@ -1,7 +1,5 @@
 """Compares preflight's facts with the slice. Pure; every finding is a Refusal, and none hides another."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
@@ -51,7 +49,7 @@ def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: floa
 
 
 def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
-    """Sentences that an operator may want to read first; none of them stops the run."""
+    """Sentences that an operator may want to read first, and that do not stop the run."""
     if facts.value("nouveau") and mine.driver.manage:
         yield "nouveau drives the GPU; it will be kept away, and the host reboots once"
     if facts.value("secure-boot") and mine.driver.source == "canonical":
@@ -74,15 +72,24 @@ def system(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     os, declared = facts.value("os"), mine.machine.os
     if os != declared:
         yield refusal(
-            mine, "this is another system than declared", os, declared, f"os={source(os)} in its Machine", "os"
+            mine, "the system differs from the declared one", os, declared, f"os={source(os)} in its Machine", "os"
         )
     if facts.value("architecture") != "x86_64":
         actual = facts.value("architecture")
-        yield refusal(mine, "this is another architecture", actual, "x86_64", "ask for an x86-64 VM", "architecture")
+        yield refusal(
+            mine,
+            "the architecture differs from the declared one",
+            actual,
+            "x86_64",
+            "ask for an x86-64 VM",
+            "architecture",
+        )
     kernel, flavour = facts.value("kernel"), mine.machine.kernel_flavour.split("-")[0]
     if os.startswith("ubuntu") and not kernel.endswith(f"-{flavour}"):
         attempt = f"kernel_flavour={source(kernel.rsplit('-', 1)[-1])} in its Machine"
-        yield refusal(mine, "the kernel is of another flavour", kernel, f"…-{flavour}", attempt, "kernel")
+        yield refusal(
+            mine, "the kernel's flavour differs from the declared one", kernel, f"…-{flavour}", attempt, "kernel"
+        )
     elif os == declared and _is_hardware_enablement(facts, mine):
         # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
         series = f"{SYSTEMS[os].kernel}.…-generic"
@@ -122,7 +129,9 @@ def hardware(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     if bool(switches) != mine.machine.nvswitch:
         attempt = f"nvswitch={bool(switches)} in its Machine"
         wanted = "some" if mine.machine.nvswitch else "none"
-        yield refusal(mine, "NVSwitches are not as declared", f"{switches} visible", wanted, attempt, "nvswitch")
+        yield refusal(
+            mine, "the NVSwitches differ from the declaration", f"{switches} visible", wanted, attempt, "nvswitch"
+        )
 
 
 def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
@@ -130,7 +139,7 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     if places := facts.value("read-only").splitlines():
         attempt = "dmesg | grep -i remount on the host says why; repair the disk and mount it writable"
         yield refusal(
-            mine, "a file system takes no writes", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
+            mine, "a file system is read-only", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
         )
     memory_mib = int(facts.value("memory-kib") or 0) // 1024
     if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
@@ -149,7 +158,7 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:
         actual, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
         attempt = "grow the volume, or declare a blank data_disk in its Machine"
-        yield refusal(mine, "there is not enough room for image and weights", actual, wanted, attempt, "disk")
+        yield refusal(mine, "the disk has too little space for image and weights", actual, wanted, attempt, "disk")
 
 
 def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
@@ -202,7 +211,7 @@ def driver(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 
 
 def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
-    """Refusals of hosts that prevent two protections of a server: tracing itself, and closing its ports to users.
+    """Refusals of hosts that prevent two protections of a server: against tracing, and of its ports against users.
 
     A gateway confines its reader of foreign templates by a filter of system calls.
     """
@@ -221,11 +230,11 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
         kernel = mine.machine.kernel_flavour if facts.value("os").startswith("ubuntu") else "amd64"
         attempt = f"apt-get install linux-image-{kernel} on the host, and reboot into that kernel"
         actual, wanted = f"{facts.value('kernel')} without xt_owner", "it keeps the host's users from Triton's ports"
-        yield refusal(mine, "the kernel cannot tell whose a connection is", actual, wanted, attempt, "owner-match")
+        yield refusal(mine, "the kernel cannot match a connection to its user", actual, wanted, attempt, "owner-match")
     if mine.gateway and facts.value("seccomp") == "absent":
         actual, wanted = f"{facts.value('kernel')} without CONFIG_SECCOMP_FILTER", "filters that answer with an error"
-        attempt = "boot the distribution's own kernel, or take the gateway off this host: gateway=None"
-        yield refusal(mine, "the kernel has no filters of system calls", actual, wanted, attempt, "seccomp")
+        attempt = "boot the distribution's own kernel, or remove the gateway from this host: gateway=None"
+        yield refusal(mine, "the kernel does not support filters of system calls", actual, wanted, attempt, "seccomp")
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:

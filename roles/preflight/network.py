@@ -1,7 +1,5 @@
 """Ports in use by other programs, and unreachable addresses. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -16,7 +14,8 @@ from roles._pyinfra.facts import HostFacts
 def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """A finding for each of our ports that is taken while our own unit does not run.
 
-    Our own containers do not count: another server's is stopped before this one starts, or has lost its unit.
+    Our own containers do not count: another server's container is stopped before this server starts, or has lost its
+    unit.
     """
     ours = {int(port) for port in facts.value("published").split()}
     listening = [address_of(line) for line in facts.value("listening").splitlines()]
@@ -83,7 +82,7 @@ def address_of(text: str) -> tuple[IPv4Address | IPv6Address, int]:
 
 
 def _overlap(address: IPv4Address | IPv6Address, own: str) -> bool:
-    """True if a listener at `address` blocks one at `own`; a listener on every address always does.
+    """True if a listener at `address` blocks a listener at `own`; a listener on every address always does.
 
     Addresses are compared by value, not as text: Python 3.13 writes `::ffff:127.0.0.1` where 3.11 and 3.12 write
     `::ffff:7f00:1`, and an inventory may write either.
@@ -108,7 +107,7 @@ def reachable(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
         yield Refusal(
             f"{mine.host}: {place} cannot be reached, and {what.replace('-', ' ')} would come from there",
             facts={"found": "no TCP connection from the host", "wanted": place},
-            attempt='open the way out, or name a mirror (mirrors, hub, registry); a way out by a proxy is "proxy": '
+            attempt='allow the connection, or name a mirror (mirrors, hub, registry); a proxy is declared as "proxy": '
             'Proxy(url="http://HOST:3128")',
             state=PREFLIGHT,
             kind="unreachable",
@@ -126,7 +125,7 @@ def _through(host: str, proxy: ProxySlice, what: str, place: str) -> Refusal:
             kind="unreachable",
         )
     return Refusal(
-        f"{host}: the proxy does not lead to {place}, and {what.replace('-', ' ')} would come from there",
+        f"{host}: the proxy does not connect to {place}, and {what.replace('-', ' ')} would come from there",
         facts={"found": f"{proxy.url} is not there, or refuses this address", "wanted": place},
         attempt=f"let the proxy connect to {place}; or a mirror, with its name in Proxy(direct=(…,)) if it is inside",
         state=PREFLIGHT,

@@ -1,8 +1,6 @@
 """Weights that are on the host already: preflight checks them, and no other step touches them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from deploy.models.files import WEIGHTS
@@ -14,9 +12,9 @@ from deploy.slices.on_host import OnHostSlice
 from roles._pyinfra.facts import HostFacts, ask_value
 
 SECONDS = 20
-"""A network file system whose server is gone answers nothing for minutes."""
+"""Seconds for the commands: a network file system without its server does not answer for minutes."""
 APART_PERCENT = 2
-"""Headers and metadata of safetensors files beside their tensors."""
+"""Percent of a safetensors file for headers and metadata beside its tensors."""
 MOST_FILES = 2000
 AS_SERVER = f"setpriv --reuid {CONTAINER_UID} --regid {CONTAINER_UID} --clear-groups"
 _SCRIPT = "; ".join(
@@ -35,60 +33,82 @@ _SCRIPT = "; ".join(
         f'{AS_SERVER} ls . > /dev/null || echo "closed ."',
     )
 )
+Rows = dict[str, list[str]]
+"""Output of a directory's script, by the first word of each line."""
+Mistake = tuple[str, str, str, str]
+"""(problem, seen, wanted, attempt)"""
+
+
+def directories_asked(name: str, script: str, paths: Iterable[str]) -> list[str]:
+    """The commands that run a script of the preflight in each directory."""
+    program = f"timeout {SECONDS} sh -c {quote(script)} -"
+    return [
+        ask_value(f"{name}-{number}", f"{program} {quote(path)} || echo ended $?") for number, path in enumerate(paths)
+    ]
+
+
+def rows_of(facts: HostFacts, name: str) -> Rows:
+    rows: Rows = {}
+    for line in facts.value(name).splitlines():
+        word, _, rest = line.partition(" ")
+        rows.setdefault(word, []).append(rest)
+    return rows
+
+
+def refused(mine: Slice, path: str, mistake: Mistake, kind: str) -> Refusal:
+    problem, actual, wanted, attempt = mistake
+    facts = {"found": actual, "wanted": wanted}
+    return Refusal(f"{mine.host}: {path} {problem}", facts=facts, attempt=attempt, state=PREFLIGHT, kind=kind)
+
+
+def absent(path: str, rows: Rows, wanted: str, attempt: str) -> Mistake | None:
+    """The mistake of a directory that did not answer, or is not there."""
+    if rows.get("ended") == ["124"]:
+        again = f"timeout 5 ls {path} on the host: mount it again, or let its server answer"
+        return "did not answer", f"nothing within {SECONDS} s", "a file system that answers", again
+    return None if rows.get("dir") else ("is no directory of the host", "nothing", wanted, attempt)
+
+
+def closed(path: str, rows: Rows, wanted: str, attempt: str) -> Mistake | None:
+    """The mistake of a directory that a container cannot read: links out of it, or files of other users."""
+    outside = [link for link in rows.get("link", []) if not link.startswith(f"{rows['dir'][0]}/")]
+    if outside:
+        return "has links that lead out of it", shortened(outside[0]), wanted, attempt
+    if unreadable := rows.get("closed"):
+        open_it = f"chmod -R a+rX {path} on the host, and chmod a+x for the directories above it"
+        seen = ", ".join(unreadable[:3])
+        return "cannot be read by the server's user", seen, f"read by user {CONTAINER_UID}", open_it
+    return None
 
 
 def fact_commands(mine: Slice) -> list[str]:
-    """The commands that ask for the content of each directory."""
-    program = f"timeout {SECONDS} sh -c {quote(_SCRIPT)} -"
-    return [
-        ask_value(f"on-host-{number}", f"{program} {quote(files.path)} || echo ended $?")
-        for number, files in enumerate(mine.on_host)
-    ]
+    return directories_asked("on-host", _SCRIPT, [files.path for files in mine.on_host])
 
 
 def on_host(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     for number, files in enumerate(mine.on_host):
-        rows: dict[str, list[str]] = {}
-        for line in facts.value(f"on-host-{number}").splitlines():
-            word, _, rest = line.partition(" ")
-            rows.setdefault(word, []).append(rest)
-        if problem := _problem(files, rows):
-            what, actual, wanted, attempt = problem
-            yield Refusal(
-                f"{mine.host}: {files.path} {what}",
-                facts={"found": actual, "wanted": wanted},
-                attempt=attempt,
-                state=PREFLIGHT,
-                kind="weights-on-host",
-            )
+        if mistake := _mistake(files, rows_of(facts, f"on-host-{number}")):
+            yield refused(mine, files.path, mistake, "weights-on-host")
 
 
-def _problem(files: OnHostSlice, rows: dict[str, list[str]]) -> tuple[str, str, str, str] | None:
-    """(problem, seen, wanted, attempt) of the first mistake in a directory."""
+def _mistake(files: OnHostSlice, rows: Rows) -> Mistake | None:
     sizes = {name: int(size) for size, _, name in (row.partition(" ") for row in rows.get("file", []))}
     stored = {name: size for name, size in sizes.items() if name.endswith(".safetensors") and "/" not in name}
     again = f"put the files of {files.model} there, or declare Weights.hub(…), which brings them to {WEIGHTS}"
-    if rows.get("ended") == ["124"]:
-        attempt = f"timeout 5 ls {files.path} on the host: mount it again, or let its server answer"
-        return "did not answer", f"nothing within {SECONDS} s", "a file system that answers", attempt
-    if not rows.get("dir"):
-        return "is no directory of the host", "nothing", f"the files of {files.model}", f"mount it; or {again}"
+    if mistake := absent(files.path, rows, f"the files of {files.model}", f"mount it; or {again}"):
+        return mistake
     missing = [name for name in (*files.required, *rows.get("shard", [])) if name not in sizes]
     if missing or not stored:
         lacking = ", ".join(shortened(name) for name in missing[:3]) or "*.safetensors"
         return f"lacks {lacking}", f"{len(sizes)} files, {len(stored)} of weights", "all files of the model", again
-    outside = [path for path in rows.get("link", []) if not path.startswith(f"{rows['dir'][0]}/")]
-    if outside:
-        attempt = f"hf download OWNER/NAME --local-dir {files.path} writes files; or cp -rL into another directory"
-        return "has links that lead out of it", shortened(outside[0]), "files: a container sees no others", attempt
-    if closed := rows.get("closed"):
-        attempt = f"chmod -R a+rX {files.path} on the host, and chmod a+x for the directories above it"
-        return "cannot be read by the server's user", ", ".join(closed[:3]), f"read by user {CONTAINER_UID}", attempt
-    return _other_files(files, rows, sum(stored.values()))
+    attempt = f"hf download OWNER/NAME --local-dir {files.path} writes files; or cp -rL into another directory"
+    return closed(files.path, rows, "files: a container sees no others", attempt) or _other_files(
+        files, rows, sum(stored.values())
+    )
 
 
-def _other_files(files: OnHostSlice, rows: dict[str, list[str]], size: int) -> tuple[str, str, str, str] | None:
-    """(problem, seen, wanted, attempt) of complete files that are others than planned."""
+def _other_files(files: OnHostSlice, rows: Rows, size: int) -> Mistake | None:
+    """The mistake of complete files that differ from the planned ones."""
     actual_mib, declared = size // 2**20, "declare the checkpoint of these files, or name its own directory"
     kinds, commits = rows.get("class", [""]), rows.get("commit", [""])
     if files.architecture and kinds[0] not in ("", files.architecture):

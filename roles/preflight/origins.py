@@ -5,8 +5,6 @@ only the version's form is evidence. A host with an earlier deploy is not asked 
 1.8.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from roles._pyinfra.facts import HostFacts, ask_value
 from roles._shipping.places import SETTINGS
 
 KNOWN = f"[ -e {SETTINGS}/before/packages ]"
-"""Succeeds on a host that was deployed to before."""
+"""Shell that succeeds on a host with an earlier deploy."""
 PATTERNS = (
     *("libnvidia-compute*", "libcuda1", "nvidia-utils-*", "nvidia-driver-*", "nvidia-kernel-*", "nvidia-dkms-*"),
     *("nvidia-headless-*", "linux-modules-nvidia-*", "nvidia-open*", "cuda-drivers*", "nvidia-linux-grid-*"),
@@ -46,7 +44,7 @@ function say() { if (installed) print package, installed, (source == "" ? "local
 /^     [^ ]/ { say() }
 END { say() }"""
 ORIGINS = {"Ubuntu": "canonical", "Debian": "debian", "Debian Backports": "debian", "NVIDIA": "nvidia"}
-"""`o=` of a source's Release file, and the word of `Driver.source`, or that of another publisher."""
+"""`o=` of a source's Release file, and the publisher: the word of `Driver.source`, or another name."""
 _VERSIONS = (
     ("canonical", re.compile(r".*ubuntu0?\.\d\d\.\d\d.*|.*-0ubuntu0.*")),
     ("nvidia", re.compile(r"\d+(\.\d+)+-\d+(ubuntu\d+)?")),
@@ -175,9 +173,9 @@ def notes(facts: HostFacts, mine: Slice) -> Iterator[str]:
     loaded, image = facts.value("loaded").strip(), image_of(facts)
     if mine.driver.manage and loaded and is_kept(facts, mine):
         whose = f"this image of {image} came with driver {loaded}" if image else f"driver {loaded} is loaded already"
-        yield f"{whose}; it is kept, and held. {KEEPS} leaves it to the provider altogether"
+        yield f"{whose}; it is kept, and held. {KEEPS} leaves it entirely to the provider"
     if held := [name for name in facts.value("held").split() if OF_RUNS.fullmatch(name)]:
-        yield f"held by somebody: {', '.join(held)}; the run changes what it needs of them, and holds them again"
+        yield f"held packages: {', '.join(held)}; the run changes those that it needs, and holds them again"
     upgrades = dict(re.findall(r'^(\S+) "([^"]*)";$', facts.value("upgrades"), re.M))
     if upgrades.get("APT::Periodic::Unattended-Upgrade", "0") not in ("", "0"):
         yield "unattended upgrades are on; files of this project keep them from driver, Docker and toolkit"

@@ -3,22 +3,18 @@
 Triton completes no configuration here (`--disable-auto-complete-config`), so config.pbtxt has to be whole.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
-from shlex import quote
 
 from deploy.catalog.model_config import FIELDS
 from deploy.catalog.releases import RELEASES
 from deploy.linter.pbtxt import Message, Unreadable, read
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
-from deploy.slices.container import CONTAINER_UID
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.own_model import OwnModelSlice
-from roles._pyinfra.facts import HostFacts, ask_value
-from roles.preflight.on_host import AS_SERVER, SECONDS
+from roles._pyinfra.facts import HostFacts
+from roles.preflight.on_host import AS_SERVER, Mistake, Rows, absent, closed, directories_asked, refused, rows_of
 
 MOST_BYTES, MOST_FILES = 65_536, 2000
 VERSION = re.compile(r"[1-9][0-9]{0,17}")
@@ -35,8 +31,6 @@ _SCRIPT = "; ".join(
         f'{AS_SERVER} ls . > /dev/null || echo "closed ."',
     )
 )
-Mistake = tuple[str, str, str, str]
-"""(problem, seen, wanted, attempt)"""
 
 
 def declared(mine: Slice) -> list[tuple[ServerSlice, OwnModelSlice]]:
@@ -44,66 +38,45 @@ def declared(mine: Slice) -> list[tuple[ServerSlice, OwnModelSlice]]:
 
 
 def fact_commands(mine: Slice) -> list[str]:
-    program = f"timeout {SECONDS} sh -c {quote(_SCRIPT)} -"
-    return [
-        ask_value(f"own-model-{number}", f"{program} {quote(model.directory)} || echo ended $?")
-        for number, (_, model) in enumerate(declared(mine))
-    ]
+    return directories_asked("own-model", _SCRIPT, [model.directory for _, model in declared(mine)])
 
 
 def own_models(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     """The first mistake of each model, as a refusal."""
     for number, (server, model) in enumerate(declared(mine)):
-        rows: dict[str, list[str]] = {}
-        for line in facts.value(f"own-model-{number}").splitlines():
-            word, _, rest = line.partition(" ")
-            rows.setdefault(word, []).append(rest)
+        rows = rows_of(facts, f"own-model-{number}")
         is_known_image = mine.image.reference in {row.image for row in RELEASES.values()}
-        mistake = _of_directory(model, rows) or _of_text(model, server, rows, is_known_image)
-        if mistake:
-            problem, actual, wanted, attempt = mistake
-            yield Refusal(
-                f"{mine.host}: {model.directory} {problem}",
-                facts={"found": actual, "wanted": wanted},
-                attempt=attempt,
-                state=PREFLIGHT,
-                kind="own-model",
-            )
+        if mistake := _of_directory(model, rows) or _of_text(model, server, rows, is_known_image):
+            yield refused(mine, model.directory, mistake, "own-model")
 
 
-def _of_directory(model: OwnModelSlice, rows: dict[str, list[str]]) -> Mistake | None:
-    if rows.get("ended") == ["124"]:
-        attempt = f"timeout 5 ls {model.directory} on the host: mount it again, or let its server answer"
-        return "did not answer", f"nothing within {SECONDS} s", "a file system that answers", attempt
-    if not rows.get("dir"):
-        attempt = f"put {model.name}/config.pbtxt and {model.name}/1/model.py into {model.repository}, or mount it"
-        return "is no directory of the host", "nothing", f"the model {model.name}", attempt
+def _of_directory(model: OwnModelSlice, rows: Rows) -> Mistake | None:
+    attempt = f"put {model.name}/config.pbtxt and {model.name}/1/model.py into {model.repository}, or mount it"
+    if mistake := absent(model.directory, rows, f"the model {model.name}", attempt):
+        return mistake
     if "config.pbtxt" not in rows.get("f", []):
         wanted = "config.pbtxt: nothing of it is guessed here"
         return "has no configuration", _few(rows.get("f", [])), wanted, f"write {model.directory}/config.pbtxt"
-    outside = [path for path in rows.get("link", []) if not path.startswith(f"{rows['dir'][0]}/")]
-    if outside:
-        attempt = f"cp -rL into {model.directory}: a container sees no other directory"
-        return "has links that lead out of it", shortened(outside[0]), "files", attempt
-    if closed := rows.get("closed"):
-        attempt = f"chmod -R a+rX {model.directory} on the host, and chmod a+x for the directories above it"
-        return "cannot be read by the server's user", ", ".join(closed[:3]), f"read by user {CONTAINER_UID}", attempt
-    return None
+    attempt = f"cp -rL into {model.directory}: a container sees no other directory"
+    return closed(model.directory, rows, "files", attempt)
 
 
-def _of_text(
-    model: OwnModelSlice, server: ServerSlice, rows: dict[str, list[str]], is_known_image: bool
-) -> Mistake | None:
+def _of_text(model: OwnModelSlice, server: ServerSlice, rows: Rows, is_known_image: bool) -> Mistake | None:
     place = f"{model.directory}/config.pbtxt"
     try:
         config = read("\n".join(rows.get("pbtxt", [])))
     except Unreadable as error:
         attempt = f"enginehouse check {place}"
-        return "has a configuration that is no protobuf text", f"line {error.line}: {error.what}", "fields", attempt
+        return "has a configuration that is not protobuf text", f"line {error.line}: {error.what}", "fields", attempt
     unknown = [field.name for field in config.fields if field.name not in FIELDS["ModelConfig"]]
     if unknown:
         attempt = f"remove it, or enginehouse check {place}"
-        return "has a configuration with a field that Triton has not", shortened(unknown[0]), "Triton's fields", attempt
+        return (
+            "has a configuration with a field that Triton does not have",
+            shortened(unknown[0]),
+            "Triton's fields",
+            attempt,
+        )
     name = config.text("name")
     if name not in ("", model.name):
         attempt = f'name: "{model.name}" in {place}'
@@ -123,13 +96,13 @@ def _backend(config: Message, place: str, is_known_image: bool) -> Mistake | Non
         return None
     if backend == "tensorrtllm":
         wanted = 'LLM(…, path="engine"): the plan splits GPUs and ranks for it'
-        return "wants the backend of engines", "backend: tensorrtllm", wanted, "declare it as an LLM of the server"
+        return "requires the backend of engines", "backend: tensorrtllm", wanted, "declare it as an LLM of the server"
     if backend in IN_THE_IMAGE or (backend and not is_known_image):
         return None
     seen = f"backend: {backend}" if backend else f"platform: {platform}" if platform else "neither backend nor platform"
     wanted = f"backend: {', '.join(IN_THE_IMAGE)}, which is in the image; or platform: ensemble"
     attempt = f'backend: "python" in {place}, with a model.py that loads it; or Release(image=…) with the backend'
-    return "wants a backend that the image has not", shortened(seen), wanted, attempt
+    return "requires a backend that the image does not have", shortened(seen), wanted, attempt
 
 
 def _tensors(config: Message, place: str) -> Mistake | None:
@@ -140,7 +113,7 @@ def _tensors(config: Message, place: str) -> Mistake | None:
     return "has an unfinished configuration", f"no {missing[0]}", "its inputs and outputs; none are guessed", attempt
 
 
-def _versions(config: Message, model: OwnModelSlice, rows: dict[str, list[str]]) -> Mistake | None:
+def _versions(config: Message, model: OwnModelSlice, rows: Rows) -> Mistake | None:
     """Judges the versions that Triton's policy loads: by default the highest number."""
     present = sorted(int(name) for name in rows.get("d", []) if VERSION.fullmatch(name))
     policy = (config.messages("version_policy") or [Message()])[0]
@@ -167,14 +140,14 @@ def _instances(config: Message, model: OwnModelSlice, server: ServerSlice, place
     kinds = [group.text("kind") or "KIND_AUTO" for group in groups] or ["KIND_AUTO"]
     if not model.mib and set(kinds) != {"KIND_CPU"}:
         attempt = f"instance_group [ {{ kind: KIND_CPU }} ] in {place}; or OwnModel(…, mib=…)"
-        return "would be placed on a GPU without memory of its own", f"mib=0, {kinds[0]}", "mib, or KIND_CPU", attempt
+        return "would be placed on a GPU without planned memory", f"mib=0, {kinds[0]}", "mib, or KIND_CPU", attempt
     gpus = [str(value) for group in groups for value in group.all("gpus")]
     last = len(server.gpus) - 1
     foreign = [number for number in gpus if not number.isdecimal() or int(number) > last]
     if foreign:
         wanted = f"0 to {last}: a container counts its own GPUs" if last else "0: a container counts its own GPUs"
         attempt = f"gpus: [ 0 ] in {place}"
-        return "names a GPU that the server has not", f"gpus: {shortened(foreign[0])}", wanted, attempt
+        return "names a GPU that the server does not have", f"gpus: {shortened(foreign[0])}", wanted, attempt
     return None
 
 

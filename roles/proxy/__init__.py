@@ -3,8 +3,6 @@
 dockerd reads it at its start. The docker role restarts a running dockerd, because the file is newer.
 """
 
-from __future__ import annotations
-
 from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice

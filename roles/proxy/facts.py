@@ -1,7 +1,5 @@
 """Fact of a host for the proxy role: the files of the proxy, by their digests."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_files, script
 from roles._pyinfra.role_facts import RoleFact
 from roles._shipping.proxy_files import FILES

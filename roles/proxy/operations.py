@@ -4,8 +4,6 @@ A password is read when the files are compared, and sent on standard input, in t
 file, which only root can then read. It is in no argument, no unit and no output of systemctl or Docker.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import json
 from collections.abc import Iterator, Mapping
@@ -32,7 +30,7 @@ from roles._shipping.proxy_files import (
 from roles._shipping.secrets import described, read
 
 END = "end of what enginehouse wrote"
-"""Last line of a file that may hold a password: whoever receives half of it keeps the former file."""
+"""Last line of a file that may hold a password: without this line, a receiver keeps the former file."""
 
 
 class WithLogin:
@@ -81,7 +79,7 @@ def texts(proxy: ProxySlice) -> dict[str, str]:
 
 
 def with_login(proxy: ProxySlice) -> str:
-    """The proxy's URL, with user and password if it has them. Raises: a Refusal if the password cannot be read."""
+    """The proxy's URL, with user and password, if declared. Raises: a Refusal if the password cannot be read."""
     if proxy.password is None:
         return proxy.url
     login = f"{percent(proxy.username, safe='')}:{percent(read(proxy.password), safe='')}"
@@ -89,7 +87,7 @@ def with_login(proxy: ProxySlice) -> str:
 
 
 def missing(facts: HostFacts, proxy: ProxySlice) -> Iterator[Command]:
-    """Commands after which programs of the host use the proxy; none if they do already.
+    """Commands after which programs of the host use the proxy; none if the files are already right.
 
     If the password is unavailable, a host whose proxy matches otherwise is not changed.
     """

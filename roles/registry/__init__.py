@@ -8,8 +8,6 @@ keeps its blobs. The others get the blobs from peers, and ask the registry if no
 loopback, by the pinned digest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from shlex import quote
@@ -89,7 +87,7 @@ def _is_shared(mine: Slice) -> bool:
 
 
 def _noted(mine: Slice) -> Decide:
-    """Notes for the other hosts of the run if this host has the files; refuses nothing."""
+    """Notes for the other hosts of the run if this host has the files; never refuses."""
 
     def judge(pull: PullState) -> Iterator[PyinfraCommand]:
         peers.board(host.state).note(mine.host, peers.Files.of(mine.image), pull.has_blobs)

@@ -13,7 +13,7 @@ class Defaults:
     """Time limits of a run that waits for images."""
 
     pull_seconds: Annotated[int, SECONDS] = 3 * 3600
-    """Seconds that a run waits. The unit continues after it; 14 GB at 100 Mbit/s are 20 minutes."""
+    """Seconds that a run waits. The unit continues after this time; 14 GB at 100 Mbit/s are 20 minutes."""
     give_seconds: Annotated[int, SECONDS] = 3600
     """Seconds after which a host stops sharing an image with others that never complete it."""
     patience_seconds: Annotated[int, Range(1, 3600)] = 60

@@ -1,7 +1,5 @@
 """Fact: progress of the pull of an image."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Files of a pull on the host, and the command that sends the key and starts it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from shlex import quote
@@ -41,7 +39,8 @@ def texts(mine: Slice) -> list[Text]:
 
 
 def start_pull(mine: Slice) -> PyinfraCommand:
-    """The key into memory on standard input, then the unit, as one command: no key is left if the unit fails."""
+    """The command that writes the key into memory from standard input and starts the unit: no key is left if the unit
+    fails."""
     unit = f"enginehouse-pull@{pull_id(mine.image)}.service"
     key = mine.registry.key
     if key is None:

@@ -4,8 +4,6 @@ Our files are recognised by name; packages and merged settings by the record of 
 `--data remove=yes`; without it the run lists everything that it would remove.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyinfra import host, logger
@@ -29,7 +27,7 @@ def remember() -> OperationMeta:
 
 
 def apply(agreed: bool) -> None:
-    """Removes everything of ours from the host. Unless `agreed`, only lists it."""
+    """Removes everything of this project from the host; unless `agreed`, only lists the items."""
     logged: set[str] = set()  # once, although both phases decide
 
     def decide(present: list[str]) -> Iterator[StringCommand]:
@@ -37,7 +35,7 @@ def apply(agreed: bool) -> None:
             if line not in logged:
                 host.log(f"{'goes' if agreed else 'would go'}: {line}", log_func=logger.info)
         if present and not agreed and not logged:
-            host.log("nothing was touched; `--data remove=yes` takes it off", log_func=logger.warning)
+            host.log("nothing was changed; `--data remove=yes` removes these items", log_func=logger.warning)
         logged.update(present)
         if agreed and present:
             yield StringCommand("python3 -B - remove", _stdin=program())

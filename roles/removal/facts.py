@@ -1,7 +1,5 @@
 """Facts: our files on a host, and whether the state before the first deploy was recorded."""
 
-from __future__ import annotations
-
 from pyinfra.api import FactBase
 
 from roles._shipping.places import SETTINGS

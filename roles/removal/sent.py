@@ -1,7 +1,5 @@
 """The program that removes this project, as a single text: each module runs before those that import it."""
 
-from __future__ import annotations
-
 from roles._shipping.texts import HERE
 
 MODULES = (

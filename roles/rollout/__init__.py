@@ -13,8 +13,6 @@ The state machine of `deploy.rollout.run` decides which host may be drained. It 
 (`steps.before_acting`), so a host without changes is never drained and needs no room.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 
 import gevent
@@ -60,7 +58,7 @@ def gate(
     """
     missing = lost(state, wave)
     if len(missing) <= may_be_lost:
-        host.noop("the wave is whole")
+        host.noop("the wave is complete")
         return
     yield Refuse(stopped(missing, len(wave), state_then, attempt))
 
@@ -124,7 +122,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
 
 @operation()
 def _observed(mine: Slice, following: Following, wave: Collection[str]) -> Generator[Command, None, None]:
-    """The machine knows how this host came through its wave. It changes nothing."""
+    """Records the host's result of its wave in the rollout state machine. Changes nothing on the host."""
     yield from ()
     if state.is_executing:
         following.notice(state)
@@ -183,7 +181,7 @@ def _judged(following: Following, wave: Collection[str]) -> Generator[Refuse, No
         return
     following.notice(state)
     yield from _stopping(following, len(wave), BEGUN)
-    host.noop("the wave is whole")
+    host.noop("the wave is complete")
 
 
 def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterator[Refuse]:
@@ -192,7 +190,7 @@ def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterat
     if len(missing) > may_be_lost:
         yield Refuse(stopped(missing, len(wave), state_then))
         return
-    host.noop("the wave is whole")
+    host.noop("the wave is complete")
 
 
 def _stopping(following: Following, size: int, state_then: str) -> Iterator[Refuse]:

@@ -1,7 +1,5 @@
 """Settings of the role with their defaults; an inventory overrides them with `rollout_settings = {…}`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -16,10 +14,10 @@ class Defaults:
     """Seconds that a wave waits for room, and the smallest slowdown that counts."""
 
     room_seconds: Annotated[int, Range(0, 86_400)] = 120
-    """Seconds until hosts of the pool must be seen ready before another one is drained; a balancer checks every
-    second or so."""
+    """Seconds within which balancers must report enough ready hosts of the pool before another host is drained; a
+    balancer checks about every second."""
     slower_floor_milliseconds: Annotated[int, Range(0, 60_000)] = 50
-    """A difference below it never counts as slower: answers of a few milliseconds vary by as much."""
+    """Milliseconds below which a difference never counts as slower: short answers vary by as much."""
 
 
 def settings(host: Host) -> Defaults:

@@ -1,7 +1,5 @@
 """The state of a host's servers, and the hosts to which its balancers send requests."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,7 @@
 """The current pyinfra run in the form of the state machine of `deploy.rollout.run`.
 
 It is stored beside pyinfra's state as long as the run lasts. Hosts are greenlets of one process: between two waits only
-one host reads and writes it.
+one host reads and writes the state machine.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Following:
         tell(host, stage=event)
 
     def notice(self, state: State) -> None:
-        """Marks the hosts that pyinfra has given up as lost in the state machine."""
+        """Marks hosts that pyinfra has given up as lost, in the state machine."""
         active = {host.name for host in state.active_hosts}
         for name, was in self.run.states.items():
             if was != "lost" and name not in active:
@@ -114,7 +114,7 @@ class Tell(PyinfraCommand):
         return "put back"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """Records it, and succeeds always."""
+        """True, after recording that the host serves its earlier release again."""
         self.following.hear("put back", host.name)
         return True
 

@@ -1,7 +1,5 @@
 """Judges a host at a gate, and writes the message of a failed gate. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.refusals.errors import Refusal
@@ -13,7 +11,7 @@ from roles.rollout.facts import ServerFacts
 UNTOUCHED = "before the first change; every host serves what it served"
 STAGED = "no host was drained; every host that served serves what it served"
 BEGUN = "finished waves are done and stay so; on all other hosts nothing further happens"
-AGAIN = "mend it, or leave it out of the inventory, and run again: what is done is not done twice"
+AGAIN = "repair it, or leave it out of the inventory, and run again: finished steps are not repeated"
 SHOWN = 8
 
 
@@ -24,7 +22,7 @@ def finding(
     rollout: Rollout,
     floor_seconds: float,
 ) -> tuple[Failure | None, str]:
-    """The worst failure of a host's servers and a sentence for it; None without one."""
+    """The worst failure of a host's servers and a sentence for it; None without a failure."""
     servers = [server.name for server in mine.servers]
     all_facts = [now.get(name, ServerFacts(name)) for name in servers]
     idle = [f"{facts.server} is {facts.active or 'not there'}" for facts in all_facts if facts.active != "active"]
@@ -79,7 +77,7 @@ def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN)
     failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
     facts = {"found": "; ".join(failures[:SHOWN]) + _more(failures)} if failures else {}
     facts |= _lost(stop.lost) if stop.lost else {}
-    facts |= {"back": f"{_names(stop.back)}: what served before this run serves again"} if stop.back else {}
+    facts |= {"back": f"{_names(stop.back)}: the earlier release serves again"} if stop.back else {}
     if stop.stays:
         facts["stays"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
     problem = f"{len(stop.failed)} of {size} hosts did not pass" if failures else ""
@@ -110,7 +108,7 @@ def no_room(hold: Hold, waited_seconds: int) -> Refusal:
             "out": _names(hold.out),
             "means": f"lost in this run, or no balancer has sent requests to them for {waited_seconds} s",
         },
-        attempt="mend them first, alone where this run can do it: --limit " + (hold.out[0] if hold.out else "HOST"),
+        attempt="repair them first; if this run can do it, alone: --limit " + (hold.out[0] if hold.out else "HOST"),
         state="this host serves what it served",
         kind="no-room",
     )
@@ -121,7 +119,7 @@ def _words(event: str) -> str:
 
 
 def _lost(missing: tuple[str, ...]) -> dict[str, str]:
-    means = "an operation failed there, or it could not be reached; its own lines are above"
+    means = "an operation failed there, or it could not be reached; its own messages are above"
     return {"lost": _names(missing), "means": means}
 
 

@@ -4,8 +4,6 @@ A drain is not a step of a run. It is part of the stop of `triton@SERVER` (its f
 server drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops no server drains none.
 """
 
-from __future__ import annotations
-
 from pyinfra import host, logger
 from pyinfra.api.operation import OperationMeta
 
@@ -19,7 +17,7 @@ from roles.traffic.operations import install, notices, retired, run, settings, u
 
 
 def apply(mine: Slice) -> None:
-    """Runs this host's service as planned. It interrupts nothing; balancers keep their last answer meanwhile."""
+    """Runs this host's service as planned. Requests go on; balancers keep the service's last answer meanwhile."""
     if mine.traffic is None or not mine.traffic.servers:
         return
     wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])
@@ -35,7 +33,7 @@ def apply(mine: Slice) -> None:
 
 
 def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> None:
-    """Runs the service that asks the cloud for notices of interruption and drains the host on one."""
+    """Runs the service that asks the cloud for notices of interruption and drains the host after a notice."""
     wanted = notices(cloud)
     placed = step(
         undo.texts_fact("notices", [unit(NOTICES_UNIT), wanted]),
@@ -47,6 +45,6 @@ def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> N
 
 
 def tell(mine: Slice, steps: list[OperationMeta]) -> None:
-    """Logs, before the first change, that the run stops no server of this host, if that is so."""
+    """Logs, before the first change, if the run will stop no server of this host."""
     if mine.traffic and mine.traffic.servers and not any_changed(steps):
-        host.log("nothing here stops a server, so nobody is drained", log_func=logger.info)
+        host.log("this run stops no server of this host, so the host is not drained", log_func=logger.info)

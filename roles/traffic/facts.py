@@ -1,7 +1,5 @@
 """Facts of a host for the traffic role."""
 
-from __future__ import annotations
-
 from roles._pyinfra.facts import ask_units, ask_value, script
 from roles._pyinfra.role_facts import LeftFact, RoleFact
 from roles._shipping.places import UNITS

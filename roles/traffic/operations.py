@@ -1,7 +1,5 @@
 """The service's unit and settings, and the commands for differences. Pure; `step` runs them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Iterator, Mapping
 
@@ -13,6 +11,7 @@ from roles._pyinfra.steps import Command, write
 from roles._shipping import programs
 from roles._shipping.places import UNITS
 from roles._shipping.texts import Text, shipped
+from roles._shipping.units import kept_running, taken_off
 from roles.traffic.defaults import MARGIN_SECONDS, NOTICES, NOTICES_UNIT, UNIT, USER, WANTED
 
 
@@ -73,14 +72,10 @@ def install(wanted: Text, facts: Mapping[str, str], name: str = UNIT, subject: s
 
 def run(facts: HostFacts, name: str = UNIT) -> Iterator[Command]:
     """The command after which the service runs now and after every boot."""
-    service = facts.unit(name)
-    if not service.runs or not service.starts_at_boot:
-        yield f"systemctl enable --now {name} || {shown(name)}"
+    yield from kept_running(facts, name, f" || {shown(name)}")
 
 
 def retired(is_left: bool) -> Iterator[Command]:
     """The command that stops asking the cloud; a drain that a notice began ends at its time."""
     if is_left:
-        path = f"{UNITS}/{NOTICES_UNIT}"
-        left = f"{ROOT}/notices {ROOT}/metrics/notices.prom {NOTICES} {path}"
-        yield f"systemctl disable --now {NOTICES_UNIT}; rm -rf {left} && systemctl daemon-reload"
+        yield taken_off(NOTICES_UNIT, f"{ROOT}/notices", f"{ROOT}/metrics/notices.prom", NOTICES)

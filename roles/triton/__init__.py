@@ -3,10 +3,8 @@
 A release is rendered here, published as an immutable directory, and put into service by a transaction on the host
 (files/host/swap.py): stop, switch `current`, start, load in order, probe; or restore the previous release. pyinfra
 requests it and waits. If the planned release already serves, nothing happens. A server that the plan no longer has is
-removed last, because it may have to serve again until every planned one serves.
+removed last, because it may have to serve again until every planned server serves.
 """
-
-from __future__ import annotations
 
 from pyinfra import host
 from pyinfra.api.operation import OperationMeta

@@ -3,8 +3,6 @@
 The release has both containers, so that a swap, a rollback and a clean-up treat them as one.
 """
 
-from __future__ import annotations
-
 import shlex
 
 import yaml

@@ -1,11 +1,9 @@
 """Inputs and outputs of an engine's models: the contract between the image's code and our config.pbtxt.
 
-The models request every tensor of each other by name, and Triton refuses a name that a configuration lacks, so the
-inner models declare all tensors of their TensorRT-LLM (tensor_tables.py); tensors that clients cannot use (logits of an
+The models request each other's tensors by name, and Triton refuses a name that a configuration lacks, so the inner
+models declare all tensors of their TensorRT-LLM (tensor_tables.py); tensors that clients cannot use (logits of an
 engine built without them) are left out of the two public models.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 

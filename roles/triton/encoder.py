@@ -1,7 +1,5 @@
 """An embedder or reranker in the model repository: one Python model, with the encoders' code beside it."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from deploy.slices.host import ModelSlice

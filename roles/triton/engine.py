@@ -11,8 +11,6 @@
 The engine's files are not part of a release: they are beside it and mounted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath

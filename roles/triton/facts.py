@@ -1,7 +1,5 @@
 """Facts: the release of each Triton server of a host, and whether CUDA has been proven for it."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import dataclass, field
 
@@ -22,7 +20,7 @@ class ServerState:
     """"yes" if the unit also starts with Docker's, as units of this version do."""
     swap: str = "inactive"
     cut: str = ""
-    """"yes" if a swap was begun and neither ended nor undone; the next start of the unit undoes it."""
+    """"yes" if a swap was interrupted and not yet undone; the next start of the unit undoes the swap."""
     left: str = ""
     """"yes" if the unit has its own settings, as every planned server's has."""
     llm: str = ""
@@ -118,7 +116,7 @@ def _containers(label: str) -> str:
 
 @dataclass(frozen=True)
 class Proof:
-    """The key of this combination of image, driver, toolkit and GPUs, and True if CUDA worked with it."""
+    """The key of this combination of image, driver, toolkit and GPUs, and True if CUDA worked with this combination."""
 
     key: str = ""
     is_proven: bool = False

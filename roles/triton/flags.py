@@ -4,15 +4,14 @@ tritonserver exits with 1 on an unknown option, so a flag is passed only to core
 triton-inference-server/server src/command_line_parser.cc at the release branches, read 2026-11.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deploy.slices.host import ServerSlice
 
 RESTRICTED = ("model-repository", "model-config", "shared-memory", "trace", "logging")
-"""Loading a model runs code, a configuration tells paths, shared memory reads the server's, trace and logging write
-files. health, metadata and inference are what clients are for; statistics are counts and times, as in /metrics."""
+"""Restricted endpoints: loading a model runs code, a configuration shows paths, shared memory reads the server's
+memory, trace and logging write files. Clients need only health, metadata and inference; statistics are counts and
+times, as in /metrics."""
 
 HEADER = "enginehouse-key"
 """HTTP header of the restricted endpoints; over gRPC the metadata is `triton-grpc-protocol-enginehouse-key`."""
@@ -30,8 +29,8 @@ TRACES = (
     "--trace-config=level=TIMESTAMPS",
     "--trace-config=rate=0",
 )
-"""Requests that bring a `traceparent` are traced, and no others (rate=0, since 2.42); spans have times, never tensors.
-They go to files/spans/receiver.py in the server's own container."""
+"""Flags that trace only requests with a `traceparent` (rate=0, since 2.42). Spans have times, never tensors, and are
+sent to files/spans/receiver.py in the server's own container."""
 
 
 def is_orchestrator(server: ServerSlice, engines: Sequence[str]) -> bool:

@@ -1,7 +1,5 @@
 """The replay of a server's LLM in the form of the host's swap; prompts and tasks are read on the control machine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deploy.io.local_paths import local_path

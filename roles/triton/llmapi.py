@@ -1,7 +1,5 @@
 """An LLM on the PyTorch path in the model repository: the slot, which runs the engine of the image's `llmapi` model."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import yaml

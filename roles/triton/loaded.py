@@ -1,7 +1,5 @@
 """Triton's models for a planned model; on the engine path there are several."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 Conversion = tuple[str, list[str]]
@@ -13,10 +11,10 @@ class Loaded:
     """A planned model as Triton loads it; the server's own names and answers follow from it."""
 
     names: tuple[str, ...]
-    """Models in load order: each after those it needs."""
+    """Models in load order: each after the models that it needs."""
     files: dict[str, bytes]
     """Files by path inside `models/`."""
     engines: tuple[str, ...] = ()
-    """The names that are behind the C++ backend."""
+    """Names of the models behind the C++ backend."""
     conversions: tuple[Conversion, ...] = ()
     """Files that the image converts from others before the server starts."""

@@ -1,7 +1,5 @@
 """Commands for the difference: the files that a release lacks on this host, and those that no release needs."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 
@@ -21,7 +19,7 @@ from roles.triton.swapping import Asking, ask_for, swap_seconds
 
 NEEDRESTART = "/etc/needrestart/conf.d/52-enginehouse-llm.conf"
 NEEDRESTART_CONTENT = "$nrconf{override_rc}{qr(^llm@)} = 0;\n"
-"""needrestart restarts what uses an old library, and on Ubuntu 24.04 it does so without asking."""
+"""Exceptions for needrestart, which restarts programs with old libraries, on Ubuntu 24.04 without asking."""
 Decide = Callable[[TritonState], Iterator[PyinfraCommand]]
 
 
@@ -107,7 +105,7 @@ def retire(planned: Sequence[ServerRelease]) -> Decide:
 
 
 def _spare(planned: Sequence[ServerRelease], serving: TritonState) -> list[str]:
-    """Servers of earlier plans of which a part would start, serve, or show as failed."""
+    """Servers of earlier plans with a part that would start, serve, or appear as failed."""
     names = {release.server.name for release in planned}
     return [name for name, state in serving.servers.items() if name not in names and not state.is_gone]
 

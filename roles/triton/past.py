@@ -15,9 +15,9 @@ from deploy.slices.host import Slice
 from roles.triton.facts import TritonState
 
 NOTHING = "nothing was changed on any host"
-BEGUN = "what was taken back stays so; nothing further happens on this host"
+BEGUN = "reverted changes stay reverted; nothing further happens on this host"
 REMEMBERED = 1000
-"""Number of recent swaps of one host that are read."""
+"""Recent swaps of one host that are read."""
 SHOWN = 5
 
 
@@ -34,7 +34,7 @@ class Change:
     when: str = ""
     plan: str = ""
     back: str = ""
-    """The run that was taken back: an earlier one, or this one by its own gate."""
+    """The reverted run: an earlier run, or this run, reverted by its own gate."""
 
     @classmethod
     def of(cls, line: str) -> Iterator[Change]:
@@ -98,7 +98,7 @@ class Back:
 
         It has only the servers that change on these hosts: a gate does not probe servers that the run did not touch, or
         that no run has brought yet. Gates do not compare the speed of answers either: a slower earlier release is no
-        reason to keep the one that is taken back.
+        reason to keep the reverted release.
         """
         slices = tuple(self._changing(slice_) if slice_.host in self.hosts else slice_ for slice_ in plan.slices)
         rollout = replace(plan.rollout, slower_percent=0)
@@ -110,7 +110,7 @@ class Back:
 
 
 def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
-    """The way back of run `run_id` (without a name: of the last run that was not one), or the reasons against it.
+    """The reversal of run `run_id` (empty: the last run that was not itself a reversal), or the reasons against it.
 
     `pasts` and `planned` (the servers) are by host.
     """
@@ -138,7 +138,7 @@ def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
     if change.server not in planned:
         return "the inventory names no such server"
     if not change.before:
-        return "nothing served there before that run"
+        return "no release served there before that run"
     now = past.serving.server(change.server).current
     if since := changed_since(change, now):
         later = [earlier.run for earlier in past.changes if earlier.server == change.server and earlier.release == now]
@@ -175,7 +175,7 @@ def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
     """The refusal of a run that is in no host's history."""
     shown = list(runs.values())[:SHOWN]
     return Refusal(
-        f"no host remembers a run {run_id}" if run_id else "no host remembers a run that changed what it serves",
+        f"no host's history has a run {run_id}" if run_id else "no host's history has a run that changed its servers",
         facts={f"run {number}": line for number, line in enumerate(shown, start=1)},
         attempt=f"--data run={next(iter(runs))}" if runs else "deploy.py brings what the inventory names",
         state=NOTHING,

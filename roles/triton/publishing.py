@@ -1,7 +1,5 @@
 """Sends a release to the host, where it appears whole or not at all."""
 
-from __future__ import annotations
-
 import base64
 
 from pyinfra import logger
@@ -18,9 +16,9 @@ from roles._shipping.tar import tarred
 from roles.triton.release import EXECUTABLE, ServerRelease
 
 FIRST_LINES = 4
-"""Lines kept of a tar that finds the disk full; it repeats that for every file."""
+"""Lines kept of tar's output, because tar repeats the message about a full disk for every file."""
 OPERATORS = f"{places.SETTINGS}/operators"
-NOT_PUBLISHED = "  state   the release is not published; nothing that serves was touched"
+NOT_PUBLISHED = "  state   the release is not published; no serving program was changed"
 
 
 class Publish(PyinfraCommand):

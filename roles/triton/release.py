@@ -3,8 +3,6 @@
 The id covers every byte, the pinned wheels and the unit: any change of the running server is another release.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ class ServerRelease:
     id: str
     server: ServerSlice
     files: Mapping[str, bytes]
-    """Files by path inside the release; those of wheels are added at the sending."""
+    """Files by path inside the release; the files of wheels are added when it is sent."""
     wheels: tuple[Wheel, ...]
     unit_settings: Text
     """The drop-in of the server's unit."""

@@ -13,8 +13,6 @@
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 
@@ -38,7 +36,7 @@ UID = CONTAINER_UID
 PASSWD = f"""root:x:0:0:root:/root:/bin/bash
 triton-server:x:{UID}:{UID}::/var/cache/enginehouse:/bin/bash
 """
-"""The container's /etc/passwd: MPI and torch want a name for their user."""
+"""Content of the container's /etc/passwd: MPI and torch need a name for their user."""
 NETWORK = "enginehouse"
 INSIDE = (8000, 8001, 8002)
 """Ports of HTTP, gRPC and metrics inside every container of Triton."""

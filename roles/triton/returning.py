@@ -1,7 +1,5 @@
 """Takes one run back: reads every host's history, and switches the servers that the run changed back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
 
@@ -31,7 +29,7 @@ AT_ONCE = 32
 
 
 def taken_back(slices: Sequence[Slice], run_id: str) -> Back:
-    """The way back of run `run_id` (without a name: of the last that changed something) on the hosts of `slices`.
+    """The way back of run `run_id` (empty: of the last run with changes) on the hosts of `slices`.
 
     All hosts are asked once, before the first change. Raises: Refusals for an unknown run, for a run with later ones
     after it, and for a group of which `slices` have only a part.

@@ -3,8 +3,6 @@
 The server runs without auto-completion, so a tensor that config.pbtxt lacks does not exist for a client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.models.llm_contract import INPUTS, OUTPUTS

@@ -30,7 +30,7 @@ class Asking:
     wave: int
     who: str
     back: str = ""
-    """The run that this one takes back."""
+    """The run that this run reverts."""
 
     @classmethod
     def of(cls, state: State, plan: str, wave: int, back: str = "") -> Asking:
@@ -56,7 +56,7 @@ def ask_for(
     """Swaps `release` in; if it is put back instead, fails with the reason.
 
     `instead_of`: servers that may end if this one serves, and serve again if it does not. `replay`: the prompts and
-    limits for comparing its LLM with the one before.
+    limits for comparing the release's LLM with its predecessor.
     """
     request_id = token_hex(8)
     wanted = {"release": release, "keep": settings.keep_releases, "asked": request_id, "instead_of": list(instead_of)}
@@ -93,8 +93,8 @@ class FollowSwap(units.Follow):
             return False
         for line in (
             f"another swap was under way: it brought {verdict['release']}",
-            "  state   what it brought serves; this run's was not begun",
-            f"  try     see who works on this host (tail {ROOT}/history.jsonl), then run again",
+            "  state   the other swap's release serves; this run's swap did not begin",
+            f"  try     see which run changes this host (tail {ROOT}/history.jsonl), then run again",
         ):
             host.log_styled(f"{self.server}: {line}", fg="red", log_func=logger.error)
         return False

@@ -1,6 +1,4 @@
-"""Rendering of templates/triton."""
-
-from __future__ import annotations
+"""Renders the templates of templates/triton."""
 
 from roles._shipping.templates import template
 

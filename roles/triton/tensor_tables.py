@@ -12,8 +12,6 @@ Source: triton-inference-server/tensorrtllm_backend at v0.18.2 and v0.19.0, NVID
 after.
 """
 
-from __future__ import annotations
-
 ENGINE_INPUTS = """
     input_ids                           INT32  -1     optional ragged
     input_lengths                       INT32  1      scalar

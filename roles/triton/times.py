@@ -1,11 +1,9 @@
 """Time limits of a server's start and stop: each is a little longer than the limits inside it."""
 
-from __future__ import annotations
-
 from deploy.slices.host import ServerSlice
 
 EXIT_MARGIN_SECONDS = 10
-"""Triton's exit timeout < docker stop < TimeoutStopSec: each waits for the one before it, this much longer."""
+"""Triton's exit timeout < docker stop < TimeoutStopSec: each waits this many seconds longer than the one before."""
 START_MARGIN_SECONDS = 120
 """Seconds that the unit's start takes besides loading: preparing, and making the container."""
 

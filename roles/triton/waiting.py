@@ -1,10 +1,8 @@
 """The wait of a unit for directories that its host mounts: the server starts once their files are there.
 
 A mount that comes late in a boot, or after its file server, would otherwise count as a failed start, and five of those
-stop a unit for good. `RequiresMountsFor=` is no help: it gives a unit up whose mount has failed once.
+stop a unit for good. `RequiresMountsFor=` is no help: systemd gives up such a unit once its mount has failed.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterable
 
@@ -15,7 +13,8 @@ from roles.triton.times import START_MARGIN_SECONDS
 
 EVERY_SECONDS = 15
 WAIT_SECONDS = 1560
-"""A start's time for it: five such starts last longer than the two hours in which StartLimitBurst counts them."""
+"""Seconds that a start waits: five such starts last longer than the two hours in which StartLimitBurst counts starts.
+"""
 
 
 def awaited(models: Iterable[ModelSlice], own_models: Iterable[OwnModelSlice] = ()) -> tuple[str, ...]:

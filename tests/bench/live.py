@@ -1,8 +1,9 @@
 """Asks a gateway and its Triton through aiperf three times: normal, repeated, and slowed (`make test-bench-compare`).
 
-Two results of the same server are not to be told apart, the slowed one is: its answers come later over the line. The
-Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The results may be kept:
-tests/golden/bench holds those of `--real` on 2026-11-23, by which `tests/unit/test_bench.py` judges without aiperf.
+Two results of the same server must count as equal; the slowed result must count as worse, because its answers arrive
+later over the line. The Triton is the tests' small one, or with `--real` Triton 2.51 with small models on this CPU. The
+results may be kept: tests/golden/bench holds those of `--real` on 2026-11-23, by which `tests/unit/test_bench.py`
+judges without aiperf.
 """
 
 from __future__ import annotations

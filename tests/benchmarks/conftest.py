@@ -1,5 +1,5 @@
-"""Small checkpoints that several tests read; none of them writes to these. Sockets and threads stay the test run's own:
-pyinfra's command line replaces them when it is imported."""
+"""Small checkpoints that several tests read and none changes. Sockets and threads stay the test run's own: pyinfra's
+command line replaces them when it is imported."""
 
 from pathlib import Path
 from unittest import mock

@@ -15,7 +15,8 @@ from benchmarks.hostile_bodies import LOADS, repeated
 
 
 def test_no_body_is_refused_by_its_length_alone() -> None:
-    """16 MiB were the gateway's limit when the loads were written; a body beyond it would show nothing."""
+    """16 MiB is the gateway's limit for which the loads were written; a larger body would be refused before any
+    work."""
     largest = {load: max(len(body.content) for body in make()) for load, make in LOADS.items()}
     assert len(largest) == 12
     assert {load for load, size in largest.items() if size > 16 * 2**20 - 1024} == set()

@@ -18,7 +18,7 @@ FIRST_QUESTIONS = {EMBEDDER: len(TEXTS), LLM: 2}
 
 
 def outcomes_of(server: StandIn, requests: int, way: str = "", **more: float) -> list[Outcome]:
-    """Sends requests at a thousand a second from one client, in one way or in all ways; returns their outcomes."""
+    """Sends a thousand requests a second from one client, in one way or in all ways; returns their outcomes."""
     load = Load(server.place, 1000, EMBEDDER, LLM, clients=1, **({"shares": ONLY[way]} if way else {}), **more)
     left = iter([False] * requests)
 

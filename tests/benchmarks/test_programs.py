@@ -1,4 +1,5 @@
-"""Both programs complete, small and on the CPU, through the real Triton: `pytest -m rehearsal`."""
+"""The encoders' benchmark and the soak end without an error, small and on the CPU, through the real Triton: `pytest
+-m rehearsal`."""
 
 import json
 

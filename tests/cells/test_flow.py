@@ -69,7 +69,7 @@ def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over
 
 
 def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene: Scene) -> None:
-    """Its hosts stay untouched until somebody approves; the first cell is not brought over again."""
+    """The second cell's hosts stay untouched until the approval; the first cell is not changed again."""
     scene.started[-1].kill()
     scene.started[-1].wait()
     driver = scene.roll("waiting.log")
@@ -85,7 +85,7 @@ def test_a_second_cell_waits_for_approval_also_after_its_driver_was_killed(scene
 
 
 def test_a_cell_whose_worker_was_killed_fails_when_a_new_worker_starts(scene: Scene) -> None:
-    """It does not fail earlier, because the worker's run may still be active on its hosts."""
+    """The cell does not fail earlier, because the worker's run may still be active on its hosts."""
     (scene.folder / "gate").touch()
     at_gate, driver = scene.read("east.log").count("at the gate"), scene.roll("worker.log")
     scene.until(lambda: scene.read("east.log").count("at the gate") > at_gate, "east is being brought over")

@@ -2,8 +2,8 @@
 
 The schemas are those of the settings in tests/gateway/asking.py: an LLM without parsers named `llama`, an embedder
 `nomic` of 4 dimensions, a reranker `bge`. A request that keeps its schema is answered or refused with 400; every answer
-keeps its schema. Fields that only one value is taken for are left out. The lines are more
-than 300 because each endpoint has its schema.
+keeps its schema. Fields with only one accepted value are left out. The lines are more than 300 because each endpoint
+has its schema.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python -m tests.clients.recorded FOLDER     unpacks the tests of the SDKs' source archives there
 
-The archives are those of the locked versions, held to the lock's hashes. Nothing of them is kept in this repository.
+The archives are those of the locked versions, checked against the lock's hashes. This repository keeps no part of them.
 """
 
 from __future__ import annotations

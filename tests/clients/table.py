@@ -96,7 +96,7 @@ NO_STORAGE = (
 )
 REFUSALS = {
     ("openai", "tokens_vectors"): (
-        "token arrays are not taken",
+        "token arrays are refused",
         "the ids are of OpenAI's tokenizer, so the model would embed other words; LangChain's OpenAIEmbeddings sends "
         "texts with `check_embedding_ctx_length=False`",
     ),

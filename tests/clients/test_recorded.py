@@ -2,7 +2,7 @@
 
 The gateway gets the request of each exchange, if it was recorded, and the model writes the recorded answer. Then the
 gateway's answer must contain every recorded event in its place and every field with the same type. The tables below
-name the fields that are not this server's to send, and the answers that no model writes.
+name the fields that this server does not send, and the answers that models do not write.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The distance of two sets of vectors, and its limits: cosine alone is too weak if all vectors are similar.
 
-With random weights all documents lie close together, so an error common to all of them hides in a high cosine. The
+With random weights all documents lie close together, so an error common to all documents hides in a high cosine. The
 same measure after removing the corpus mean shows it, as does the largest difference of any value.
 """
 
@@ -20,7 +20,7 @@ class Distance:
     absolute: float
 
     def within(self, gate: float) -> bool:
-        """Returns True if both cosine distances are at most `gate`, and no value differs by more than its root."""
+        """Returns True if both cosine distances are at most `gate`, and values differ by at most the root of `gate`."""
         return self.cosine <= gate and self.centred <= gate and self.absolute <= gate**0.5
 
 

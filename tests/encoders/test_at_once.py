@@ -1,4 +1,4 @@
-"""Few words on a device with nothing else to do: computed by the thread that brought them, answered in one piece."""
+"""Few words on an idle device: the thread that received them computes them, and the answer is in one piece."""
 
 from collections.abc import Iterator
 from contextlib import closing

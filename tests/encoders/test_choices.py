@@ -1,6 +1,6 @@
 """The choice of kernels if a name is missing; every choice computes the same values.
 
-The device is `cpu:0`: to torch the same as `cpu`, to `choose` one if everything is worth a try.
+The device is `cpu:0`: torch treats it as `cpu`, and `choose` as a device on which every kernel is tried.
 """
 
 import sys

@@ -104,7 +104,8 @@ def test_modernbert_scores_match_transformers(tmp_path: Path, corpus: list[str],
 
 @pytest.mark.parametrize("legacy", [True, False])
 def test_modernbert_configs_of_both_forms_are_one_network(tmp_path: Path, corpus: list[str], legacy: bool) -> None:
-    """Files before transformers 5 name two bases and how often a layer is global; later ones list the layers."""
+    """Files before transformers 5 have two bases and the interval between global layers; later files list the
+    layers."""
     saved(tmp_path, "ModernBertModel", checkpoints.MODERN)
     config = json.loads((tmp_path / "config.json").read_text())
     assert "layer_types" in config and "rope_parameters" in config

@@ -25,7 +25,7 @@ def is_public(function: ast.FunctionDef) -> bool:
 
 
 def test_only_torch_numpy_tokenizers_and_safetensors_are_imported() -> None:
-    """transformers above all: its own `nomic_bert` would build another network without an error."""
+    """transformers must not be imported: its own `nomic_bert` would build another network without an error."""
     roots: set[str] = set()
     for path in PACKAGE.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -62,7 +62,7 @@ def test_every_public_function_that_returns_a_tensor_says_its_shape() -> None:
 
 
 def test_every_public_function_that_raises_says_so() -> None:
-    """`Raises:` in its docstring; what a private function raises, its callers say."""
+    """The docstring has `Raises:`; errors of a private function are in the docstrings of its callers."""
     raising = [
         (name, function)
         for name, function in functions()

@@ -1,4 +1,4 @@
-"""Each step of the networks on a CUDA device, in every form it has there, against the plain one."""
+"""Each step of the networks on a CUDA device, in every form for CUDA, against the plain form."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,7 @@
 """Both published sizes with random weights on a CUDA device, against the numpy reference, one sequence at a time.
 
-Random weights give all texts one large common state; trained ones do not. So the projections after GELU lose their mean
-here, other common terms are small, and the gates also hold for the differences between texts.
+Random weights give all texts one large common state; trained weights do not. So the projections after GELU lose their
+mean here, other common terms are small, and the gates also hold for the differences between texts.
 """
 
 import gc
@@ -168,7 +168,8 @@ def test_weights_workspace_and_graphs_stay_within_what_the_plan_grants(
 def test_passes_beside_each_other_give_what_each_gives_alone(
     fixture: str, kind: Any, sequences: list[np.ndarray], request: pytest.FixtureRequest
 ) -> None:
-    """Results are equal bit by bit: each stream has its own workspace, in passes of every size, graphs or none."""
+    """Results are equal bit by bit: each stream has its own workspace, in passes of every size, with and without
+    graphs."""
     runner = kind(Settings(model_path=str(request.getfixturevalue(fixture)[0]), streams=2)).runner
     passes = [sequences * times for times in (FULL, 1, 70, 3, FULL, 9, 70, 25)] * 3
     before, began = runner.time.seconds, time.monotonic()

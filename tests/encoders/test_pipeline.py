@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 300
 
 
 class Sender:
-    """Accepts one response; a second would be an error of Triton's."""
+    """Accepts one response; Triton would report a second one as an error."""
 
     def __init__(self) -> None:
         self.done = threading.Event()

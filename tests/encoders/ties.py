@@ -1,6 +1,6 @@
 """Records the expert of each token, so that the reference can follow a network through routing ties.
 
-16-bit states send a few tokens to an expert that in float32 is a close third (bf16 1.2 %, fp16 0.16 % of the choices of
+16-bit states send a few tokens to an expert that is a close third in float32 (bf16 1.2 %, fp16 0.16 % of the choices of
 a full-size NomicBert; 68 texts, CPU, random weights, 2026-11-21). Both answers are right, and one such token changes a
 short text more than all rounding does: in bf16 up to 6.2e-4, and 0.9e-4 from the reference that follows.
 """

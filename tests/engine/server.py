@@ -47,6 +47,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
         "PATH": f"{_gpu(work)}:{os.environ['PATH']}",
         "ENGINEHOUSE_INFLIGHT": str(STAND_INS / "all_models"),
         "REHEARSAL_TRTLLM": trtllm,
+        "ENGINEHOUSE_HTTP": f"127.0.0.1:{http}",
     }
     if ranks:
         _write(repository, render(ranks, FEW))

@@ -126,7 +126,8 @@ def test_engines_are_mounted_read_only() -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_directory_that_a_models_settings_name_is_mounted(inventory: str) -> None:
-    """The directories of drafts and EAGLE heads on the PyTorch path too: the LLM reads them when it loads."""
+    """This includes the directories of drafts and EAGLE heads on the PyTorch path, which the LLM reads when it
+    loads."""
     for server in servers(inventory):
         files = render(server, Defaults())
         mounted = set(MOUNTED.findall(files["run"].decode()))

@@ -41,7 +41,7 @@ SERVES = (
     *("/var/lib/enginehouse/servers/", "/var/lib/enginehouse/releases/", "/etc/docker/"),
     *("/etc/systemd/system/triton@", "/run/enginehouse/triton-"),
 )
-NOTHING_SERVING = "state   nothing that serves was touched"
+NOTHING_SERVING = "state   no serving program was changed"
 QUESTION = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}]}
 SERVER = "/var/lib/enginehouse/servers/main"
 PAST = {"unit-restarted", "errors-logged", "swap-refused", "xid-last-boot", "watchdog-restarted", "cause-past"}

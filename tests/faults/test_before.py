@@ -39,7 +39,8 @@ class Brought:
 
 
 def unpacked(commit: str, directory: Path) -> Path:
-    """Returns a checkout of that commit that shares this one's rehearsal. Fails if the clone lacks the commit."""
+    """Returns a checkout of that commit that shares the rehearsal of the present checkout. Fails if the clone lacks
+    the commit."""
     archive = subprocess.run(["git", "archive", commit], cwd=REPOSITORY, capture_output=True, check=False)
     if archive.returncode:
         pytest.fail(
@@ -58,7 +59,7 @@ def unpacked(commit: str, directory: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brought:
-    """Deploys a bare machine by the previous version, then by this one."""
+    """Deploys a bare machine with the previous version, then with this version."""
     checkout = unpacked(BEFORE, tmp_path_factory.mktemp("before"))
     gate = checkout / "files/health/swap-gate.conf"
     gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")  # without it no card lets it in

@@ -1,4 +1,4 @@
-"""A disk that is full, takes no writes, or is slow, on a host that serves."""
+"""A disk that is full, read-only, or slow, on a serving host."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_second_run_is_refused_and_the_first_continues(scene: Scene, monkeypat
     run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=strike)
     assert "run-at-work" in findings
     assert (run.code, [second.code for second in seconds]) == (0, [1]), run.output[-3000:]
-    assert "another run is at work on 1 of 1 hosts" in seconds[0].output
+    assert "another run is changing 1 of 1 hosts" in seconds[0].output
     assert "before the first change; every host serves what it served" in seconds[0].output
     drift = drift_of(OTHER)
     assert (drift.exit_code, drift.messages) == (0, {}), drift
@@ -69,7 +69,7 @@ def test_a_swap_that_is_killed_on_the_host_is_undone_there(scene: Scene, monkeyp
     monkeypatch.setenv("FAULTS_BATCH", "20")
     before = scene.current()
     run = scene.deploy(inventory=OTHER, at="Triton | Swap", strike=lambda: kill_swap(scene))
-    assert (run.code, f"was cut before it ended; {before} is put back" in run.output) == (1, True), run.output[-3000:]
+    assert (run.code, f"was interrupted; {before} is put back" in run.output) == (1, True), run.output[-3000:]
     assert (until(lambda: answers(scene.machine), BACK_SECONDS), scene.current()) == (True, before)
     assert "swap-refused" in scene.diagnosed(past=True)
     assert scene.ends_well() == WELL

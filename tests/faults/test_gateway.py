@@ -61,9 +61,8 @@ def used() -> int:
 
 
 def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Scene) -> None:
-    """The count lacks at most the requests in progress, and counts none twice. This machine keeps its page cache;
-    tests/power/test_usage.py has one that loses it.
-    """
+    """The count lacks at most the requests in progress, and has no request twice. This machine keeps its page cache;
+    the machine of tests/power/test_usage.py loses it."""
     machine = behind_gateway.machine
     before, reached = used(), gateway.opened(machine)
     with loaded(reached) as load:
@@ -84,7 +83,7 @@ def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Sce
 
 
 def test_a_gateway_set_to_none_is_removed(behind_gateway: Scene) -> None:
-    """Its programs, settings and keys are removed too."""
+    """The gateway's programs, settings and keys are removed too."""
     run = behind_gateway.deploy()
     assert run.code == 0, run.output[-4000:]
     assert behind_gateway.says(LEFT) == ""

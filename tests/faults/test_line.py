@@ -28,7 +28,7 @@ def test_less_than_a_tenth_of_a_gigabyte_is_sent_again_after_a_cut(scene: Scene)
         scene.machine.limit_rate(None)
     sent = sent_bytes(scene.machine) - began
     assert (broken.code, cut.says in broken.output, again.code, polls.missed) == (1, True, 0, [])
-    assert ("is lost; while it is up, what was begun there goes on" in broken.output, touched) == (True, [])
+    assert ("is lost; while the host is up, begun work continues" in broken.output, touched) == (True, [])
     assert (size < sent < size * 1.1, findings >= {*cut.finds}) == (True, True)
     assert scene.ends_well() == WELL
 

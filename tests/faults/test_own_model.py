@@ -1,4 +1,5 @@
-"""A model of the operator's own: the same Triton serves it from a directory of the host, and nothing else is asked."""
+"""A model of the operator's own: the same Triton serves it from a directory of the host, and no other source is
+used."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import urllib.request
 
 import pytest
 
+from rehearsal.pyinfra_run import pyinfra
 from tests.faults.scene import WELL, Scene
 
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
@@ -74,3 +76,16 @@ def test_a_wrong_configuration_is_refused_before_the_first_change(scene: Scene) 
     assert (run.code, changed) == (1, [])
     assert f"{PLACE} has the configuration of another model" in run.output
     assert scene.ends_well() == WELL
+
+
+def test_a_removal_stops_it_and_leaves_its_repository(scene: Scene) -> None:
+    written(scene)
+    assert scene.deploy(inventory=OWN).code == 0
+    assert answer(scene) == [42]
+    before = scene.machine.run(SUMS).stdout
+    listed = pyinfra(OWN, "remove.py", "-y", tell=False)
+    assert (listed.code, "/srv/triton" in listed.output, answer(scene)) == (0, False, [42])
+    removed = pyinfra(OWN, "remove.py", "-y", "--data", "remove=yes", tell=False)
+    assert removed.code == 0, removed.output[-4000:]
+    assert scene.machine.run(SUMS).stdout == before
+    assert scene.says("ls -d /etc/systemd/system/triton@* /etc/enginehouse 2>/dev/null") == ""

@@ -1,4 +1,4 @@
-"""apt and dpkg on a bad day: each run installs one package that is missing, and has to get past the fault for it."""
+"""apt and dpkg on a bad day: each run has to install a missing package in spite of the fault."""
 
 from __future__ import annotations
 

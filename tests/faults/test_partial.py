@@ -30,7 +30,7 @@ CUT = 400_000
 
 @dataclass
 class Killed:
-    """Both killed runs, what there was of each download then (bytes, and files begun), and the run after them."""
+    """Both killed runs, the parts of each download at that time (bytes, and files begun), and the run after both."""
 
     on_host: Run
     findings: set[str]
@@ -47,7 +47,7 @@ class Killed:
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """The control machine's own directory, where it keeps what it fetched."""
+    """The control machine's home directory, with its cache of fetched files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_CACHE", str(cache().parent))  # what the rehearsal has made stays where it is
         patch.setenv("HOME", str(PLACES.root / "home"))
@@ -95,7 +95,7 @@ def struck(scene: Scene, moment: str, strike: Callable[[], object]) -> Run:
 
 
 def kill_fetch(scene: Scene) -> None:
-    """The host's download dies with some of a file there."""
+    """Kills the host's download when a file is partly there."""
     until(lambda: scene.says(f"cat {WEIGHTS}/.*.partial/model.safetensors | head -c 1 | wc -c") == "1", 30)
     scene.machine.run(f"systemctl kill --signal KILL {UNIT}")
 
@@ -117,7 +117,7 @@ def incomplete(home: Path) -> list[Path]:
 
 def test_a_fetch_killed_on_the_host_is_reported(killed: Killed) -> None:
     assert (killed.on_host.code, killed.host_bytes >= CUT) == (1, True)
-    assert f"weights of by-host: {UNIT} was ended from outside (signal)" in killed.on_host.output
+    assert f"weights of by-host: {UNIT} was ended by another program or a person (signal)" in killed.on_host.output
     assert NOTHING_SERVING in killed.on_host.output
     assert killed.findings == {"job-failed"}
 

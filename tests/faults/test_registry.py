@@ -38,12 +38,13 @@ class Struck:
 
     @property
     def harmless(self) -> bool:
-        """True if the run failed, and the running server was neither touched nor missing."""
+        """True if the run failed, and the running server stayed unchanged and in service."""
         return self.run.code == 1 and not (self.swapped or self.touched or self.polls.missed)
 
 
 def struck(scene: Scene, name: str, drift: bool = False, **moment: Any) -> Struck:
-    """Brings another image while the fault is there, then asks the doctor; with `drift`, about the next deploy too."""
+    """Deploys another image during the fault, then runs the doctor; with `drift`, also asks for the next deploy's
+    changes."""
     before = scene.current()
     with (fault := named(name)).on(scene.machine), scene.polled() as polls:
         scene.mark()
@@ -90,7 +91,7 @@ def test_a_killed_pull_is_reported_and_leaves_no_key(scene: Scene) -> None:
     kill = "systemctl kill --signal KILL 'enginehouse-pull@*'"
     outcome = struck(scene, "registry-slow", at="Registry | Wait for", strike=lambda: scene.machine.run(kill))
     assert outcome.harmless and NOTHING_SERVING in outcome.run.output
-    assert "was ended from outside (signal)" in outcome.run.output
+    assert "was ended by another program or a person (signal)" in outcome.run.output
     assert scene.says("find /run/enginehouse/registry -type f") == ""
 
 

@@ -192,8 +192,8 @@ async def running_gateway(
 ) -> AsyncIterator[RunningGateway]:
     """Yields a gateway before `tritons` servers, with `KEY` of acme for all models and `OTHER_KEY` of umbrella for bge.
 
-    `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an
-    engine over HTTP that serves llama instead; server.json in `folder` would say another one.
+    `llm`: further settings of llama, whose chat template is `template`. `runtime`: the program of an engine over HTTP
+    that serves llama instead; server.json in `folder` may name another program.
     """
     keys = folder / "keys.json"
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme"), key_line(OTHER_KEY, "umbrella", ["bge"])]}))

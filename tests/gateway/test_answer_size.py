@@ -27,7 +27,7 @@ async def endless_events(writer: asyncio.StreamWriter) -> None:
 
 
 async def endless_ids(writer: asyncio.StreamWriter) -> None:
-    """Ids of more tokens than were asked for."""
+    """Sends ids of more tokens than requested."""
     await without_end(writer, event(text(content="", token_ids=[5] * 1000)))
 
 
@@ -58,7 +58,8 @@ async def test_an_answer_of_more_than_was_asked_for_ends_by_its_size(
 
 @in_loop
 async def test_no_engine_counts_more_than_was_asked_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither tokens, which cost a tenant its budget, nor cached ones beyond the prompt."""
+    """The limit applies to tokens, which reduce a tenant's budget, and for cached tokens, which cannot exceed the
+    prompt."""
     usage = {"completion_tokens": 2**31 - 1, "prompt_tokens_details": {"cached_tokens": 10**9}}
     async with before(tmp_path, body({**text(finish="stop"), "usage": usage})) as front:
         answer = await front.chat(max_tokens=5)

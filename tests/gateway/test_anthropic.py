@@ -230,7 +230,10 @@ async def test_arguments_that_no_client_reads_are_none(number: str, stream: bool
             body({"type": "tool_result", "tool_use_id": "c1", "content": [IMAGE]}),
             ("content[0].type", "reads text only"),
         ),
-        (body({"type": "tool_result", "tool_use_id": "c9"}), ("`messages[0].content[0].tool_use_id`", "before it")),
+        (
+            body({"type": "tool_result", "tool_use_id": "c9"}),
+            ("`messages[0].content[0].tool_use_id`", "an earlier message"),
+        ),
         (body(tools=[{"type": "web_search_20250305", "name": "web_search"}]), ("`tools[0].type`", "input_schema")),
         (body(tools=[ADD | {"name": "a b"}]), ("`tools[0].name`", "letters")),
         (body(tools=[ADD | {"input_schema": 1}]), ("`tools[0].input_schema`", "schema")),
@@ -238,10 +241,10 @@ async def test_arguments_that_no_client_reads_are_none(number: str, stream: bool
         (body(max_tokens=0), ("`max_tokens`", "whole number")),
         (body(stop_sequences=[""]), ("`stop_sequences`", "none of them empty")),
         (body(mcp_servers=[{}]), ("`mcp_servers`", "no other servers")),
-        (body() | {"messages": [{"role": "assistant", "content": "So"}]}, ("`messages`", "continues none")),
+        (body() | {"messages": [{"role": "assistant", "content": "So"}]}, ("`messages`", "cannot continue one")),
         (
             body() | {"messages": [{"role": "assistant", "content": [SEARCH]}, {"role": "user", "content": "So?"}]},
-            ("`messages[0].content[0].type`", "no tools of its own"),
+            ("`messages[0].content[0].type`", "runs no tools"),
         ),
     ],
 )

@@ -1,8 +1,8 @@
 """Attacks on the gateway's process over a socket; none of them harms another client.
 
-Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, schemas that explode
-test_schema_size.py, JSON that is too deep test_limits.py, others' ids test_front.py, revoked keys test_keys.py, and
-tenants that starve each other test_budgets.py and test_fleet.py.
+Elsewhere: forged control tokens test_prompts.py, hostile templates test_renderer.py, huge schemas test_schema_size.py,
+too deep JSON test_limits.py, other clients' ids test_front.py, revoked keys test_keys.py, and tenants that starve each
+other test_budgets.py and test_fleet.py.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEAD = (
 
 
 def hidden(*framing: str, body: bytes = SECOND) -> bytes:
-    """Returns a request with these headers about its end, and another request after it."""
+    """Returns a request whose length the headers `framing` state, with another request hidden in or after its body."""
     return "\r\n".join([HEAD, *framing, "", ""]).encode() + body
 
 

@@ -117,4 +117,4 @@ async def test_a_page_of_another_site_sends_no_form(tmp_path: Path, monkeypatch:
         await page.submit("Win")
         text = await page.html()
         assert (page.statuses[-1], running.triton.requests) == (403, [])
-    assert "sent by a page of another site" in text
+    assert "a page of another site sent this form" in text

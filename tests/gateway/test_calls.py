@@ -1,6 +1,5 @@
-"""Tool calls and reasoning in a text that comes in pieces: the cuts change no result, and text that is no call
-stays text.
-"""
+"""Tool calls and reasoning in a text that arrives in pieces: the cuts do not change the result, and other text stays
+text."""
 
 import json
 from collections.abc import Callable

@@ -65,7 +65,8 @@ async def test_a_stream_has_no_usage_unless_asked(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_llm_gets_ids_all_the_context_and_the_weights_own_sampling(tmp_path: Path) -> None:
-    """The LLM's own defaults are 32 tokens and greedy decoding; clients of OpenAI's expect neither."""
+    """The LLM's own defaults are 32 tokens and greedy decoding; OpenAI's clients expect sampling and the rest of the
+    context."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
         (request,) = front.triton.requests
@@ -202,7 +203,7 @@ async def test_an_interrupted_answer_is_an_error(tmp_path: Path) -> None:
 
 @in_loop
 async def test_log_probabilities_have_each_tokens_text_and_bytes(tmp_path: Path) -> None:
-    """`ö` is two tokens of this vocabulary; neither has a text of its own."""
+    """`ö` is two tokens of this vocabulary; neither token alone is a text."""
     own = tokenizer()
     first, second = own.encode("ö", add_special_tokens=False).ids
     async with running_gateway(tmp_path) as front:

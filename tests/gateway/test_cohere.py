@@ -127,7 +127,7 @@ async def test_a_text_is_tokenized_and_detokenized_unchanged(tmp_path: Path) -> 
     ("path", "sent", "param", "words"),
     [
         (PATH, body([{"type": "image_url", "image_url": {"url": "x"}}]), "messages[0].content[0].type", "text only"),
-        (PATH, body(documents=["a"]), "documents", "write it into a message"),
+        (PATH, body(documents=["a"]), "documents", "write the document into a message"),
         (PATH, body(stop_sequences=[""]), "stop_sequences", "none of them empty"),
         (PATH, body(p=2), "p", "number"),
         (PATH, body(temperatur=1), "temperatur", "unknown field"),

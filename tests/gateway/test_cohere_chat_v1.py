@@ -136,7 +136,7 @@ async def test_a_stream_that_breaks_ends_with_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sent", "param", "words"),
     [
-        (body(""), "message", "not empty"),
+        (body(""), "message", "at least one character"),
         (body(conversation_id="c"), "conversation_id", "chat_history"),
         (body(connectors=[{"id": "web-search"}]), "connectors", "no other servers"),
         (body(documents=[{"text": "a"}]), "documents", "into a message"),

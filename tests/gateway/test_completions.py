@@ -98,7 +98,7 @@ async def test_weights_without_a_chat_template_complete_texts_and_refuse_chats(t
         chat, counted = await front.chat(), await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})
     assert (completion.status, counted.json()["tokens"]) == (200, tokenizer().encode("hello").ids)
     assert (chat.status, chat.error["param"]) == (400, "messages")
-    assert "no chat template; ask /v1/completions" in chat.error["message"]
+    assert "no chat template; use /v1/completions" in chat.error["message"]
 
 
 @in_loop

@@ -112,4 +112,4 @@ def test_a_confined_process_can_only_compute_and_answer(before: list[str]) -> No
 def test_a_process_with_threads_is_never_confined_partly() -> None:
     ran = run("-c", THREADED)
     assert ran.returncode == 1
-    assert "the process has 2 threads; a filter holds for the calling thread alone" in ran.stderr
+    assert "the process has 2 threads; a filter restricts only the calling thread" in ran.stderr

@@ -184,7 +184,10 @@ async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
 async def test_a_key_without_an_embedder_is_refused_in_teis_shape(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"inputs": "a"}, key=OTHER_KEY)
-    assert (answer.status, answer.json()) == (400, {"error": "this key is for no embedder", "error_type": "Validation"})
+    assert (answer.status, answer.json()) == (
+        400,
+        {"error": "this key may not use any embedder", "error_type": "Validation"},
+    )
 
 
 @in_loop

@@ -160,7 +160,8 @@ async def test_connections_are_used_again(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_benchmark_of_vllm_is_answered(tmp_path: Path) -> None:
-    """Its random load sets `ignore_eos`, which Triton's LLM slot does not support (vLLM 0.26.0, 2026-11-27)."""
+    """The benchmark's random load sets `ignore_eos`, which Triton's LLM slot does not support (vLLM 0.26.0,
+    2026-11-27)."""
     content = [{"type": "text", "text": "the cat"}]
     sent = {"model": "llama", "messages": [{"role": "user", "content": content}], "max_completion_tokens": 8}
     sent |= {"stream": True, "stream_options": {"include_usage": True}, "ignore_eos": True}

@@ -204,7 +204,7 @@ async def silence_after_one(writer: asyncio.StreamWriter) -> None:
 
 
 async def comments(writer: asyncio.StreamWriter) -> None:
-    """Sends comments forever, which are no events."""
+    """Sends comments instead of events, forever."""
     writer.write(CHUNKED)
     while True:
         writer.write(b"4\r\n: x\n\r\n")

@@ -35,7 +35,8 @@ async def test_another_program_after_a_swap_gets_its_own_fields_before_the_setti
 
 @in_loop
 async def test_a_program_that_takes_salts_gets_them_before_the_settings_say_so(tmp_path: Path) -> None:
-    """After a swap from trtllm-serve, which takes none, tenants of vLLM share no prefix until the run's end either."""
+    """After a swap from trtllm-serve, which takes no salts, tenants of vLLM share no prefix, even before the run
+    ends."""
     (tmp_path / "salt").write_text("s" * 64)
     more: dict[str, Any] = {"salt_file": str(tmp_path / "salt")}
     async with running_gateway(tmp_path, runtime="trtllm-serve", llm=MODEL, **more) as front:

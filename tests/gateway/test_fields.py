@@ -225,7 +225,7 @@ async def test_no_field_is_ignored_in_silence(tmp_path: Path, path: str) -> None
 
 @in_loop
 async def test_a_field_that_is_null_is_absent(tmp_path: Path) -> None:
-    """Clients send every field they know, with null for unset ones."""
+    """Clients send all their fields, with null for unset fields."""
     async with running_gateway(tmp_path) as front:
         for path, fields in FIELDS.items():
             _, known = await outcome(front, path, PLAIN[path])

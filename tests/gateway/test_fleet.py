@@ -150,7 +150,7 @@ async def test_a_server_that_is_gone_is_waited_for_until_it_listens_again(tmp_pa
 
 @in_loop
 async def test_a_server_that_stops_and_has_unloaded_its_models_is_waited_for(tmp_path: Path) -> None:
-    """It keeps listening for a while before it reports itself as not ready."""
+    """The server keeps listening for a while before it reports itself as not ready."""
     for code in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.CANCELLED):
         async with running_gateway(tmp_path) as front:
             front.triton.script, front.triton.is_ready = Script(error=(code, "unknown model")), False
@@ -166,6 +166,18 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
     async with running_gateway(tmp_path) as front:
         front.triton.script = Script(error=(grpc.StatusCode.NOT_FOUND, "unknown model"))
         assert (await front.chat()).status == 503
+
+
+@in_loop
+async def test_a_model_whose_process_has_died_answers_on_another_server(tmp_path: Path) -> None:
+    """Triton stays ready, and refuses the model's requests as INTERNAL, until the watchdog restarts it."""
+    dead = Script(error=(grpc.StatusCode.INTERNAL, "Stub process 'llama_completion_0_0' is not healthy."))
+    async with running_gateway(tmp_path, tritons=2) as front:
+        front.triton.script = dead
+        assert [(await front.chat()).status for _ in range(4)] == [200] * 4
+        front.tritons[1].script = dead
+        refused = await front.chat()
+        assert (refused.status, refused.headers["retry-after"]) == (503, "2")
 
 
 @in_loop

@@ -1,4 +1,5 @@
-"""Unknown fields inside messages, parts, items and tools: ignored and named once, as those of the whole request are."""
+"""Unknown fields inside messages, parts, items and tools: ignored and named once, like unknown fields of the request
+itself."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ async def test_a_key_file_with_an_unknown_field_changes_no_key(
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", rights="all")]}))
         await front.gateway.refresh()
         assert (await front.ask("/v1/models")).status == 200
-    assert "stay as they were" in capsys.readouterr().err
+    assert "settings and keys are unchanged" in capsys.readouterr().err
 
 
 @in_loop

@@ -56,7 +56,7 @@ async def test_a_repeated_header_is_refused(tmp_path: Path, name: str) -> None:
         talk.scope["headers"] += [(name.encode(), headers[name.encode()])]
         answer = await talk.run()
         assert front.triton.requests == []
-    assert (answer.status, "is there twice" in answer.error["message"]) == (400, True)
+    assert (answer.status, "occurs twice" in answer.error["message"]) == (400, True)
 
 
 @in_loop

@@ -49,7 +49,7 @@ async def test_a_streams_first_token_gaps_and_wait_are_measured(tmp_path: Path) 
 
 @in_loop
 async def test_an_unstreamed_answer_has_no_first_token_time(tmp_path: Path) -> None:
-    """Its value would be the time of the whole answer, which would make the metric of first tokens useless."""
+    """A first-token time would be that of the whole answer, which would make the metric useless."""
     async with running_gateway(tmp_path) as front:
         await front.chat()
         values = await samples(front)

@@ -1,8 +1,10 @@
 """`GET /`: the page with a key and without one; it loads no other site and escapes all client text."""
 
+import asyncio
 import html
 import json
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -75,7 +77,7 @@ async def test_the_page_of_a_gateway_without_keys_asks_for_no_key(tmp_path: Path
 
 @in_loop
 async def test_the_pages_load_nothing_from_other_sites_and_run_no_script(tmp_path: Path) -> None:
-    """The content has neither, and the content security policy forbids both."""
+    """The pages contain no such reference or script, and the content security policy forbids both."""
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(path, key=None) for path in ("/page.css", *PATHS)]
     for answer in answers:
@@ -146,3 +148,25 @@ async def test_no_log_line_has_text_of_a_request_or_an_answer(
     assert {"time", "tenant", "key", "model", "prompt_tokens", "first_token_ms", "duration_ms"} <= audit[0].keys()
     for word in (canary, KEY, "wörld"):
         assert word not in printed.out + printed.err + page
+
+
+@in_loop
+async def test_many_pages_at_once_leave_threads_for_the_count_of_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 pages of one key delayed each count by two seconds, and with it budgets of other processes (2026-11-28)."""
+    running, together = list[int](), threading.Event()
+
+    def look(*_: object) -> list[tuple[str, str, str, int]]:
+        running.append(1)
+        if len(running) > 1:
+            together.set()
+        together.wait(0.05)
+        running.pop()
+        return []
+
+    monkeypatch.setattr("gateway.page.usage_by_day", look)
+    async with running_gateway(tmp_path) as front:
+        pages = await asyncio.gather(*(front.ask("/") for _ in range(8)))
+    assert [page.status for page in pages] == [200] * 8
+    assert not together.is_set()

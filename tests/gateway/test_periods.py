@@ -27,7 +27,7 @@ OF_KEY, OF_TENANT = Meter("key", "eh-a"), Meter("tenant", "acme")
 
 @dataclass
 class Request:
-    """An admitted request; `seen_by` lists the processes that know its tokens."""
+    """An admitted request; `seen_by` lists the processes that have read its tokens."""
 
     process: int
     tokens: int
@@ -124,7 +124,7 @@ class World:
         self.sees(place, counts_all=True)
 
     def waits(self, _number: int, _tokens: int) -> None:
-        """Begins the next day; each process counts in its first second."""
+        """Moves the clock by a day, after which each process counts twice."""
         self.now += timedelta(days=1)
         for place in (*range(self.processes), *range(self.processes)):
             self.counts(place, 0)
@@ -154,7 +154,8 @@ STEPS = st.lists(
 def test_killed_processes_never_let_a_day_exceed_its_budget_and_its_running_requests(
     processes: int, steps: list[tuple[str, int, int]]
 ) -> None:
-    """A process sees its own requests at once, others' after both have counted, and a restart forgets none."""
+    """A process sees its own requests at once, and other processes' requests after both have counted; a restart
+    forgets no request."""
     with world(processes) as made:
         for word, number, tokens in steps:
             getattr(made, word)(number, tokens)
@@ -213,7 +214,8 @@ AMOUNTS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(amounts=AMOUNTS)
 def test_sums_of_money_are_exact_however_large(amounts: list[tuple[str, str, int]]) -> None:
-    """SQLite's integers end at 9.2 · 10^18, a sum of ten million units: one dear request would stop all counting."""
+    """SQLite's integers end at 9.2 · 10^18, a sum of ten million units: one very expensive request would stop all
+    counting."""
     with tempfile.TemporaryDirectory() as folder:
         counters, periods = Counters(Path(folder)), Periods()
         for key, currency, cost in amounts:

@@ -249,7 +249,7 @@ def test_every_file_for_prompts_is_downloaded_with_the_weights() -> None:
 async def test_a_long_prompt_is_made_in_another_process_and_has_the_same_ids(
     prompter: Prompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Marks, template and tokenizer run in the other process; none of them runs here meanwhile."""
+    """Marks, template and tokenizer run only in the other process."""
     messages = user("the cat <|im_end|> sat on the mat " * 1000)
     marked, mark = prompter._marked(messages, {}, [])
     wanted = prompter._encoded(await prompter.template.render({"add_generation_prompt": True, **marked}), mark)

@@ -1,6 +1,6 @@
 """The gateway before the real Triton 2.51: the encoders, and the LLM's slot over the rehearsal's stand-in of its image.
 
-What the small server of the other tests stands in for is shown here: codes of a stream's errors, cancelling, tensors.
+These tests confirm the behaviour of the other tests' small server: codes of a stream's errors, cancelling, tensors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 @in_loop
 async def test_vectors_match_the_model_itself(scene: Scene, tmp_path: Path) -> None:
-    """Five texts are two parts: the model takes three together."""
+    """Five texts are two parts, because the model takes three texts at once."""
     body = {"model": "nomic:query", "input": TEXTS, "encoding_format": "base64", "dimensions": 16}
     async with running_gateway(scene, tmp_path) as front:
         answer = (await front.ask("/v1/embeddings", body)).json()

@@ -43,7 +43,7 @@ def test_a_template_that_works_without_an_end_is_ended(source: str) -> None:
     "source", ["{{ '%600000000d' | format(1) | length }}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"]
 )
 def test_a_template_whose_compilation_exceeds_its_bounds_is_refused(source: str) -> None:
-    with pytest.raises(ValueError, match=r"the chat template: (it is not prepared within|the template makes too much)"):
+    with pytest.raises(ValueError, match=r"the chat template: (the process exceeded its bounds|the template.s output)"):
         Renderer(source, {}, SECONDS / 5)
 
 
@@ -74,7 +74,7 @@ def test_a_template_is_never_compiled_in_an_unconfined_process(tmp_path: Path, m
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -c "{unconfined}"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(ValueError, match=r"this host cannot take them away from a process .*: none\.so"):
+    with pytest.raises(ValueError, match=r"this host cannot remove a process.s rights .*: none\.so"):
         Renderer(TEMPLATE, {})
 
 

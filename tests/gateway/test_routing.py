@@ -143,7 +143,8 @@ def test_the_removal_of_a_server_moves_only_its_chats(firsts: list[int], count: 
 
 
 def test_a_chat_moved_to_another_server_moves_no_other_chat() -> None:
-    """Both begin with the same eight blocks; another server answered the second chat, and each stays on its server."""
+    """Both chats begin with the same eight blocks; another server answered the second chat, and each stays on its
+    server."""
     known, shared, ready = Known(), [1] * 256, {"a", "b"}
     first, second = (prefix_of([*shared, *[number] * 64], "acme", "") for number in (2, 3))
     known.learn(first, "a", ready)
@@ -231,7 +232,7 @@ async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
 async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_nobody_computes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The salt depends on the host's secret, which no log has, not only on the tenant's name."""
+    """The salt depends on the tenant's name and on the host's secret, which is in no log."""
     async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(OTHER_KEY, "umbrella"), *keys_of(front)]}))
         content = json.loads(front.settings_file.read_text())

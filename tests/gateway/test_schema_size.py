@@ -1,4 +1,4 @@
-"""Schemas and patterns that explode are refused before any engine sees them; ordinary ones are not."""
+"""Schemas and patterns of huge unrolled size are refused before any engine gets them; ordinary ones are accepted."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_a_cycle_has_one_size_wherever_it_is_entered(first: str) -> None:
 
 
 def test_a_class_without_an_end_is_read_once() -> None:
-    """An earlier version read from each bracket to the pattern's end: 64 KiB of them took minutes."""
+    """An earlier version read from each bracket to the pattern's end: 64 KiB of brackets took minutes."""
     assert pattern_size("[" * 60_000) == 60_000
 
 

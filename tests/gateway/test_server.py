@@ -140,7 +140,7 @@ class Writes:
 
 @in_loop
 async def test_an_answer_to_a_client_that_left_is_no_error() -> None:
-    """uvloop raises on a closed transport, and whoever hangs up could raise an alert."""
+    """uvloop raises on a closed transport, so that any client could cause an alert by disconnecting."""
     from gateway.server import Joining  # not where uvicorn is missing
 
     transport = Writes(has_left=True)
@@ -173,7 +173,8 @@ async def test_the_first_token_comes_with_the_head_in_one_piece(tmp_path: Path) 
 
 @in_loop
 async def test_a_connection_without_headers_is_closed_in_time(tmp_path: Path) -> None:
-    """It is closed before the first request, within a request, and within a later request of the same connection."""
+    """The limit applies before the first request, within a request, and within a later request of the same
+    connection."""
     async with process(tmp_path, header_seconds=1) as running:
         silent, _silent = await running.connected()
         begun, writer = await running.connected()

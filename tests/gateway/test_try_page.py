@@ -132,7 +132,7 @@ async def test_turns_that_no_page_wrote_are_refused(tmp_path: Path, earlier: str
     async with running_gateway(tmp_path) as front:
         page = await sent(front, "/try", earlier=earlier)
         assert (page.status, front.triton.requests) == (400, [])
-    assert "begin a new one" in text_of(page.body)
+    assert "begin a new chat" in text_of(page.body)
 
 
 @in_loop

@@ -212,7 +212,7 @@ async def test_a_gateway_without_a_folder_answers_without_counting(tmp_path: Pat
 
 
 def test_usage_run_by_root_leaves_only_files_of_the_folders_owner(tmp_path: Path) -> None:
-    """`python -m gateway usage` speaks the host's own Python and prints JSON."""
+    """`python -m gateway usage` runs in the host's own Python and prints JSON."""
     usage = counting(tmp_path)
     add(usage)
     files = Path(__file__).parents[2] / "files"

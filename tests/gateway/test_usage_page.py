@@ -1,4 +1,4 @@
-"""`/usage`: a key's tenant sees what its keys used on this host, and nothing of another tenant."""
+"""`/usage`: a key's tenant sees the usage of its own keys on this host only."""
 
 from __future__ import annotations
 

@@ -46,5 +46,5 @@ def test_a_disk_that_syncs_nothing_is_reported_once_and_the_lines_are_counted(
         add(usage)
         assert tries.acquire(timeout=30)
     usage.close()
-    assert capsys.readouterr().err.count("usage is not on the disk for now: [Errno 5]") == 1
+    assert capsys.readouterr().err.count("the log of usage could not be synced; it is tried again: [Errno 5]") == 1
     assert total(tmp_path) == 3

@@ -1,4 +1,4 @@
-"""A rehearsal for each module, by the number and inventory it names: two of them run side by side."""
+"""A rehearsal for each module, with the number and inventory that the module names; two modules run side by side."""
 
 from __future__ import annotations
 

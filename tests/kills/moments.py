@@ -30,7 +30,8 @@ def drawn(seed: int, count: int) -> list[float]:
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment this many seconds into the operation of that number (0: before the first), or as the next one begins."""
+    """A moment: seconds into the operation with this number (0: before the first), or the beginning of the next
+    operation."""
 
     number: int
     label: str
@@ -87,7 +88,7 @@ class Killer:
             self._timer.start()
 
     def kill(self) -> None:
-        """Sends SIGKILL to its pid alone; its child processes go on."""
+        """Sends SIGKILL to the run's process only; its child processes continue."""
         if self._timer:
             self._timer.cancel()
         if pid := control_pid(self.places):

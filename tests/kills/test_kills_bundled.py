@@ -1,7 +1,8 @@
-"""A push from a bundle is killed at ten drawn bytes, with what receives it on the host; the next run sends the rest.
+"""A push from a bundle is killed at ten drawn bytes, with the receiving program on the host; the next run sends the
+rest.
 
-The moments lie where sizes are told, in and between parts of each kind, and at the rename of the weights. All kills
-strike one push, one after the other: each run goes on until it comes to a moment that is left.
+The moments are at the exchange of sizes, in and between parts of each kind, and at the rename of the weights. All kills
+strike one push, one after the other: each run continues until the next remaining moment.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ done
 
 
 def moments() -> list[Moment]:
-    """Returns ten moments; the seed draws the byte of a part at which one breaks."""
+    """Returns ten moments; the seed draws the byte at which a part breaks."""
     chance = random.Random(SEED)
     return [
         Moment("the lists of packages", r"/(InRelease|Packages)", round(chance.random(), 3)),
@@ -106,7 +107,7 @@ class Push:
         return run
 
     def strike(self, moment: Moment) -> None:
-        """Kills the run and what receives the part on the host."""
+        """Kills the run, and the program on the host that receives the part."""
         if moment.name == RENAME:
             root = self.machine.directory / "root"
             pattern = f"{STAGING.lstrip('/')}/manifest.sha256"

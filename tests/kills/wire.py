@@ -1,7 +1,7 @@
-"""A stand-in for the line between a bundle and its host: counts the bytes of each part and breaks at a drawn one.
+"""A stand-in for the line between a bundle and its host: counts the bytes of each part and breaks at a drawn byte.
 
-It takes the place of the socket of the bundle's server, which a run makes below TMPDIR, and passes everything on. So
-the run and the host are unchanged. At a moment it has passed on exactly the drawn number of bytes of a part.
+It takes the place of the socket of the bundle's server, which a run makes below TMPDIR, and forwards all data, so the
+run and the host are unchanged. At a break, exactly the drawn number of bytes of a part was forwarded.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Moment:
 
 @dataclass
 class Wire:
-    """The line of all runs; `moments` are those that are still to come, `sent` every answer of every run."""
+    """The line of all runs; `moments` are the remaining breaks, `sent` is every answer of every run."""
 
     folder: Path
     """TMPDIR of the runs: a short path, because a socket's path has at most 107 bytes."""
@@ -168,7 +168,7 @@ def _requests(client: socket.socket, server: socket.socket, requests: SimpleQueu
 
 
 def _end(connection: socket.socket) -> None:
-    """Ends a connection, whoever still has it open."""
+    """Ends a connection for every process that has it open."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
 

@@ -1,4 +1,4 @@
-"""Exports of the shipped inventories, written by the project's own Python; an API server that only knows kinds."""
+"""Exports of the shipped inventories, written by the project's own Python; an API server that only checks kinds."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_every_object_is_of_its_schema(exports: dict[str, Path], inventory: str,
 def test_kubectl_builds_and_creates_every_folder(
     exports: dict[str, Path], api_server: str, inventory: str, folder: str
 ) -> None:
-    """kubectl uses its own kustomize and `--dry-run=client`; the API server knows the kinds, and no object exists."""
+    """kubectl uses its own kustomize and `--dry-run=client`; the API server has the kinds, and no objects."""
     path = str(exports[inventory] / folder)
     built = kubectl("kustomize", path)
     assert built.returncode == 0, built.stderr
@@ -64,7 +64,7 @@ def test_kubectl_builds_and_creates_every_folder(
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_checkov_has_no_finding_but_the_accepted(exports: dict[str, Path], inventory: str) -> None:
-    """Each accepted rule has its reason above."""
+    """Each accepted rule has its reason in the table above."""
     words = ["-d", str(exports[inventory]), "--framework", "kubernetes", "--skip-download", "--quiet", "-o", "json"]
     ran = subprocess.run([sys.executable, BIN / "checkov", *words], capture_output=True, text=True, check=False)
     report = json.loads(ran.stdout)

@@ -35,7 +35,7 @@ class Case:
 
 
 def lost(job: str, at: str) -> Case:
-    """Returns a target that stops answering, and one that was away for a while."""
+    """Returns a target that stops answering, and a target that was away for a while."""
     series, labels = f'up{{instance="it",job="{job}"}}', {"instance": "it", "job": job}
     return Case(at, {series: "1x2 0x60"}, {series: "1x2 0x3 1x60"}, labels)
 
@@ -59,7 +59,7 @@ def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: st
 
 
 def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, value: str) -> Case:
-    """Returns a histogram with most observations above the edge, and one with few above it."""
+    """Returns a histogram with most observations above the edge, and a histogram with few."""
     total, under = f"{metric}_count{{{GATEWAY},{labels}}}", f'{metric}_bucket{{{GATEWAY},{labels},le="{edge}"}}'
     return Case(
         at,
@@ -72,7 +72,7 @@ def slow(metric: str, labels: str, edge: str, model: str, every: int, at: str, v
 
 
 def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
-    """Returns a certificate that ends this many days after the first sample; an expired one fires as well."""
+    """Returns a certificate that ends this many days after the first sample; an expired certificate fires as well."""
     labels = f'file="{file}",kind="{kind}"'
     series = f"enginehouse_certificate_end_timestamp_seconds{{{HOST},{labels}}}"
     fires = {"instance": "h100-01", "job": "host", "file": file, "kind": kind}
@@ -81,7 +81,7 @@ def fleet_end(kind: str, file: str, firing_days: int, silent_days: int) -> Case:
 
 
 def steady(series: str, firing: str, silent: str, at: str = "30m", **fires: str) -> Case:
-    """Returns a series at a constant value: one value at which the alert fires, and one at which it is silent."""
+    """Returns a series at a constant value: a value at which the alert fires, and a value at which it is silent."""
     job, instance = ("host", "h100-01")
     for known in (MAIN, EDGE):
         if known in series:
@@ -95,7 +95,7 @@ def gpu(metric: str) -> Case:
 
 
 def xid(remedy: str, other_remedy: str) -> Case:
-    """Returns an Xid of that remedy, and one of another remedy."""
+    """Returns an Xid with this remedy, and an Xid with another remedy."""
     start = f'enginehouse_gpu_xids{{{HOST},pci="0000:00:06",'
     labels = {"instance": "h100-01", "job": "host", "pci": "0000:00:06", "xid": "79", "remedy": remedy}
     return Case(

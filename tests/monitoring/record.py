@@ -2,8 +2,9 @@
 
     PYTHONPATH=.:files python -m tests.monitoring.record gateway haproxy triton host=NODE probe=BLACKBOX
 
-Each file of `scrapes/` is what an exporter answered: its first line says which, where and when, its second the scrape
-job. Files that begin with `# read` are no recording: their names and labels come from a source that the line names.
+Each file of `scrapes/` is an exporter's answer: its first line has the exporter, the place and the time, its second
+line the scrape job. Files that begin with `# read` are not recordings: their names and labels come from the source in
+that line.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_every_metric_and_label_of_a_query_is_in_a_kept_scrape(dashboard: Dashbo
 
 @for_each_dashboard
 def test_a_legend_uses_only_labels_that_the_query_keeps(dashboard: Dashboard) -> None:
-    """A label that an aggregation has dropped shows as nothing."""
+    """A legend would show a dropped label as an empty text."""
     for title, expression, legend in queries(dashboard):
         named = set(re.findall(r"\{\{(\w+)\}\}", legend))
         kept = re.search(r"(?:sum|avg|count) by \(([^)]*)\)", expression)
@@ -77,7 +77,8 @@ def test_variables_are_read_from_a_label_that_exists_and_are_used(dashboard: Das
 
 @for_each_dashboard
 def test_the_page_is_as_grafana_wants_it(dashboard: Dashboard) -> None:
-    """The page has a uid, a variable data source, a unit in each panel, nothing to edit, and no overlap."""
+    """The page has a uid, a variable data source and a unit in each panel; panels cannot be edited and do not
+    overlap."""
     made = page(dashboard)
     assert re.fullmatch(r"[a-z-]{5,40}", made["uid"]) and made["editable"] is False
     assert made["templating"]["list"][0]["type"] == "datasource"

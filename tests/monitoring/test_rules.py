@@ -71,7 +71,7 @@ def scene(every: int, names: list[str], series: dict[str, str], fires: bool) -> 
 
 
 def scenes(every: int, names: list[str]) -> list[dict[str, Any]]:
-    """Returns tests of all faults at once, of all similar silent series at once, and of further ones separately."""
+    """Returns tests of all faults at once, of all similar silent series at once, and of further series separately."""
     firing = {series: values for name in names for series, values in CASES[name].firing.items()}
     silent = {series: values for name in names for series, values in CASES[name].silent.items()}
     more = [scene(every, [name], series, False) for name in names for series in CASES[name].also]

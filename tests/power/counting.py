@@ -2,7 +2,7 @@
 
 It runs on the machine, with the gateway's own `usage.py` beside it and the standard library alone. `begun N` is the
 number of ended requests, `synced N` the number of which a finished sync of the log had the lines. Each hundred requests
-have their own key, so a double count appears as a key with more.
+have their own key, so a double count appears as a key with more than a hundred.
 """
 
 from __future__ import annotations

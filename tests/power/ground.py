@@ -124,7 +124,7 @@ class Ground:
         return work.publish("bulk", revision(number), self.bulk)
 
     def manifest(self, number: int) -> str:
-        """Returns the sum of that revision's manifest, by which the role knows it."""
+        """Returns the checksum of that revision's manifest, by which the role identifies the revision."""
         return sha256(self.publish(number).files["manifest"]).hexdigest()
 
     def swap(self, number: int) -> Work:

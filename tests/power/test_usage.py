@@ -1,4 +1,4 @@
-"""The power is cut while two processes count requests: none counts twice, and none on the disk is lost.
+"""The power is cut while two processes count requests: no request counts twice, and no request on the disk is lost.
 
 The machine has its own kernel and disk cache, and Python, but no Docker, so that it boots quickly. 100,000 requests end
 there, in two parts; the power is cut at the end of each, at a moment independent of the machine.
@@ -46,7 +46,7 @@ class Process:
     """Ends the connection, which does not notice that the power went."""
 
     def follow(self, machine: Machine) -> None:
-        """Runs it until the power cut."""
+        """Runs the counting program until the power cut."""
         words = ["ssh", "-F", str(machine.ssh_config), "-o", "ControlPath=none", machine.name]
         with subprocess.Popen([*words, f"sudo sh -c '{COUNT}{self.name}'"], stdout=subprocess.PIPE, text=True) as run:
             assert run.stdout
@@ -61,7 +61,7 @@ class Process:
 
 @dataclass(frozen=True)
 class Cut:
-    """The requests of each process of a cut: ended, on the disk by its own output, and counted after the boot."""
+    """The requests of each process of a cut: ended, on the disk by the process's output, and counted after the boot."""
 
     begun: dict[str, int]
     on_disk: dict[str, int]

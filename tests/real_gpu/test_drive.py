@@ -65,7 +65,7 @@ def test_bash_reads_it() -> None:
 
 
 def test_without_a_verb_the_verbs_are_listed(drive: Drive) -> None:
-    """Every verb, and the three variables."""
+    """The list has every verb and the three variables."""
     done = drive()
     assert (done.returncode, done.stderr) == (0, "")
     for word in ("drive receive PART…", "drive run STEP…", "drive enter COMMAND…", "drive down"):
@@ -102,7 +102,7 @@ def test_a_compressed_archive_is_unpacked_too(drive: Drive, made: dict[str, list
 def test_an_archive_that_was_unpacked_lacks_nothing_and_is_left_alone(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
-    """Its parts may be deleted, because they take as much room again."""
+    """The archive's parts may be deleted, because they take as much room as the unpacked archive."""
     drive("receive", *paths(made, "packages.tar"))
     for part in made["packages.tar"]:
         (tmp_path / "place/parts" / part.file).unlink()

@@ -139,7 +139,7 @@ def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_
 
 
 def test_tar_takes_the_system_layer_as_it_is_listed(outer: Path, tmp_path: Path) -> None:
-    """tar reads the list, in which no path repeats, as Docker would refuse that."""
+    """tar packs each listed path once, since Docker refuses a layer in which a path repeats."""
     words = image.system_layer(outer, "3.12", tmp_path)
     packed = subprocess.run(["tar", *words], check=True, capture_output=True).stdout
     names = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()
@@ -151,7 +151,7 @@ FILES = ["torch/__init__.py", "nvidia/cublas/lib/libcublas.so", "nvidia_smi/__in
 
 
 def test_python_packages_are_split_into_nvidias_libraries_and_the_others(tmp_path: Path) -> None:
-    """Together the layers have every file once, at the image's own place."""
+    """Together the layers have every file once, at its place in the image."""
     source, work = tmp_path / "outer/opt/site", tmp_path / "work"
     work.mkdir()
     for name in FILES[:3]:
@@ -207,7 +207,8 @@ def distribution(folder: Path, name: str, *needs: str) -> None:
 
 
 def test_requirements_are_followed_by_any_spelling_and_an_extra_is_no_requirement(tmp_path: Path) -> None:
-    """A circle ends; what is missing is required elsewhere; scripts beside the packages stay behind."""
+    """Circular requirements end; a missing package may come from elsewhere; scripts beside the packages are not
+    copied."""
     distribution(tmp_path, "Made-Up.Serving", "made_up.Text>=1", "made-up-extra; extra == 'more'", "not-here==1.0")
     distribution(tmp_path, "made-up-text", "Made.Up_Serving (>=1)", "numpy<3")
     distribution(tmp_path, "made-up-extra")

@@ -11,7 +11,7 @@ from rehearsal.real_gpu import image
 
 
 def test_vllm_lies_in_a_folder_of_its_own_with_what_it_wants_of_the_machines_python(tmp_path: Path) -> None:
-    """Its numpy differs from Triton's; packages of the image are not repeated; an extra brings its packages."""
+    """vLLM's numpy differs from Triton's; packages of the image are not repeated; an extra brings its packages."""
     travelled, work = tmp_path / "travelled", tmp_path / "work"
     _write_distribution(travelled, "vllm", ["Transformers", "numpy", "extras-of[standard]; python_version > '3'"])
     (travelled / "vllm.py").write_text("")
@@ -53,7 +53,7 @@ def _write_distribution(site: Path, name: str, required: list[str]) -> None:
 
 
 def _python_with(site: Path, packages: dict[str, list[str]]) -> str:
-    """Returns a stand-in of Python with these packages, which only answers the question about them."""
+    """Returns a stand-in of Python with these packages, which only answers the query for packages."""
     for name, required in packages.items():
         _write_distribution(site, name, required)
     program = site.parent / "python-with"

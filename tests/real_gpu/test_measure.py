@@ -1,4 +1,4 @@
-"""The measuring part of a run on a real card, on a server without one: every step ends with its findings."""
+"""The measuring part of a run on a real card, tried on a server without a card: every step ends with its findings."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_a_part_that_is_there_is_not_written_again(tmp_path: Path, small: int) -
 def test_a_part_that_was_cut_off_while_it_was_written_does_not_count(
     tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name would mark it as complete in every later preparation."""
+    """The part's name would mark it as complete in every later preparation."""
     archive, into = tmp_path / "archive", tmp_path / "parts"
     archive.write_bytes(b"whole" * 10)
     into.mkdir()
@@ -146,7 +146,7 @@ def test_every_excluded_package_is_in_the_lock_file_and_is_not_sent() -> None:
 
 
 def test_the_lock_of_vllm_has_the_release_whose_flags_the_catalog_has_and_no_torch() -> None:
-    """The machine's own torch is the one that its packages were built for."""
+    """The machine's packages were built for the machine's own torch."""
     text = (REPOSITORY / parts.VLLM_LOCK).read_text()
     assert f"vllm=={rows_of(VLLM)[0].version} " in text
     assert not {"torch", "transformers", "triton"} & set(pinned_names(text))

@@ -60,7 +60,7 @@ def test_total_memory_has_to_be_the_cards(total_mib: float) -> None:
 
 
 def test_metrics_that_are_missing_are_wrong() -> None:
-    """Both are missing if Triton was started without them."""
+    """Both metrics are missing if Triton was started without metrics."""
     assert [line.split()[0] for line in wrong_metrics(metrics()[:1], CARD)] == [
         "nv_gpu_memory_total_bytes",
         "nv_gpu_memory_used_bytes",
@@ -87,7 +87,7 @@ def test_an_untold_inventory_has_one_card_and_the_unchanged_release(state: Path)
 
 
 def test_settings_of_the_inventory_stay_until_they_are_set_again(state: Path) -> None:
-    """The file is the one that the inventory reads."""
+    """The settings are written to the file that the inventory reads."""
     scene.tell(image_mib=7000)
     scene.tell(changed=True)
     scene.tell(changed=False, gpus=2)
@@ -108,7 +108,7 @@ def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
 
 
 def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
-    """Device, then vendor."""
+    """nvidia-smi writes the device's id before the vendor's id."""
     assert [scene.catalog_name(pci_id) for pci_id in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
     with pytest.raises(RehearsalRefused, match="the catalog has no card 10de:1234"):
         scene.catalog_name("0x123410DE")
@@ -147,7 +147,7 @@ def test_without_words_it_is_the_first_sitting(tmp_path: Path, monkeypatch: pyte
 def test_a_step_that_failed_stops_those_that_need_it_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its file reports the failure; a step that never began leaves no file."""
+    """The failed step's file reports the failure; a step that never began leaves no file."""
     code, ran = run(monkeypatch, tmp_path, "second", fails="deploy")
     assert (code, ran) == (1, ["artefacts", "machine", "workspaces", "deploy", "untouched"])
     printed = capsys.readouterr()

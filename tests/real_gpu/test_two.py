@@ -1,4 +1,4 @@
-"""The fifth sitting: a machine with one of several cards, and the two-card LLM started on one."""
+"""The fifth sitting: a machine with one of several cards, and the two-card LLM started on one card."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def operator() -> Operator:
 
 @pytest.fixture(scope="package")
 def bare(operator: Operator) -> Iterator[Pair]:
-    """Yields both machines in the provider's initial state; removes them before and afterwards."""
+    """Yields both machines in the provider's initial state; removes earlier machines before, and these afterwards."""
     if lacking := [*requirements.missing(PLACES), *requirements.missing_packages()]:
         pytest.skip(requirements.explain(lacking))
     _throw_away(operator)

@@ -63,7 +63,7 @@ class Fleet:
             return self.operator.python("-m", "deploy", "plan", INVENTORY).stdout
 
     def begin(self, *words: str, **changes: str) -> subprocess.Popen[bytes]:
-        """Starts the same deploy without waiting, in its own process group."""
+        """Starts the fleet's deploy without waiting, in its own process group."""
         program = str(Path(sys.executable).with_name("pyinfra"))
         typed = [program, INVENTORY, "deploy.py", "-y", *words]
         surroundings = self.operator.environment | {"HOME": str(self.operator.home)} | changes

@@ -114,7 +114,7 @@ class Cloud:
         return f"http://{Network(self.places.number).bridge_address}:{PORT}"
 
     def image_files(self) -> dict[str, str]:
-        """Returns settings of the image: its address is static, and pip takes packages from this cloud alone."""
+        """Returns settings of the image: its address is static, and pip takes packages only from this cloud."""
         host = Network(self.places.number).bridge_address
         return {
             "/etc/cloud/cloud.cfg.d/90-rehearsal.cfg": "network: {config: disabled}\n",

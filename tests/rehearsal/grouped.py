@@ -1,10 +1,11 @@
-"""Machines that serve one LLM together, after their first deploy, and the operator who types."""
+"""Machines that serve one LLM together, after their first deploy, and their operator."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from rehearsal import gateway
@@ -31,7 +32,8 @@ RELEASE = "basename $(readlink /var/lib/enginehouse/servers/main/current)"
 
 @dataclass
 class Group:
-    """The machines in the order of their ranks, who types, the keys of their gateways, the program, the first run."""
+    """The machines in the order of their ranks, the operator, the keys of the gateways, the program, and the first
+    run."""
 
     machines: tuple[Machine, ...]
     operator: Operator
@@ -53,6 +55,11 @@ class Group:
         """A run with this many requests at once."""
         return deployed(self.operator, self.runtime, *words, batch=batch)
 
+    def deploys_at_once(self, *batches: int) -> list[Run]:
+        """The runs of as many operators, who begin together and want releases of different sizes."""
+        with ThreadPoolExecutor(len(batches)) as operators:
+            return list(operators.map(lambda batch: self.deploy(batch=batch), batches))
+
     def findings(self) -> list[str]:
         """The doctor's findings on the LLM of any host."""
         operator = replace(self.operator, variables={"RUNTIME": self.runtime})
@@ -61,7 +68,7 @@ class Group:
         return [line for line in lines if "llm" in line]
 
     def starts(self) -> list[str]:
-        """The invocation of the LLM's unit on each host: another one is another start."""
+        """The invocation of the LLM's unit on each host, which differs after every start."""
         return [says(machine, "systemctl show -P InvocationID llm@main.service") for machine in self.machines]
 
     def states(self) -> list[str]:
@@ -69,7 +76,7 @@ class Group:
         return [says(machine, "systemctl is-active llm@main") for machine in self.machines]
 
     def releases(self) -> list[str]:
-        """The release of each host; they differ, as each one has its host's number."""
+        """The release of each host; releases differ, because each contains its host's number."""
         return [says(machine, RELEASE) for machine in self.machines]
 
     def answers(self) -> list[str]:
@@ -111,7 +118,7 @@ class Group:
 
     @contextlib.contextmanager
     def follower_refuses_new_releases(self) -> Iterator[None]:
-        """The follower's unit starts no release but the one it has."""
+        """Makes the follower's unit refuse every release except the present one."""
         release = says(self.follower, RELEASE)
         check = f"ExecStartPre=/bin/sh -c '[ \"$({RELEASE.replace('$', '$$')})\" = {release} ]'"
         self.follower.put(FAILS, f"[Service]\n{check}\n")
@@ -145,7 +152,7 @@ def says(machine: Machine, command: str) -> str:
 
 
 def reaches(address: str, port: int, uid: int = 0) -> str:
-    """A command that says whether a user of the machine can connect."""
+    """A command that prints whether a user of the machine can connect."""
     connect = f"timeout 3 bash -c '</dev/tcp/{address}/{port}'"
     return f"setpriv --reuid {uid} --clear-groups {connect} 2>/dev/null && echo yes || echo no"
 

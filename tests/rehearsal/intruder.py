@@ -58,7 +58,7 @@ class Done:
 def in_unit(machine: Machine, unit: str, *folders: str) -> Done:
     """Runs the program in place of the unit's own, with the rest of the unit's file unchanged.
 
-    It tries to read all secrets of the host, and to write into `FOLDERS` and `folders`.
+    The program tries to read all secrets of the host, and to write into `FOLDERS` and `folders`.
     """
     secrets = machine.run(SECRETS).stdout.split()
     attempts = {"reads": secrets, "writes": [*FOLDERS, *folders], "connects": SOCKETS}

@@ -58,9 +58,10 @@ class Run:
 
 @dataclass
 class Operator:
-    """Runs programs of the repository against one rehearsal; `heard` has all output of all runs, which `log` keeps too.
+    """Runs programs of the repository against one rehearsal; `heard` has the output of all runs, which is also in
+    `log`.
 
-    pyinfra runs with a separate `home`, so that no cache of an earlier run makes it succeed.
+    pyinfra runs with a separate `home`, so that no earlier run's cache makes a run succeed.
     """
 
     number: int

@@ -142,7 +142,7 @@ def test_clients_whom_the_authority_signed_reach_the_gateway(story: Story) -> No
 
 
 def test_clients_without_a_certificate_or_with_a_stranger_s_are_refused_at_every_port(story: Story) -> None:
-    """The others are let in: 503 and UNAVAILABLE say that there is no Triton behind."""
+    """Clients with a valid certificate are admitted: 503 and UNAVAILABLE mean that no Triton is behind the port."""
     signed, stranger = PLACES.root / "clients.pem", PLACES.root / "stranger.pem"
     assert [story.status(port, None) for port in (GATEWAY, HTTP)] == [401, 401]
     assert [story.status(port, stranger) for port in (GATEWAY, HTTP)] == [0, 0]

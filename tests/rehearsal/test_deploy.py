@@ -78,7 +78,7 @@ def test_image_and_weights_were_both_under_way_before_either_was_waited_for(depl
 
 
 def test_image_and_weights_are_recorded_by_the_units_that_brought_them(deployed: Pair) -> None:
-    """This includes an image that Docker already had when the driver's reboot interrupted its pull."""
+    """An image counts too that Docker already had when the driver's reboot interrupted its pull."""
     for machine in deployed.both:
         ended = machine.run(ENDED).stdout.split()
         assert {path.split("/")[0] for path in ended} == {"images", "weights"}
@@ -99,7 +99,7 @@ def test_a_second_run_changes_nothing_and_is_gates_alone(operator: Operator, dep
 
 
 def test_a_run_that_ended_leaves_its_time_for_the_next_one(deployed: Pair) -> None:
-    """So the next run knows that no other run came between its questions and its lock, and asks once."""
+    """With this time the next run can exclude another run between its questions and its lock, and asks once."""
     for machine in deployed.both:
         assert re.fullmatch(r"ended [0-9.]+", machine.run(f"cat {hold.FILE}").stdout.strip())
 

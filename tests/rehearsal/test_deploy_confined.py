@@ -51,7 +51,7 @@ def test_files_of_a_fetch_belong_to_root_and_its_user_has_no_login(machine: Mach
 
 
 def test_an_attacker_in_a_pull_writes_only_this_project_s_directories(machine: Machine) -> None:
-    """It has Docker's socket, and so root in the end; its own writes are still confined."""
+    """The pull has Docker's socket, and so in effect root; its own writes are still confined."""
     name = machine.run("ls /etc/enginehouse/pull").stdout.split()[0].removesuffix(".json")
     done = intruder.in_unit(machine, f"enginehouse-pull@{name}.service")
     assert [path for path in done.writes if not path.startswith(("/var/lib/enginehouse", "/run/enginehouse"))] == []

@@ -118,7 +118,8 @@ def used(operator: Operator) -> tuple[int, list[str], dict[str, int]]:
 
 
 def test_usage_of_both_machines_is_added_up_over_ssh(operator: Operator, opened: Run, deployed: Pair) -> None:
-    """It includes the counters of a killed process, names a machine without sshd, and counts the other one."""
+    """The sum includes the counters of a killed process; a machine without sshd is named, and the other machine
+    counted."""
     assert used(operator) == (0, [], {"llama-tiny": 2, "minilm": 2, "xlmr-reranker": 2})
     deployed.d13.run("systemctl stop ssh.socket ssh.service")
     ssh.close_connection(deployed.d13.places, deployed.d13.name)

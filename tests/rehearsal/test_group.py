@@ -49,7 +49,7 @@ def test_the_doctor_finds_nothing_wrong_with_either_part(pair: Group) -> None:
 
 
 def test_only_the_hosts_of_the_group_reach_its_ranks(pair: Group) -> None:
-    """This computer is on the same bridge. From the container's user no way leads out but to the group."""
+    """This computer is on the same bridge. The container's user can connect only to the group."""
     for port in (29_500, 29_501):
         with pytest.raises(OSError), socket.create_connection((pair.leader.address, port), timeout=3):
             pass
@@ -78,7 +78,7 @@ def test_a_rank_that_dies_takes_the_group_down_and_it_comes_back(pair: Group) ->
 
 
 def test_a_cut_link_ends_both_parts_and_they_meet_again(pair: Group) -> None:
-    """The hosts stay up; neither goes on alone, and nothing answers wrongly meanwhile."""
+    """The hosts stay up; no host continues alone, and no wrong answer is given meanwhile."""
     with pair.link_cut():
         assert until(lambda: "active" not in pair.states(), 60)
         assert ANSWER not in pair.answers()
@@ -114,8 +114,19 @@ def test_the_same_swap_succeeds_once_the_host_is_well(pair: Group) -> None:
     assert until(pair.is_whole, 60)
 
 
+def test_of_two_operators_at_once_one_changes_the_group_and_the_other_nothing(pair: Group) -> None:
+    """Both operators request another release, of different sizes; the group is complete on one of the two."""
+    before, runs = pair.releases(), pair.deploys_at_once(2, 6)
+    assert [run.code != 0 for run in runs].count(True) == 1, [run.output[-2000:] for run in runs]
+    assert all(new != old for new, old in zip(pair.releases(), before, strict=True))
+    assert until(pair.is_whole, 60)
+    sizes = [says(machine, "cat /var/lib/enginehouse/servers/main/current/llm/run") for machine in pair.machines]
+    wanted = 2 if runs[0].code == 0 else 6
+    assert [f"--max-num-seqs {wanted}" in size for size in sizes] == [True, True]
+
+
 def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Group) -> None:
-    """The gateways hold what comes while nothing serves; what the leader has begun, it ends."""
+    """The gateways hold new requests while no LLM serves; the leader finishes the requests that it has begun."""
     pair.start_clients()
     swapped = pair.deploy(batch=4)
     assert until(pair.is_whole, 60)

@@ -113,9 +113,9 @@ def test_a_hanging_model_is_detected_and_restarted_although_triton_says_ready(st
 
 def test_the_restart_is_in_history_journal_and_metrics(story: Story) -> None:
     last = json.loads(story.says("grep restarted /var/lib/enginehouse/history.jsonl | tail -n 1"))
-    assert (last["result"], last["reason"]) == ("restarted", "minilm answered nothing 2 times in a row")
+    assert (last["result"], last["reason"]) == ("restarted", "minilm did not answer 2 probes in a row")
     journal = story.says("journalctl -o cat -u enginehouse-watch@main")
-    assert journal.splitlines() == ["minilm answered nothing 2 times in a row: triton@main.service is restarted"]
+    assert journal.splitlines() == ["minilm did not answer 2 probes in a row: triton@main.service is restarted"]
     assert 'restarts_total{server="main"} 1' in story.says("cat /var/lib/enginehouse/metrics/watch-main.prom")
 
 
@@ -133,7 +133,7 @@ def test_an_xid_stops_a_swap_and_says_what_to_do(refused: tuple[str, Run]) -> No
     assert "main: GPU 0 is not fit to start a release on" in output
     assert "seen    GPU 0: Xid 79, the GPU has fallen off the bus" in output
     assert "try     reboot the host" in output
-    assert "state   the swap was not begun; what served goes on" in output
+    assert "state   the swap did not begin; the serving release stays in service" in output
 
 
 def test_the_previous_release_keeps_serving_after_a_stopped_swap(story: Story, refused: tuple[str, Run]) -> None:
@@ -184,7 +184,7 @@ def unagreed(story: Story, refused: object) -> Run:
 def test_a_removal_lists_its_steps_first_and_changes_nothing(story: Story, unagreed: Run) -> None:
     assert (unagreed.code, unagreed.changed, story.says(ACTIVE)) == (0, {}, "active")
     assert "; the driver: firmware-nvidia-gsp libcuda1 " in unagreed.output
-    assert "nothing was touched; `--data remove=yes` takes it off" in unagreed.output
+    assert "nothing was changed; `--data remove=yes` removes these items" in unagreed.output
 
 
 @pytest.fixture(scope="module")

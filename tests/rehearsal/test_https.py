@@ -1,7 +1,7 @@
 """A single GPU host serves OpenAI's own client from outside over HTTPS, without a second machine.
 
 The tests share a machine with services and an ACME authority and run in pytest's order: ordered, asked with a key,
-probed from outside, renewed, with a certificate of the operator's instead, and removed.
+probed from outside, renewed, replaced by the operator's own certificate, and removed.
 """
 
 from __future__ import annotations

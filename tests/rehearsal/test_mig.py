@@ -82,12 +82,12 @@ def test_dry_foresaw_the_cut(cut: Cut) -> None:
 
 
 def test_cdi_offers_instances_and_no_whole_gpu(cut: Cut) -> None:
-    """The names are those that the plan gives its servers."""
+    """CDI has the names that the plan gives its servers."""
     assert cut.says(NAMES) == ["nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1"]
 
 
 def test_a_container_with_an_instance_sees_that_one_alone(cut: Cut) -> None:
-    """Repeats the deploy's own check; without whole GPUs, it names the existing instances."""
+    """The test repeats the deploy's own check, which without whole GPUs names the existing instances."""
     prove = "/usr/local/lib/enginehouse/prove-gpu-container 1"
     assert cut.machine.run(f"{prove} nvidia.com/gpu=0:0 nvidia.com/gpu=0:1").returncode == 0
     assert "sees 2 of 0 MIG instances" in cut.machine.run(f"{prove} 2>&1 || true").stdout
@@ -113,7 +113,7 @@ def test_instances_in_use_are_named_and_kept(cut: Cut) -> None:
     cut.machine.run(HOLD)
     run = cut.run(WHOLE)
     assert (run.code, cut.says(DEVICES)) == (1, HALVES)
-    assert "the MIG instances have to change, and a process that is not ours uses these GPUs" in run.output
+    assert "the MIG instances have to change, and another program uses these GPUs" in run.output
     assert "used by  sleep (" in run.output
 
 

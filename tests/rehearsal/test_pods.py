@@ -91,7 +91,8 @@ def story() -> Iterator[Story]:
 
 
 def test_the_job_fetches_what_the_host_fetched(story: Story) -> None:
-    """Before it, the server's Pod does not start, and names the Job; after it, the files are those of the host."""
+    """Before the Job, the server's Pod does not start, and names the Job; afterwards the files are those of the
+    host."""
     story.server.make()
     refusal = story.server.refuses("prepare")
     assert "not fetched yet; the Job fetch-d12p-" in refusal
@@ -141,7 +142,7 @@ def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
 
 
 def test_a_model_that_hangs_fails_the_liveness_probe_and_the_restart_cures_it(story: Story) -> None:
-    """The ended container's drain and check are forgotten: the page waits for the new one."""
+    """The ended container's drain and check are forgotten: the page waits for the new container."""
     story.machine.run("kill -STOP $(pgrep -f '[t]riton_python_backend_stub.*minilm')")
     # The first look may still see answers that came before: slow, and no miss.
     assert not (story.server.probe("triton", "livenessProbe") and story.server.probe("triton", "livenessProbe"))

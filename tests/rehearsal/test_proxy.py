@@ -80,7 +80,7 @@ def test_preflight_tells_that_the_proxy_is_not_there(story: Story) -> None:
     finally:
         network.cut_off(Network(NUMBER), PORT)
     assert (run.code != 0, run.changed) == (True, {})
-    assert f"the proxy does not lead to {REGISTRY}:" in run.output
+    assert f"the proxy does not connect to {REGISTRY}:" in run.output
 
 
 def test_it_is_deployed_to_through_the_proxy(story: Story) -> None:

@@ -58,7 +58,7 @@ METADATA = (
 
 @dataclass
 class Fleet:
-    """The hosts by number, their balancer's view of them, and the load on them."""
+    """The hosts by number, their balancer's view, and the load."""
 
     hosts: list[Machine]
     timeline: Timeline
@@ -146,7 +146,7 @@ def test_a_third_ill_host_serves_on_while_another_one_is_out(ill: Fleet) -> None
     first.run("python3 -B /usr/local/lib/enginehouse/host traffic hold 10m")
     assert until(lambda: ill.timeline.now[first.name] == "DRAIN", WAIT_SECONDS)
     third.run(XID.format(95))
-    reason = f"{first.name} of the pool are out of service, and no more may be"
+    reason = f"{first.name} of the pool are out of service, which is the limit"
     assert until(lambda: ill.state(third)["waits"] == reason, WAIT_SECONDS)
     assert "repair-waits" in finding_ids(third)
     assert (ill.timeline.now[third.name], ill.results(third)) == ("UP", [])
@@ -203,7 +203,7 @@ def test_a_notice_drains_the_host_and_a_withdrawn_one_gives_it_back(
 
 
 def test_no_request_was_lost_and_never_was_more_than_one_host_out(ill: Fleet) -> None:
-    """This covers all of the above."""
+    """The test covers the whole load of this file."""
     outcomes = ill.load.end(2 * PATIENCE_SECONDS)
     lost = {"hosts": HOSTS, "sent": len(outcomes)} | losses(outcomes, ill.timeline._began)
     (fleet.PLACES.root / "repairs.json").write_text(json.dumps(lost))

@@ -74,7 +74,7 @@ class Story:
         return state == "RUNNING" and line in metrics
 
     def clients_begin(self) -> None:
-        """Starts three clients that ask the balancer from its own machine."""
+        """Starts three clients on the balancer's machine that send requests to the balancer."""
         text = CLIENTS.replace("BODY", json.dumps(QUESTION)).replace("ADDRESS", self.cluster.controller.address)
         self.cluster.controller.run(text)
 
@@ -134,7 +134,7 @@ def exported(cluster: Cluster) -> None:
 
 
 def test_slurm_takes_the_batch_file(story: Story) -> None:
-    """Slurm's own test mode accepts it without starting a job."""
+    """Slurm's own test mode accepts the batch file without starting a job."""
     exported(story.cluster)
     assert until(lambda: story.cluster.types("sinfo -h -o '%D %T'") == "2 idle", 60)
     assert "to start at" in story.cluster.types(f"sbatch --test-only {BATCH}")
@@ -205,7 +205,7 @@ def limit(story: Story, minutes: int) -> None:
 
 
 def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(story: Story) -> None:
-    """No request is lost, and the exit status is success; its containers and files are gone."""
+    """No request is lost, and the ended job's exit status is success; its containers and files are gone."""
     assert until(lambda: story.sends_to(story.job), 240), story.cluster.log(story.job)
     name = story.cluster.state(story.second).split()[1]
     story.clients_begin()
@@ -218,7 +218,7 @@ def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(sto
 
 
 def test_a_job_whose_container_dies_soon_after_its_start_ends_and_leaves_nothing(story: Story) -> None:
-    """Slurm does not queue it again: a server that dies at once would use one node after the other."""
+    """Slurm does not queue the job again: a server that dies at once would use one node after the other."""
     node = story.cluster.node(story.cluster.state(story.job).split()[1])
     node.run("docker kill enginehouse-main")
     assert until(lambda: story.cluster.state(story.job).startswith("FAILED"), 60), story.cluster.log(story.job)

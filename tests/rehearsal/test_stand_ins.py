@@ -287,5 +287,6 @@ def test_a_bad_request_gets_an_error_and_the_next_one_an_answer(journey: Journey
 
 
 def test_a_streamed_answer_of_the_image_alone_comes_in_one_piece(journey: Journey) -> None:
-    """Upstream has the same fault: `streaming` is passed as `lora_request`. The release's own code cures it."""
+    """Upstream has the same fault: `streaming` is passed as `lora_request`. The release's own code corrects the
+    fault."""
     assert stream(journey) == [" one two"]

@@ -68,24 +68,24 @@ def served() -> Iterator[Surface]:
 
 
 def test_a_second_run_changes_nothing(served: Surface) -> None:
-    """This includes the firewall."""
+    """The second run changes no firewall rule either."""
     assert served.run().changed == {}
 
 
 def test_from_a_declared_network_only_the_declared_ports_answer(served: Surface) -> None:
-    """The test tries every port up to 2,048, those around ours, and those with a listener."""
+    """The test tries every port up to 2,048, the ports around ours, and the ports with a listener."""
     listening = [int(line) for line in served.says("ss -Htln | awk '{ sub(/.*:/, \"\", $4); print $4 }'")]
     ports = sorted({*range(1, 2_049), *range(7_900, 8_100), *listening})
     assert (OWN_PORT in listening, answering(served.machine.address, ports, INSIDE)) == (True, [22, *SERVED, *TRAFFIC])
 
 
 def test_from_any_other_network_only_ssh_answers(served: Surface) -> None:
-    """This includes Docker's published ports, which never pass the input chain."""
+    """Docker's published ports are closed too, although they never pass the input chain."""
     assert answering(served.machine.address, [22, *SERVED, *TRAFFIC, OWN_PORT], OUTSIDE) == [22]
 
 
 def test_the_surface_over_ipv6_is_the_same(served: Surface) -> None:
-    """A service of the machine's own listens there."""
+    """The machine's own service listens on an IPv6 address."""
     assert answering(MACHINE_V6, [22, OWN_PORT, *SERVED], INSIDE_V6) == [22]
 
 
@@ -106,18 +106,18 @@ def test_rules_that_somebody_flushed_come_back_with_the_next_run(served: Surface
 
 
 def test_tables_of_others_stay(served: Surface) -> None:
-    """Docker's tables are among them."""
+    """Docker's tables and others' stay unchanged."""
     assert {"table ip nat", "table ip filter", "table inet enginehouse"} <= set(served.says("nft list tables"))
 
 
 def test_requests_that_load_or_reveal_are_refused_over_http(served: Surface) -> None:
-    """403 without the key of this start."""
+    """A request without the key of this start has status 403."""
     assert {path: served.status(method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
 
 
 @pytest.mark.parametrize("call", FORBIDDEN_CALLS)
 def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, call: str) -> None:
-    """Triton's own words are in the answer."""
+    """The answer has Triton's own message."""
     with (
         tritonclient.grpc.InferenceServerClient(served.endpoint(8001)) as client,
         pytest.raises(InferenceServerException, match="restricted"),
@@ -142,7 +142,7 @@ def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
 
 
 def test_the_container_opens_no_connection_outward(served: Surface) -> None:
-    """The network and its own machine are closed to it; the machine itself reaches both."""
+    """The container reaches neither the network nor its machine; the machine itself reaches both."""
     targets = [f"{INSIDE}/8080", f"{INSIDE}/22", f"{served.machine.address}/22", "172.17.0.1/22", "172.18.0.1/22"]
     targets += [f"{INSIDE_V6}/22", f"{MACHINE_V6}/22"]
     dialled = " & ".join(f"(timeout 2 bash -c '</dev/tcp/{target}' && echo {target})" for target in targets)
@@ -171,7 +171,7 @@ def test_units_may_no_more_than_they_need(served: Surface) -> None:
 
 
 def test_files_belong_to_whom_they_should(served: Surface) -> None:
-    """Mode and owner."""
+    """Each path has its expected mode, and a single file belongs to another user than root."""
     modes = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
     assert modes == {path: [mode] for path, mode in MODES.items()}
     assert served.says(NOT_ROOTS) == ["/run/enginehouse/triton-main/key"]
@@ -226,7 +226,7 @@ def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surfac
 
 
 def test_a_body_beyond_the_limit_leaves_the_server_unchanged(served: Surface) -> None:
-    """70 MiB, over both protocols."""
+    """A body of 70 MiB is sent over HTTP and over gRPC."""
     before = served.starts()
     body = b" " * (70 << 20)
     assert malformed.send_http(served.endpoint(8000), "POST", "/v2/models/minilm/infer", {}, body) != "200"
@@ -262,7 +262,7 @@ def test_unconfirmed_unit_changes_are_reverted(served: Surface) -> None:
     run = served.run()
     assert run.code == 1
     assert "the changed units (triton) shut this program out, and the host has taken them back" in run.output
-    assert "what was there before is in force again" in run.output
+    assert "the earlier settings are in force again" in run.output
     assert served.says("tail -n 1 /etc/systemd/system/triton@.service") == ["# before"]
     assert list(served.run().changed.values()) == ["Triton | Install programs and units"]
     assert served.run().changed == {}

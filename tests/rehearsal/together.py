@@ -33,7 +33,7 @@ def together(data: Data, names: tuple[str, ...]) -> Data:
     encoder: Any = next(model for model in server.models if model.name == "minilm")
     own = replace(server, models=(encoder, split), address="127.0.0.1", protection="", start_seconds=120)
     return {
-        "machine": replace(machine, fabric=Fabric(kind="ethernet", gbit=10, interface="host0")),
+        "machine": replace(machine, fabric=Fabric(kind="ethernet", gbit=1, interface="host0")),
         "peer_address": server.address,
         "firewall": Firewall(allow=data["firewall"].allow, rest="closed"),
         "servers": (own,),

@@ -13,7 +13,7 @@ TENSOR = "encoder.layers.1.mlp.router.layer.weight"
 
 
 def make_unloadable(checkpoints: Path, state: Path) -> None:
-    """Writes it to the path in the rehearsal's state directory that the inventories name."""
+    """Writes an unloadable checkpoint to the path in the rehearsal's state directory that the inventories name."""
     broken = state / UNLOADABLE
     shutil.rmtree(broken, ignore_errors=True)
     shutil.copytree(checkpoints / "nomic-moe", broken)

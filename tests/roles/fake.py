@@ -39,7 +39,7 @@ Answer = Any
 
 
 class Then:
-    """Answers in turn, the last one for ever: for a fact that changes after an action."""
+    """Answers in turn, the last one for ever, for a fact that changes after an action."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -50,7 +50,7 @@ class Then:
 
 @dataclass(frozen=True)
 class Step:
-    """An operation on a host. `would_change` is the answer of --dry; `commands` are those that then ran."""
+    """An operation on a host. `would_change` is the answer of --dry; `commands` are the commands that then ran."""
 
     host: str
     name: str

@@ -37,7 +37,8 @@ SERVER = ServerSlice(
 
 def a_slice(os: str = "debian-13", *, machine: dict[str, Any] | None = None, driver: dict[str, Any] | None = None,
             **changes: Any) -> Slice:  # fmt: skip
-    """A host of one H100 80GB; `machine` and `driver` change single fields of theirs, the others single fields here."""
+    """A host of one H100 80GB; `machine` and `driver` change single fields of these two, other arguments single
+    fields of the slice."""
     source = "canonical" if os.startswith("ubuntu") else "nvidia"
     plain_driver = DriverSlice(
         manage=True, source=source, branch="580", version="", floor="580.65.06", fabric_manager=False

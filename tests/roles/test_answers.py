@@ -77,7 +77,7 @@ def test_a_host_that_hangs_at_the_second_question_is_not_changed() -> None:
         ("one",),
         False,
     )
-    assert "steps that ended are done; nothing was changed for want of this answer" in "\n".join(ran.log)
+    assert "steps that ended are done; without this answer nothing more was changed" in "\n".join(ran.log)
 
 
 def test_a_missing_answer_is_never_verified() -> None:
@@ -123,7 +123,7 @@ def test_no_role_asks_without_a_limit() -> None:
 
 
 def test_a_missing_answer_is_no_finding_of_preflight() -> None:
-    """A hanging login is not one that asks for a password, which would end the run for every host."""
+    """A hanging login does not count as a login with a password prompt, which would end the run for every host."""
     mine = a_slice()
     answers = {"one": {"id -un": hangs}, "two": {"id -un": ["user=root", "uid=0"]}}
     ran = run(lambda: preflight.confirm(mine), hosts=("one", "two"), answers=answers, dry=True)

@@ -1,4 +1,4 @@
-"""A host that the version before deployed to: its units use loose programs, ours one package."""
+"""A host that the previous version deployed: its units use loose programs; the present units use one package."""
 
 from __future__ import annotations
 
@@ -99,6 +99,6 @@ def test_every_unit_that_named_a_loose_program_is_replaced() -> None:
 
 
 def test_files_of_the_earlier_version_stay_until_the_final_clean_up() -> None:
-    """Its units, which are restored if no login succeeds, need its programs."""
+    """The earlier version's units, which are restored if no login succeeds, need the earlier programs."""
     commands = brought_over().commands
     assert not [name for name in NAMES if any(f"{places.PROGRAMS}/{name}" in command for command in commands)]

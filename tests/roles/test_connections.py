@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def connector(is_active: bool) -> Any:
-    """A connector whose client has an open connection, or an ended one."""
+    """A connector whose client has an open or an ended connection."""
     transport = SimpleNamespace(is_active=lambda: is_active)
     return SimpleNamespace(client=SimpleNamespace(get_transport=lambda: transport))
 
@@ -112,7 +112,7 @@ def methods(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("methods")
 def test_installed_twice_is_installed_once() -> None:
-    """Each of forty hosts runs the verb."""
+    """Forty hosts run the verb, and each one calls `install`."""
     connections.install(SimpleNamespace())
     installed = SSHConnector.run_shell_command
     connections.install(SimpleNamespace())

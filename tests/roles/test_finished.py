@@ -60,7 +60,7 @@ def test_a_finished_host_is_asked_three_times_and_keeps_its_gates(command_counts
 
 
 def test_a_finished_host_logs_that_no_server_is_drained(command_counts: dict[str, int]) -> None:
-    assert sum("nobody is drained" in line for line in deployed().log) == len(HOSTS)
+    assert sum("the host is not drained" in line for line in deployed().log) == len(HOSTS)
 
 
 def test_a_fleet_of_200_keeps_within_twenty_operations_a_host() -> None:

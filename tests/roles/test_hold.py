@@ -76,7 +76,7 @@ def test_a_run_that_wakes_up_learns_that_another_run_came_and_went(hosts: Hosts,
 
 
 def test_two_runs_at_the_same_moment_never_both_hold_a_host(hosts: Hosts) -> None:
-    """The second waits for a file that the other removes at its end."""
+    """The second run waits for a file that the first run removes at its end."""
     first, _ = hosts.held("one")
     words = ["bash", "-c", hold.HOLDING, str(hosts.file("one")), "waits", ""]
     hosts.shells.append(waiting := Popen(words, stdin=PIPE, stdout=PIPE, start_new_session=True))

@@ -96,20 +96,20 @@ def test_a_second_run_is_refused_before_its_first_change_on_any_host(hosts: Host
     ran = run(story(hosts), hosts=("one", "two", "three"))
     assert (changes(ran), ran.failed_hosts) == ([], ("one", "three", "two"))
     report = "\n".join(ran.log)
-    assert report.count("another run is at work on 2 of 3 hosts") == 1, "one report, not one per host"
+    assert report.count("another run is changing 2 of 3 hosts") == 1, "one report, not one per host"
     assert (
         "  who    ada@desk\n"
         "  since  2026-11-22T10:15:02Z\n"
         "  run    20261122-101502-3f9c, plan 77aa\n"
         "  hosts  @fake/three, @fake/two\n"
-        "  try    run again once it has ended; one that died or was cut off holds two minutes at most\n"
+        "  try    run again once it has ended; a dead run holds its hosts for two minutes at most\n"
         "  state  before the first change; every host serves what it served"
     ) in report
 
 
 def test_two_other_runs_stand_in_one_report() -> None:
     text = str(lock.taken({"a": lock.Holder("1"), "b": lock.Holder("2")}, 2))
-    assert (text.count("at work on 1 of 2 hosts"), "2 problems" in text) == (2, True)
+    assert (text.count("changing 1 of 2 hosts"), "2 problems" in text) == (2, True)
 
 
 def test_a_dry_run_is_not_refused_and_notes_the_holder(hosts: Hosts) -> None:
@@ -142,7 +142,7 @@ def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -
 
 
 def test_a_slow_control_machine_asks_before_it_goes_on(hosts: Hosts) -> None:
-    """It computed for longer than an answer is valid; the host still got its keep-alive in time."""
+    """The machine computed for longer than an answer is valid; the host still got the keep-alive in time."""
     ran = run(story(hosts, late), hosts=("one", "two"))
     assert (changes(ran), ran.failed_hosts, len(hosts.shells)) == (["one", "two"], (), 2)
 
@@ -182,7 +182,7 @@ def test_after_its_reboot_a_host_is_held_again_by_the_same_run(hosts: Hosts, mon
 def test_a_run_through_the_driver_s_reboot_holds_the_host_and_is_checked_after_it(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The real commands of a reboot: the shell dies with the boot, and later commands ask the new one."""
+    """The real commands of a reboot: the shell ends with the reboot, and later commands ask the new shell."""
     monkeypatch.setattr(boots.time, "sleep", lambda seconds: None)
     boot, held = ["before"], list[bool]()
 
@@ -253,7 +253,7 @@ server.shell("echo at work; cat {work}", name="Work")
 
 
 def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> None:
-    """With pyinfra itself, on this machine."""
+    """The test runs pyinfra itself, on this machine."""
     verb, work = tmp_path / "verb.py", tmp_path / "work"
     verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))
     words = [sys.executable, "-m", "pyinfra", "@local", str(verb), "-y", "-vvv"]
@@ -269,4 +269,4 @@ def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> 
     work.touch()
     third = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (second.returncode, third.returncode) == (1, 0), second.stdout + third.stdout
-    assert "another run is at work on 1 of 1 hosts" in second.stdout and "at work\n" not in second.stdout
+    assert "another run is changing 1 of 1 hosts" in second.stdout and "at work\n" not in second.stdout

@@ -1,4 +1,4 @@
-"""Operations are in pyinfra's own order, with the arguments that it would give them."""
+"""Operations are in pyinfra's own order, with pyinfra's own arguments."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def test_a_host_without_it_gets_it_and_dry_says_so() -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS_OF_A_HOST)
 def test_every_program_of_this_repository_starts_from_what_was_published(host: Host, program: str) -> None:
-    """Its imports work. Without arguments it reports that, and the published files do not change."""
+    """Each program's imports work. Without arguments it prints its usage, and the published files do not change."""
     host.publish(REAL)
     output = host.starts(program)
     assert ("ModuleNotFoundError" in output, "ImportError" in output, output == "") == (False, False, False)
@@ -211,7 +211,7 @@ def test_half_a_tar_publishes_nothing(host: Host) -> None:
 
 
 def test_a_line_that_breaks_while_the_tar_is_sent_holds_nobody_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its sshd may wait for hours for the rest; the lock of the next run is free long before."""
+    """The host's sshd may wait for hours for the rest; the lock for the next run is free long before."""
     host.publish(ONE)
     with monkeypatch.context() as hurried:
         hurried.setattr(programs, "SENT_WITHIN_SECONDS", 1)

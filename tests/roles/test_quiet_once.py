@@ -85,7 +85,7 @@ def test_a_change_that_a_finished_run_undid_meanwhile_is_made_again(ours: Hosts)
 
 
 def test_a_change_that_a_concurrent_run_undid_is_made_again(ours: Hosts) -> None:
-    """It held the host before this run asked, and ended before this run took the lock."""
+    """The concurrent run held the host before this run asked, and ended before this run took the lock."""
     shell, _ = ours.held("host", "another run")
 
     def ends() -> None:
@@ -111,7 +111,7 @@ def test_answers_that_are_old_by_then_are_asked_again(ours: Hosts, monkeypatch: 
 
 
 def test_a_host_whose_first_answer_has_no_time_is_asked_again(ours: Hosts) -> None:
-    """A fact asked alone brings no uptime, and its answer may be older than every one that does."""
+    """A fact asked alone has no uptime, so its answer may be older than all answers with an uptime."""
     assert commands(played(ours, first=Lines)) == ["what is there", *ONCE, *ONCE]
 
 

@@ -29,7 +29,7 @@ class Patient:
     ("words", "attempt"),
     [
         ("write failed: No space left on device (28)", "see what fills it (df -h /var/lib/enginehouse on this host)"),
-        ("some files vanished", "mend what rsync names, then run again"),
+        ("some files vanished", "correct the cause that rsync names, then run again"),
     ],
 )
 def test_a_transfer_that_cannot_end_says_what_to_type_next(words: str, attempt: str) -> None:
@@ -37,5 +37,5 @@ def test_a_transfer_that_cannot_end_says_what_to_type_next(words: str, attempt: 
     assert not transfer(host, ["sh", "-c", f"cat >/dev/null; echo '{words}' >&2; exit 11"], "weights of m", Patient())
     what, state, then = host.lines
     assert what == f"weights of m: rsync ended with 11: {words}"
-    assert state.startswith("  state   nothing that serves was touched; what was sent stays")
+    assert state.startswith("  state   no serving program was changed; sent bytes stay")
     assert then.startswith(f"  try     {attempt}")

@@ -1,4 +1,4 @@
-"""Files that a role needs: the question to the host, and the remedy if systemd has not read one."""
+"""Files that a role needs: the question to the host, and the remedy if systemd has not read a unit."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def table(folder: Path) -> str:
 
 
 def test_every_unit_has_a_limit() -> None:
-    """This includes future units, as a file or as a template."""
+    """The test includes future units, as a file or as a template."""
     templates = {path.name.removesuffix(".j2") for path in (ROOT / "templates").rglob("*.service*")}
     assert set(texts()) == set(UNITS) == {path.name for path in FILES.glob("*.service")} | templates
 

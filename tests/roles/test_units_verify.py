@@ -23,7 +23,7 @@ def test_systemd_knows_every_key(unit: Path) -> None:
 
 @pytest.mark.parametrize("unit", HOLD_A_SECRET)
 def test_a_unit_that_holds_a_secret_leaves_no_core(unit: str) -> None:
-    """Both limits are 0: a soft one alone could be raised."""
+    """Both limits are 0, because a process could raise its soft limit."""
     assert "\nLimitCORE=0\n" in (FILES / f"{unit}.service").read_text()
 
 

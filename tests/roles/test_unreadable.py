@@ -1,4 +1,5 @@
-"""A host with an answer in no known form fails alone: its message names question and place, and the others go on."""
+"""A host with an unreadable answer fails alone: its message names question and place, and the run continues on
+the other hosts."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def counts(words: list[str]) -> Iterator[str]:
 
 
 def played(story: Callable[[], object], answers: dict[object, object]) -> Ran:
-    """A run with a host that gives these answers, beside one that gives good ones."""
+    """A run with a host that gives these answers, and a host with good answers."""
     good = {"free": "5", "words": "5", "id -un": ["user=root", "uid=0"]}
     return run(story, hosts=("one", "two"), answers={"one": {**answers, "id -un": good["id -un"]}, "two": good})
 
@@ -81,7 +82,7 @@ def test_an_unreadable_answer_fails_its_host_alone(story: Callable[[], object], 
     assert (ran.failed_hosts, ran.stopped) == (("one",), "")
     assert [heard.host for heard in ran.steps if command in heard.commands] == ["two"]
     text = "\n".join(line for line in ran.log if line.startswith("[@fake/one]"))
-    assert "the host gave an answer in no known form" in text and "enginehouse doctor" in text
+    assert "the host's answer has an unknown form" in text and "enginehouse doctor" in text
 
 
 def test_facts_that_are_asked_together_are_unreadable_one_by_one() -> None:
@@ -122,12 +123,12 @@ def test_a_machine_that_describes_itself_in_no_known_form_fails_alone(changes: d
     ran = played(lambda: preflight.confirm(mine), {re.compile(rf"answer {name} "): f"value\t{name}\t{answer}"})
     assert "one" in ran.failed_hosts
     text = "\n".join(line for line in ran.log if line.startswith("[@fake/one]"))
-    assert "no known form" in text and "roles/preflight/judge.py:" in text
+    assert "has an unknown form" in text and "roles/preflight/judge.py:" in text
 
 
 @pytest.mark.parametrize("text", [*FORMS, '{"run": [1]}', '{"who": {}}', '{"strange": 1}'])
 def test_a_run_that_holds_a_host_is_unknown_if_its_record_is(text: str) -> None:
-    """Holders are compared, and named, beside those of other hosts."""
+    """An unreadable holder could not be compared with the holders of other hosts."""
     assert Holder.of(text) == Holder() == HolderNow().process(["held", text])
     assert "(unknown)" in str(taken({"one": Holder.of(text)}, 2))
 
@@ -157,7 +158,7 @@ def test_a_servers_state_of_today_is_read() -> None:
 
 @pytest.mark.parametrize("name", ["run", "server", "from", "release", "wave", "who", "plan"])
 def test_a_line_of_history_with_other_types_is_no_change(name: str) -> None:
-    """A server's name is looked up among those of the plan."""
+    """A server's name is looked up among the servers of the plan."""
     record = {"run": '"r"', "server": '"main"', "from": '"a"', "release": '"b"', "result": '"serves"'}
     lines = [", ".join(f'"{key}": {value}' for key, value in (record | more).items()) for more in ({}, {name: "[1]"})]
     assert [len(list(Change.of(f"{{{line}}}"))) for line in lines] == [1, 0]
@@ -167,7 +168,7 @@ def test_a_line_of_history_with_other_types_is_no_change(name: str) -> None:
 def test_small_records_of_a_host_are_read_or_left_out() -> None:
     assert Version().process(["\t\t"]) == ""
     assert [peers._read(text) for text in (*FORMS[1:4], "[1]", "5")] == [None] * 5
-    assert "was not built, and its build left no word" in explained(an_engine(), {})
+    assert "was not built, and its build left no message" in explained(an_engine(), {})
 
 
 @pytest.mark.parametrize("content", [b"x", DEEP.encode(), b"[1]", b"\xff", b"null"])
@@ -186,7 +187,7 @@ def test_an_engine_with_an_unreadable_record_is_not_signed(content: bytes, monke
     nobody: Any = None
     silent: Any = Silent()
     assert not Sign(an_engine(), nobody).execute(nobody, silent, {})
-    assert "no known form" in lines[0] or "another one" in lines[0]
+    assert "has an unknown form" in lines[0] or "another engine" in lines[0]
 
 
 @pytest.mark.parametrize("record", [DEEP, "[1]", '{"said": 5, "paths": [5]}', "x"])

@@ -1,4 +1,4 @@
-"""Lines that a View shows: those of pyinfra's log, and its own."""
+"""Lines that a View shows: lines of pyinfra's log, and its own lines."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_200_hosts_in_21_waves_are_fewer_than_2000_lines(own_lines: list[str]) -
 
 
 def test_a_wave_tells_what_it_took_and_what_is_left(own_lines: list[str]) -> None:
-    """The estimate comes from earlier waves, and before them from the last swaps of its hosts."""
+    """The estimate comes from earlier waves, and for the first wave from the last swaps of its hosts."""
     run = seen()
     run.say("", told={"host": "", "waves": (("a",), ("b", "c"))})
     for host, seconds in (("a", 100.0), ("b", 300.0), ("c", 1000.0)):
@@ -120,14 +120,14 @@ def test_a_few_hosts_have_all_their_lines_but_those_that_were_skipped() -> None:
 
 
 def test_verbose_output_shows_everything() -> None:
-    """`-v`."""
+    """The option is `-v`."""
     run = seen(shows_all=True)
     operation(run, "Triton | Swap", a="Success", b="Skipped")
     assert run.lines[1:] == ["[a] Success", "[b] Skipped"]
 
 
 def test_a_warning_of_one_host_among_many_is_shown() -> None:
-    """Its other output stays hidden."""
+    """The host's other output stays hidden."""
     run = seen()
     run.say("[a] fetched 3 of 9 layers")
     run.say("[a] held by somebody", logging.WARNING)
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         "the events of this run cannot be written\n"
         f"  where  --data events={tmp_path}/none/events\n"
         "  said   No such file or directory\n"
-        "  try    name a file in a directory that is there and yours\n"
+        "  try    name a file in an existing directory that you can write\n"
         "  state  no host was asked anything"
     )
 

@@ -60,8 +60,8 @@ TOLD = """\
 --> Starting operation: Gate | Wave 2 of 3
     [whoever] the gate stays shut: 1 of 5 hosts are lost
     [whoever]   lost   @fake/h05
-    [whoever]   means  an operation failed there, or it could not be reached; its own lines are above
-    [whoever]   try    mend it, or leave it out of the inventory, and run again: what is done is not done twice
+    [whoever]   means  an operation failed there, or it could not be reached; its own messages are above
+    [whoever]   try    repair it, or leave it out of the inventory, and run again: finished steps are not repeated
     [whoever]   state  finished waves are done and stay so; on all other hosts nothing further happens
     [whoever] Error: executed 0 commands
     the same on 10 more hosts: (eight names) and 2 more
@@ -102,7 +102,7 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
 
 
 def test_a_failed_wave_is_printed_completely_and_once(typed: Typed) -> None:
-    """The host's own message, and the gate's, which eleven hosts log."""
+    """The host's own message, and the gate's message, which eleven hosts log, are each printed once."""
     shown = typed.output.partition("--> Beginning operation run...\n")[2].partition("--> Disconnecting")[0]
     for varies, as_told in (
         (r"\b\d+ s\b", "0 s"), (r" +\n", "\n"), (r"\[@fake/h(?!05)\d\d\]", "[whoever]"),

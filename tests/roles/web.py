@@ -47,7 +47,7 @@ class UnixServer(ThreadingHTTPServer):
 
 @contextmanager
 def serving(answer: Callable[[Request], Answer], socket: Path | None = None) -> Iterator[Web]:
-    """A server that answers with what `answer` returns for each request."""
+    """A server that answers each request with the result of `answer`."""
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:

@@ -11,7 +11,7 @@ from tests.rollouts.scene import Act, Case, Moment, Scene
 from tests.rollouts.timeline import OPERATION
 
 SHUT = "the gate stays shut: 1 of 1 hosts are lost"
-AGAIN = "run again: what is done is not done twice"
+AGAIN = "run again: finished steps are not repeated"
 STAYS = "finished waves are done and stay so; on all other hosts nothing further happens"
 UNIT = "enginehouse-balancer.service"
 LONG = 30.0
@@ -111,7 +111,7 @@ CASES = (
         (
             "1 of 1 hosts did not pass",
             "h1 is slower (main: minilm answers in",
-            "what served before this run serves again",
+            "the earlier release serves again",
         ),
         ("h2", "h3"),
         bad="slow",
@@ -121,7 +121,7 @@ CASES = (
         (
             "1 of 1 hosts did not pass",
             "h1 fails its question (main: minilm",
-            "what served before this run serves again",
+            "the earlier release serves again",
         ),
         ("h2", "h3"),
         when=says("Gate | Ask wave 1"),
@@ -151,7 +151,7 @@ CASES = (
     ),
     Case(
         "two-operators",
-        ("another run is at work on 4 of 4 hosts", "run again once it has ended", "before the first change"),
+        ("another run is changing 4 of 4 hosts", "run again once it has ended", "before the first change"),
         (),
         code=0,
         when=swapping("h1"),

@@ -1,4 +1,4 @@
-"""Three hosts behind one balancer under a light load, an operator who deploys to them, and strikes meanwhile."""
+"""Three hosts behind one balancer under a light load, an operator who deploys to them, and faults during a deploy."""
 
 from __future__ import annotations
 

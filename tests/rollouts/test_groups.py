@@ -1,4 +1,5 @@
-"""Groups of two machines behind a balancer, under load: a second group takes the requests of one that is swapped.
+"""Groups of two machines behind a balancer, under load: a second group takes the requests of a group that is being
+swapped.
 
 With one group alone requests wait at the balancer until it serves again. ENGINEHOUSE_GROUP_RUNTIME names another
 program than trtllm-serve. Five machines take two cores a quarter of an hour.
@@ -91,12 +92,12 @@ def pool() -> Iterator[Pool]:
 
 
 def test_a_swap_of_two_groups_loses_no_request(pool: Pool) -> None:
-    """Either group serves while the other one is out."""
+    """Each group serves while the other group is out."""
     assert pool.swapped_under_load(16).lost == []
 
 
 def test_a_group_that_dies_under_load_loses_what_it_had_begun_alone(pool: Pool) -> None:
-    """Requests that a dead rank cut may end; every one after them is answered by the other group."""
+    """Requests of the dead rank may fail; the other group answers every later request."""
     with loaded(pool.gateway, [ANSWER]) as load:
         assert until(lambda: load.answered_so_far > 8, 60)
         pool.hosts[1].run("docker kill llm-main")

@@ -71,7 +71,7 @@ def _journal(machine: Machine, unit: str) -> str:
 def test_the_second_host_got_every_public_model_from_the_first(pair: Pair) -> None:
     for model in SHARED:
         journal = _journal(pair.second, f"share@{model}")
-        assert "came from peers, and is given to 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
+        assert "came from peers, and is shared with 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
     assert _journal(pair.second, "weights@minilm") == ""
 
 
@@ -81,10 +81,10 @@ def test_the_private_model_came_from_the_hub_itself(pair: Pair) -> None:
 
 
 def test_the_image_came_from_the_first_host_and_runs_by_its_digest(pair: Pair) -> None:
-    """Its registry was gone. Docker has and Triton runs the pinned digest."""
+    """The registry was stopped before. Docker has the pinned digest, and Triton runs it."""
     digest = services.read_services().image_digest
     journal = _journal(pair.second, f"share@image-{digest[7:19]}")
-    assert "came from peers, and is given to 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
+    assert "came from peers, and is shared with 1 hosts" in journal and " 0.0 MiB came" not in journal, journal
     for machine in (pair.first, pair.second):
         runs = machine.run("docker inspect -f '{{.Config.Image}}' triton-main").stdout.strip()
         assert (runs.startswith("127.0.0.1:7399/"), runs.endswith(f"@{digest}")) == (True, True), runs
@@ -93,7 +93,7 @@ def test_the_image_came_from_the_first_host_and_runs_by_its_digest(pair: Pair) -
 
 
 def test_the_image_s_blobs_are_the_registry_s_byte_for_byte(pair: Pair) -> None:
-    """Each file's name is its sha256, and the one with the pinned digest names all others."""
+    """Each file's name is its sha256, and the file with the pinned digest names all other files."""
     digest = services.read_services().image_digest.removeprefix("sha256:")
     blobs = f"cd /var/lib/enginehouse/blobs/{digest} && sha256sum -c --quiet manifest.sha256 && cat manifest.sha256"
     sums = pair.second.run(blobs).stdout
@@ -108,7 +108,8 @@ def test_received_files_match_the_manifests(pair: Pair) -> None:
 
 
 def test_an_attacker_in_the_sharing_program_reaches_one_folder_and_no_secret(pair: Pair) -> None:
-    """It parses other hosts' requests. It may read only public files: published models, blobs, and its own settings."""
+    """The program parses other hosts' requests. It may read only public files: published models, blobs, and its own
+    settings."""
     unit, folder, other_folder = "enginehouse-share@minilm.service", f"{SHARING}/minilm", f"{SHARING}/other"
     owner = "-o enginehouse-share -g enginehouse-share"
     pair.second.run(
@@ -135,7 +136,7 @@ def test_both_serve_and_a_second_run_has_nothing_to_do(pair: Pair) -> None:
 
 
 def test_only_the_other_host_comes_to_the_ports(pair: Pair) -> None:
-    """nft says it in JSON: the one chain of the peers has the other machine's address."""
+    """In nft's JSON, the only chain for peers has the other machine's address."""
     chain = json.loads(pair.first.run("nft -j list chain inet enginehouse peers").stdout)
     text = json.dumps(chain)
     assert pair.second.address in text and pair.first.address not in text

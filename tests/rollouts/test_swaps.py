@@ -68,7 +68,7 @@ def test_no_request_is_lost_and_none_waits_while_three_hosts_swap(gateways: Gate
 
 
 def test_a_gateway_of_three_hosts_loses_no_request(one_gateway: Gateways) -> None:
-    """It sends to the other hosts over mutual TLS; its own host is swapped as well."""
+    """The gateway sends to the other hosts over mutual TLS; its own host is swapped as well."""
     _swaps_unnoticed(one_gateway)
 
 

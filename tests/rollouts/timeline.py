@@ -1,7 +1,7 @@
 """A rollout second by second: the hosts a balancer sends to, and the clients' answers.
 
 Each event is a dictionary with `seconds` since the watch began, `sent` and `lost` of the load until then, and either
-`host` and its `state` (UP, DRAIN, DOWN, MAINT; `silent` of the balancer itself), or what a run said: `operation`.
+`host` and its `state` (UP, DRAIN, DOWN, MAINT; `silent` of the balancer itself), or a line of a run: `operation`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def in_base64(secret: str) -> list[str]:
 
 
 def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
-    """Returns the forms, the plain one last, since percent-encoding may leave a secret unchanged."""
+    """Returns the forms, with the plain form last, since percent-encoding may leave a secret unchanged."""
     percent, hexadecimal = quote(secret, safe=""), secret.encode().hex()
     yield "base64", [form for text in in_base64(secret) for form in (text, text.translate(str.maketrans("+/", "-_")))]
     yield "percent-encoded", [percent, _lower_escapes(secret)]

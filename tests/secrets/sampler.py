@@ -24,7 +24,7 @@ LARGEST = 1 << 22
 
 
 class Sampler:
-    """All looks of one run."""
+    """Takes all samples of one run."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.forms = {text.encode(): name for text, name in request["forms"].items()}

@@ -1,10 +1,10 @@
 """A machine, an operator with secrets, and the search for them on both sides.
 
-If the secrets are meant to be: in the operator's shell (the registry's key: a variable of the control process, which
-its children inherit), in a vault (the hub's token), in a file of his (the key that signs engines), and with the
-stand-ins for registry and hub, which have to know them. These are the directories OPERATORS. Everywhere else they are
-found: in any argument of any process, in any environment but the operator's own variable on his own computer, in any
-file of the host, in any other file of the control machine.
+Permitted places of the secrets: in the operator's shell (the registry's key: a variable of the control process, which
+its children inherit), in a vault (the hub's token), in a file of the operator (the key that signs engines), and with
+the stand-ins for registry and hub, which have to know them. These are the directories OPERATORS. In every other place
+the search reports a secret: in any argument of any process, in any environment but the operator's own variable on the
+operator's computer, in any file of the host, in any other file of the control machine.
 
 The search excludes the key of Triton's restricted endpoints. Each start generates a new one, which must be in
 tritonserver's arguments, since Triton accepts it only there; `templates/triton/launch.j2` says so.
@@ -93,7 +93,7 @@ class Scene:
 
 
 def raised() -> Scene:
-    """Returns the bare machine; its services and its operator know the canaries."""
+    """Returns the bare machine; its services and its operator have the canaries."""
     (PLACES.root / "secrets").mkdir(parents=True, mode=0o700, exist_ok=True)
     hidden = {"registry key": canary("nvapi-"), "hub token": canary("hf_")}
     for name, file in (("registry key", "ngc_key"), ("hub token", "hub_token")):

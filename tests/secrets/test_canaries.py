@@ -40,14 +40,14 @@ def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> No
 
 
 def test_every_process_was_sampled_every_50_ms(story: Story) -> None:
-    """The mean holds, and half of all gaps are no longer; a secret shown for a tenth of a second is found."""
+    """The mean and the median of the gaps are at most 50 ms; a secret shown for a tenth of a second is found."""
     figures = story.watch.figures
     assert figures["median_ms"] <= PERIOD_MS and figures["samples"] >= figures["seconds"] / 0.05 > 0, str(story.watch)
     assert {("host", "argv"), ("host", "environment")} <= set(story.watch.marked()), str(story.watch)
 
 
 def test_no_process_showed_a_secret_but_the_operators_own_shell(story: Story) -> None:
-    """Children of the control process inherit his variable under its own name; the host has none of it."""
+    """Children of the control process inherit the operator's variable under its own name; the host never has it."""
     sights = story.watch.sights("side", "where", "variable", "name")
     assert sights == [("control", "environment", VARIABLE, "registry key (plain)")], story.watch.sights("command")
 
@@ -81,7 +81,7 @@ def test_the_test_report_has_no_secret(scene: Scene, story: Story) -> None:
 
 
 def test_no_program_with_a_secret_may_leave_a_core(story: Story) -> None:
-    """The limits come from the running processes, Triton's in its container among them."""
+    """The limits are read from the running processes, including Triton in its container."""
     assert story.watch.figures["cores"] == {program: ["0"] for program in HOLDERS}
 
 

@@ -44,7 +44,7 @@ CORE = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00"
 
 @dataclass(frozen=True)
 class Careless:
-    """Processes sampled during the careless acts, and finds after them."""
+    """Sampled processes during the careless acts, and the search's results afterwards."""
 
     watch: Watch
     host: dict[str, Any]
@@ -75,7 +75,7 @@ def careless(scene: Scene, story: Story) -> Careless:
 
 
 def test_a_key_in_an_argument_is_seen_by_the_sampler(careless: Careless) -> None:
-    """`docker login -p KEY` on the host."""
+    """The host runs `docker login -p KEY`."""
     assert ("host", "docker", "argv", KEY) in careless.watch.sights("side", "command", "where", "name")
 
 
@@ -128,7 +128,7 @@ def test_a_key_in_a_failing_tests_variables_is_found_in_the_report(scene: Scene,
 
 
 def test_a_docker_engine_that_crashes_leaves_no_core(scene: Scene, careless: Careless) -> None:
-    """Its package allows cores of any size; a program in Go ends with an exit status instead of one."""
+    """The engine's package allows cores of any size, but a program in Go ends with an exit status instead of a core."""
     scene.machine.run("kill -SEGV $(pidof dockerd)")
     assert until(lambda: "'exit-code'" in scene.machine.run(ENGINE_ENDED, check=False).stdout, 30)
     assert scene.on_host("/", commands={})["cores"] == ["/var/tmp/core.1"]

@@ -1,4 +1,5 @@
-"""Fixtures of the smoke tests: the plan of the inventory, the hosts over the same SSH settings, a client each.
+"""Fixtures of the smoke tests: the plan of the inventory, the hosts over the same SSH settings, and a client for each
+server.
 
 The suite only reads. It takes every expectation from the plan, so it can be pointed at any inventory. A run without a
 collected or passed test is a failure: an empty report must never look like a healthy fleet.
@@ -33,7 +34,7 @@ with mock.patch("gevent.monkey.patch_all"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Loads the inventory once, so that a refused one is reported unchanged, not as a broken fixture."""
+    """Loads the inventory once, so that a refused inventory is reported unchanged, not as a broken fixture."""
     try:
         config.smoke_plan = load_plan(
             config.getoption("--inventory"), data=config.getoption("--data"), limit=config.getoption("--limit")

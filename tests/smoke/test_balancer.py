@@ -31,8 +31,8 @@ def test_the_key_is_readable_by_root_only(balancing: Host, edge: BalancerSlice) 
 
 
 def test_every_model_of_every_pool_answers_through_the_balancer(balancing: Host, edge: BalancerSlice) -> None:
-    """Asked on the balancer itself: where this runs may have no way there. Ports that ask for keys
-    or certificates answer 401."""
+    """The request is sent on the balancer itself, because this machine may not reach the ports. Ports that require
+    keys or certificates answer 401."""
     scheme = "https" if edge.certificate else "http"
     pages = [
         f"{scheme}://{edge.address}:{route.http_port}/v2/models/{model}/ready"
@@ -45,7 +45,8 @@ def test_every_model_of_every_pool_answers_through_the_balancer(balancing: Host,
 
 
 def test_every_server_of_every_pool_is_sent_requests(balancing: Host, edge: BalancerSlice) -> None:
-    """HAProxy asks each for the models of its pool, and says at its exporter what came of it, whoever may use them."""
+    """HAProxy checks the models of the pool on each server, and its exporter shows the results, whatever keys the
+    ports require."""
     address = f"[{edge.address}]" if ":" in edge.address else edge.address
     exposition = balancing.check_output("curl -s --noproxy '*' %s", f"http://{address}:{edge.metrics_port}/metrics")
     up = re.compile(r'^haproxy_server_status\{proxy="([^"]*)",server="([^"]*)",state="UP"\} 1', re.MULTILINE)

@@ -26,7 +26,7 @@ def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, s
 
 
 def test_the_program_listens_on_loopback_alone(machine: Host, server: ServerSlice) -> None:
-    """Its port requires no key."""
+    """The program's port requires no key."""
     assert server.beside
     port = server.beside[1].port
     bindings = machine.docker(f"llm-{server.name}").inspect()["HostConfig"]["PortBindings"]

@@ -106,6 +106,6 @@ def test_releases_and_weights_are_not_writable_by_the_service(machine: Host, min
 
 
 def test_no_registry_credential_is_left_on_the_host(machine: Host) -> None:
-    """They were in memory only during the pull."""
+    """Credentials are in memory, and only during the pull."""
     leftovers = machine.check_output("ls -d /root/.docker/config.json /run/enginehouse/registry/* 2>/dev/null || true")
     assert leftovers.strip() == ""

@@ -46,7 +46,7 @@ def cosine(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> float:
 
 
 def test_every_planned_model_is_ready_over_both_protocols(http: HTTP, grpc: GRPC, model: ModelSlice) -> None:
-    """Ready per model: `/v2/health/ready` alone stays 200 over a dead model in older cores."""
+    """Each model's own readiness is asked, because in older cores `/v2/health/ready` stays 200 with a dead model."""
     assert http.is_model_ready(model.name) and grpc.is_model_ready(model.name)
 
 
@@ -58,7 +58,7 @@ def test_no_other_model_is_loaded(http: HTTP, server: ServerSlice) -> None:
 
 
 def test_the_operator_s_own_models_are_ready(http: HTTP, server: ServerSlice) -> None:
-    """Their readiness is all that a plan knows of them."""
+    """A plan knows only the names of these models, so only their readiness can be tested."""
     assert [model.name for model in server.own_models if not http.is_model_ready(model.name)] == []
 
 
@@ -73,7 +73,7 @@ def test_embeddings_have_one_unit_vector_per_text_of_every_row(http: HTTP, model
 @for_kind("embedder")
 @pytest.mark.parametrize("count", [1, 33])
 def test_any_number_of_texts_comes_back_in_shape(grpc: GRPC, model: ModelSlice, count: int) -> None:
-    """A single text, and thirty-three texts."""
+    """The counts are one text and 33 texts."""
     assert embed(grpc, model.name, [["some text"] * count]).shape == (1, count, model.dimensions)
 
 
@@ -96,7 +96,8 @@ def test_a_vector_does_not_depend_on_its_batch_mates(http: HTTP, model: ModelSli
 def test_a_paraphrase_is_closer_than_an_unrelated_sentence(
     http: HTTP, model: ModelSlice, random_weights: tuple[str, ...]
 ) -> None:
-    """By 0.3 cosine. Only trained weights can show it; the inventory names untrained ones."""
+    """The difference is at least 0.3 in cosine. Only trained weights have this property; the inventory names
+    untrained ones."""
     if model.name in random_weights:
         pytest.skip("random weights: meaning needs the published checkpoint")
     vectors = embed(http, model.name, [[*PARAPHRASES, UNRELATED[1]]])[0]
@@ -105,7 +106,7 @@ def test_a_paraphrase_is_closer_than_an_unrelated_sentence(
 
 @for_kind("reranker")
 def test_every_passage_gets_a_score_that_does_not_depend_on_the_others(grpc: GRPC, model: ModelSlice) -> None:
-    """Scored alone or with longer ones, the number is equal."""
+    """A passage has the same score alone and beside longer passages."""
     passages = ["Paris is the capital of France.", "Bananas are yellow. " * 30, "Berlin lies on the Spree."]
     together = rerank(grpc, model.name, "What is the capital of France?", passages)
     alone = [rerank(grpc, model.name, "What is the capital of France?", [text])[0] for text in passages]
@@ -114,7 +115,7 @@ def test_every_passage_gets_a_score_that_does_not_depend_on_the_others(grpc: GRP
 
 @for_kind("llm")
 def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
-    """Pieces of text, and an end."""
+    """The joined pieces of the stream hold text."""
     if not model.decoupled:
         pytest.skip("this model is not decoupled, so it cannot stream")
     prompt = HARMONY.format("Say hello.") if model.architecture.startswith("GptOss") else "Say hello."
@@ -149,7 +150,7 @@ def test_a_bad_request_is_refused_and_leaves_the_model_well(http: HTTP, model: M
 
 
 def test_an_unknown_model_is_named_in_the_error(http: HTTP, server: ServerSlice) -> None:
-    """404 in the words of Triton."""
+    """Triton's own message has the name."""
     with pytest.raises(InferenceServerException, match="no-such-model"):
         embed(http, "no-such-model", [["text"]])
 
@@ -172,7 +173,7 @@ def test_an_outside_load_request_over_grpc_is_refused(grpc: GRPC) -> None:
 
 
 def test_metrics_count_every_planned_model(endpoint: Endpoint, server: ServerSlice) -> None:
-    """Each model is present in its own label."""
+    """Each model has its own label in the metrics."""
     with urllib.request.urlopen(f"http://{endpoint.metrics}/metrics", timeout=10) as answer:
         text = answer.read().decode()
     missing = [row.name for row in server.in_triton if f'nv_inference_request_success{{model="{row.name}"' not in text]

@@ -101,7 +101,7 @@ def test_the_machine_is_ubuntu_with_its_own_systemd_sshd_apt_and_python(story: S
 
 
 def test_ubuntus_archive_has_the_drivers_packages_by_the_names_of_the_role(story: Story) -> None:
-    """Apt's own resolution, without the stand-ins: what it would install of the driver is what the role holds."""
+    """apt's own resolution, without the stand-ins, would install the same driver packages as the role holds."""
     installed = set(re.findall(r"^Inst (\S+)", story.offered, re.M))
     assert set(wanted_packages()) <= installed
     of_driver = {name for name in installed if "nvidia" in name}
@@ -152,7 +152,8 @@ def test_the_doctor_finds_nothing_that_is_broken(story: Story) -> None:
 
 
 def test_libraries_that_are_replaced_restart_nothing_that_serves(story: Story) -> None:
-    """needrestart restarts on Ubuntu without asking whatever uses them: an upgrade of libc must not cut streams."""
+    """On Ubuntu, needrestart restarts programs with old libraries without asking: an upgrade of libc must not cut
+    streams."""
     before = story.processes()
     assert "0" not in before.values()
     replaced = story.says(f"apt-get install --yes --reinstall {LIBRARIES} 2>&1")

@@ -37,6 +37,8 @@ KERNEL_FIRES: Mapping[str, dict[str, str]] = {
     "kernel-fault": _line("BUG: unable to handle page fault for address: ffffb2c0c0a3f000"),
     "iommu-fault": _line("DMAR: [DMA Read NO_PASID] Request device [17:00.0] fault addr 0x7f0000000"),
     "network-fault": _line("NETDEV WATCHDOG: ens3f0 (i40e): transmit queue 12 timed out"),
+    "driver-other": _line("NVRM: kbifCacheVFInfo_TU102: a step nobody listed failed"),
+    "kernel-other": _line("nvme 0000:00:04.0: a step nobody listed failed"),
     "network-link": _line("i40e 0000:17:00.0 ens3f0: NIC Link is Down"),
     "connections-full": _line("nf_conntrack: nf_conntrack: table full, dropping packet"),
     "tasks-limit": _line("cgroup: fork rejected by pids controller in /system.slice/docker-abc.scope"),

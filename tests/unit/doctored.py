@@ -28,7 +28,7 @@ NOW = 1_795_420_800
 WANTED = Wanted(
     "h1",
     gpus=1,
-    servers=(WantedServer("main", "0f63ebc3e7737224", other_ports=(8001, 8002), models=("llm", "embedder")),),
+    servers=(WantedServer("main", "0f63ebc3e7737224", other_ports=(8001, 8002), models=("llm", "embedder"), gbit=400),),
     os="ubuntu-24.04",
     today=date(2026, 11, 23),
     before=NOW - 1.0,
@@ -92,6 +92,7 @@ HEALTHY: Mapping[str, str] = {
     "ready": "main - 200\nmain llm 200\nmain embedder 200",
     "causes": "",
     "metrics": "",
+    "links": "main 24.1",
     "lock": "",
     "first-boot": "",
     "holds": "",
@@ -104,7 +105,7 @@ HEALTHY: Mapping[str, str] = {
 BARE: Mapping[str, str] = {
     **HEALTHY,
     "smi": "nvidia-smi: command not found",
-    **dict.fromkeys(("loaded", "library", "cdi", "toolkit", "servers", "images", "installed", "ready"), ""),
+    **dict.fromkeys(("loaded", "library", "cdi", "toolkit", "servers", "images", "installed", "links", "ready"), ""),
     "units": "Id=docker.service\nLoadState=not-found\nActiveState=inactive\nResult=success\nNRestarts=0",
     "listening": "00000000:0016 0A",
 }

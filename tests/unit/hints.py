@@ -63,7 +63,7 @@ class Piece:
 
 
 def pieces_of(way: str) -> list[Piece]:
-    """The typed parts, without words for a person in between; none if the text begins with such words."""
+    """The typed parts, without words for a person in between; none if the text begins with words for a person."""
     pieces = [
         _piece(text.strip().removeprefix("then ").removeprefix("add ").removeprefix("write "))
         for text in _split(way, BETWEEN)
@@ -125,7 +125,7 @@ def steps_of(where: str) -> tuple[str, Steps]:
 
 
 def at(value: Any, step: str | int) -> Any:
-    """The value one step further; KeyError if there is none."""
+    """Returns the item or field of `value` that `step` names; raises KeyError if `value` has none of that name."""
     if isinstance(value, dict):
         return value[step]
     if isinstance(value, tuple | list):

@@ -6,6 +6,7 @@ Typed from memory of the public repositories (2026-11-25); no weights. The verdi
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ ENTRIES: dict[str, dict[str, Any]] = json.loads(
 COMMIT = "c" * 40
 
 
-def locked(name: str) -> LocalWeights:
+def locked(name: str, entries: Mapping[str, dict[str, Any]] = ENTRIES) -> LocalWeights:
     """The files of one repository in a lock's form. Raises: a Refusal if it has no checkpoint."""
-    entry = ENTRIES[name]
+    entry = entries[name]
     config, names, elements = entry["config"], entry["files"], entry["elements"]
-    if problem := kind_problem(f"x/{name}", names, config, is_hub=True):
+    source = name if "/" in name else f"x/{name}"
+    if problem := kind_problem(source, names, config, is_hub=True):
         raise problem
     architecture = architecture_of(config)
     return LocalWeights(
@@ -33,6 +35,6 @@ def locked(name: str) -> LocalWeights:
         parameters=sum(elements.values()),
         files=tuple(names),
         config=kept(config),
-        repository=f"x/{name}",
+        repository=source,
         fetched=fetched(names, architecture),
     )

@@ -71,7 +71,7 @@ def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
 def test_named_models_are_declared_by_their_names_and_can_be_planned(
     tmp_path: Path, sources: list[tuple[str, str]], lines: list[str], served: str
 ) -> None:
-    """They are in the catalog, so no lock is needed."""
+    """Named models are in the catalog, so no lock is needed."""
     named = [Named(kind, source) for kind, source in sources]
     text = inventory_text([Answered.of(TARGET, ANSWERS)], models=named)
     assert all(line in text for line in [*lines, f"models={served}"]) and "Weights" not in text
@@ -104,7 +104,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_the_questions_change_nothing() -> None:
-    """They only read."""
+    """The questions only read the host."""
     assert not [word for word in ("sudo", "rm ", "tee", "> /", "apt") if word in QUESTIONS]
 
 

@@ -31,7 +31,7 @@ HOSTILE = (
 @pytest.mark.parametrize("name", ["os", "kernel", "gpu", "bridge", "memory_kib", "disk_mib", "address", "secure_boot"])
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_an_answer_to_another_question_is_refused_by_name_and_nothing_is_written(name: str, answer: str) -> None:
-    """Its words would be written to a file that Python runs; they are shown as a literal."""
+    """The answer's words would be written to a file that Python runs; the refusal shows them as a literal."""
     with pytest.raises(Refusal) as refused:
         Answered.of(TARGET, f"{ANSWERS}{name}={answer}\n")
     assert refused.value.kind == "strange-answer"

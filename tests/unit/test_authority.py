@@ -28,7 +28,7 @@ def request(name: str = "whatever it says") -> str:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """A new one."""
+    """A new authority."""
     return made(tmp_path / "authority", NOW)
 
 
@@ -87,7 +87,7 @@ def test_an_authority_whose_key_was_moved_away_is_followed_by_another_and_stays_
 def test_a_host_with_the_first_certificate_only_trusts_no_earlier_signature(
     tmp_path: Path, authority: Authority
 ) -> None:
-    """This is the documented way to revoke a stolen certificate: hosts then get the new authority and no other."""
+    """A stolen certificate is revoked in this documented way: hosts then get only the new authority."""
     stolen, folder = signed(authority, request(), *HOST, NOW), tmp_path / "authority"
     (folder / KEY).rename(tmp_path / "old.key")
     new = made(folder, NOW)

@@ -95,7 +95,7 @@ def test_a_balancers_exporter_is_open_to_the_hosts_that_ask_it_at_a_stop() -> No
 
 
 def test_held_requests_of_all_balancers_take_at_most_half_of_the_smallest_queue() -> None:
-    """Each port sends at least one, for any size of the queue."""
+    """Each port sends at least one request, for any size of the queue."""
     (model,) = SERVER.models
     larger = replace(model, name="larger", max_queue_size=1024)
 
@@ -137,7 +137,7 @@ def test_a_balancer_waits_longer_than_any_gateway_takes() -> None:
 
 
 def test_a_gateway_of_two_servers_stays_in_while_one_of_them_drains() -> None:
-    """An agent-check of a server reflects that server; the one of the host stays ready for the other server."""
+    """A server's agent-check reflects that server only; the host's agent-check stays ready for the other server."""
     two = (SERVER, replace(SERVER, name="two", gpus=(1,), http_port=8010, grpc_port=8011, metrics_port=8012))
     plan = behind_gateways(servers=two, machine=Machine(os="debian-12", gpu="h100-80", gpus=2))
     mine, gateway = plan.for_host("a"), plan.balancers[0].routes[0].gateway

@@ -16,7 +16,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.catalog.believable import RANGES, Believable, shown
 from deploy.catalog.connection_keys import OPERATION_KEYS, SSH_KEYS
 from deploy.spec import Host, Replay, Rollout
-from deploy.validation.numbers import number_problems, slip_of
+from deploy.validation.numbers import number_problems
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main
 
 CLASSES = [class_ for class_ in vars(spec).values() if isinstance(class_, type) and is_dataclass(class_)]
@@ -92,7 +92,7 @@ def test_every_checkpoint_of_the_catalog_is_believed(name: str) -> None:
 def test_a_number_in_another_unit_is_named_and_converted(
     value: float, row: Believable, slip: str, meant: float
 ) -> None:
-    assert slip_of(value, row) == (slip, meant)
+    assert row.slip_of(value) == (slip, meant)
     assert row.takes(meant)
 
 
@@ -101,7 +101,7 @@ def test_the_number_that_is_offered_is_taken() -> None:
     for rows in RANGES.values():
         for row in rows.values():
             for value in (-1, 0.5, 10**12, 10**17, 1e300):
-                assert row.takes(value) or row.takes(slip_of(value, row)[1])
+                assert row.takes(value) or row.takes(row.slip_of(value)[1])
 
 
 def test_good_hosts_have_no_such_number() -> None:
@@ -120,7 +120,7 @@ def test_good_hosts_have_no_such_number() -> None:
     [(8192, "8,192"), (0.95, "0.95"), (2.0, "2"), (10**400, "a number of 1,329 bits"), (1e300, "1e+300")],
 )
 def test_a_number_is_written_for_a_person(number: float, text: str) -> None:
-    """This includes numbers with more digits than Python prints."""
+    """The text also exists for numbers with more digits than Python prints."""
     assert shown(number) == text
     assert json.dumps(text)
 

@@ -137,7 +137,7 @@ def test_cost_reads_a_bench_result() -> None:
 
 
 def test_loads_that_ran_together_name_each_other() -> None:
-    """The cost report then uses none of them."""
+    """The cost report then uses none of these loads."""
     cases = [result(20)["cases"][0], result(20)["cases"][0] | {"name": "embed"}]
     mixed = beside(cases)
     assert [case["beside"] for case in mixed] == [["embed"], [LOAD.name("chat")]]
@@ -146,7 +146,7 @@ def test_loads_that_ran_together_name_each_other() -> None:
 
 @pytest.mark.parametrize("ask", ["chat", "embed", "rerank", "rerank-tei"])
 def test_the_key_is_in_no_configuration(ask: str) -> None:
-    """aiperf takes it from its environment."""
+    """aiperf takes the key from its environment."""
     config = aiperf_config(LOAD, ask, "m", "http://gateway", "tokens", True)
     assert config["benchmark"]["endpoint"]["apiKey"] == f"${{{KEY_VARIABLE}}}"
     assert "apiKey" not in aiperf_config(LOAD, ask, "m", "http://gateway", "tokens", False)["benchmark"]["endpoint"]
@@ -190,7 +190,7 @@ def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> Non
 
 
 def test_a_run_that_ends_without_a_report_is_refused_with_its_last_words(tmp_path: Path) -> None:
-    """Its folder is removed."""
+    """The run's folder is removed."""
     before = set(os.listdir(os.environ.get("TMPDIR", "/tmp")))
     with pytest.raises(Refusal, match="wrote no report") as refused:
         together(stand_in(tmp_path, "echo 'ConnectionError: nobody listens'; exit 1"), [{}], "", 5)

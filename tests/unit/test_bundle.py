@@ -113,7 +113,7 @@ def test_an_unfinished_bundle_is_refused_with_the_command_that_goes_on(
 
 @pytest.mark.parametrize("path", ["apt/../../etc/passwd", "/etc/passwd", "strange/file", "apt//x", "keys/a\nb"])
 def test_a_list_that_leads_out_of_the_bundle_is_refused(tmp_path: Path, trust: EngineTrust, path: str) -> None:
-    """This holds for a signed list too: a signer's machine may have been compromised."""
+    """A signed list is refused too, because the signer's machine may be compromised."""
     store = Store(tmp_path)
     sha256, size = store.write(b"x")
     text = Contents(parts=(Part(path=path, sha256=sha256, size=size, source=""),)).to_text()
@@ -135,7 +135,7 @@ def test_a_list_whose_files_are_in_each_others_way_is_refused(paths: tuple[str, 
 
 
 def test_a_pipe_on_a_foreign_medium_is_no_piece(tmp_path: Path) -> None:
-    """It would be waited for without an end."""
+    """A read of the pipe would wait for ever."""
     store = Store(tmp_path)
     store.place("a" * 64).parent.mkdir(parents=True)
     os.mkfifo(store.place("a" * 64).with_name(f"{'a' * 64}.000"))

@@ -11,14 +11,15 @@ from click.testing import CliRunner
 
 from deploy.__main__ import main
 from deploy.bundle.contents import Contents, Part
-from deploy.bundle.lacking import kernel_problem, lacking
+from deploy.bundle.lacking import beside, kernel_problem, lacking
 from deploy.io import bundle_apt
 from deploy.io.bundle_make import confirm_pinned
 from deploy.planning.bundled import PLACE
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
-from deploy.spec import AptMirror, EngineTrust, Hub, Machine, Mirrors, Registry, Secret
-from tests.unit.given import plan, refusals, sources
+from deploy.spec import AptMirror, EngineTrust, Hub, Machine, Mirrors, OwnModel, Registry, Secret, Weights
+from tests.unit.given import LLAMA, RERANKER, plan, refusals, sources
+from tests.unit.given import main as of_server
 
 DIGEST = "sha256:" + "5e" * 32
 CLOSED = {
@@ -141,3 +142,17 @@ def test_mirrors_of_the_distribution_want_a_key() -> None:
 def test_planning_refuses_a_need_that_no_bundle_meets() -> None:
     problems = refusals(*sources(**CLOSED | {"image_digest": "", "engine_trust": None}))
     assert [problem.kind for problem in problems] == ["bundle-unpinned-image", "bundle-without-trust"]
+
+
+def test_a_bundle_holds_no_model_that_a_host_has_itself_and_names_each() -> None:
+    """An own model of Triton, and weights of a mount: whoever carries the bundle has to bring them too."""
+    own = OwnModel(name="spam", path="/srv/triton", mib=0)
+    mounted = replace(LLAMA, weights=Weights.on_host("/mnt/models/llama"))
+    without = closed(**of_server(RERANKER, mounted))
+    mine = closed(**of_server(RERANKER, mounted, own_models=(own,)))
+    assert [weights.model for weights in mine.weights] == ["bge"]
+    assert lacking(mine, ["curl"], bundle_for(without)) == []
+    assert list(beside([mine])) == [
+        "not in the bundle: /srv/triton/spam of spam, which h100-01 has to have itself",
+        "not in the bundle: /mnt/models/llama of llama, which h100-01 has to have itself",
+    ]

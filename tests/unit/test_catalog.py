@@ -83,7 +83,7 @@ def test_minilm_parameters_are_the_sum_of_its_parts() -> None:
 
 
 def test_encoder_parameters_are_the_sum_of_their_parts() -> None:
-    """Each has a trunk and its stored pooler; rerankers have a head of two projections."""
+    """Each encoder has a trunk and its stored pooler; rerankers have a head of two projections."""
     large, base, small = (size * size + size for size in (1024, 768, 384))
     counted = {
         "bge-m3": bert(24, 1024, 4096, 250_002 + 8194 + 1) + large,
@@ -112,7 +112,7 @@ def test_nomic_parameters_are_the_sum_of_its_parts() -> None:
 
 
 def test_every_checkpoint_is_pinned_to_a_commit() -> None:
-    """40 hex digits."""
+    """A commit has 40 hex digits."""
     assert [row.name for row in CHECKPOINTS.values() if len(row.revision) != 40 or int(row.revision, 16) < 0] == []
 
 
@@ -147,7 +147,7 @@ def test_five_releases_are_offered() -> None:
 
 
 def test_pci_ids_are_unique() -> None:
-    """Preflight distinguishes cards by them."""
+    """Preflight distinguishes cards by their PCI ids."""
     assert len({gpu.pci_id for gpu in GPUS.values()}) == len(GPUS)
 
 
@@ -157,7 +157,7 @@ def test_the_measured_card_has_81079_usable() -> None:
 
 
 def test_580_lasts_longest() -> None:
-    """Long-term support until August 2028."""
+    """Branch 580 has long-term support until August 2028."""
     assert max(DRIVER_BRANCHES.values(), key=lambda branch: branch.ends).name == "580"
 
 

@@ -35,13 +35,13 @@ def test_nothing_is_left_after_the_last_cell() -> None:
 
 
 def test_a_driver_that_starts_again_follows_the_run_that_is_under_way() -> None:
-    """It uses the key of the run's start, and needs no second approval."""
+    """The driver uses the key of the run's start, and needs no second approval."""
     assert turn(("east", "open")) == Turn("east", "plan-1 east 0", wants_approval=False)
     assert turn(("east", "completed"), ("west", "open")) == Turn("west", "plan-1 west 0", wants_approval=False)
 
 
 def test_a_cell_that_failed_is_tried_again_under_another_key() -> None:
-    """Its approval stays valid."""
+    """The cell's approval stays valid."""
     assert turn(("east", "completed"), ("west", "ended")) == Turn("west", "plan-1 west 1", wants_approval=False)
 
 

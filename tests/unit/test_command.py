@@ -30,7 +30,7 @@ def test_plan_prints_digest_and_memory() -> None:
 
 
 def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: Path) -> None:
-    """pyinfra's own command allows this too."""
+    """pyinfra's own command allows such imports too."""
     (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
     (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
     installed = f"import sys; sys.path[0] = {str(ROOT)!r}; from deploy.__main__ import main; main()"
@@ -52,7 +52,7 @@ def test_plan_json_is_json() -> None:
 
 
 def test_a_refused_plan_ends_with_1_and_touches_nothing() -> None:
-    """Every message says so."""
+    """Every message says that nothing was changed."""
     done = enginehouse("plan", INVENTORY, "--data", "release=24.08")
     assert (done.returncode, done.stdout, "planning; no host was changed" in done.stderr) == (1, "", True)
 
@@ -94,7 +94,7 @@ def test_fit_refuses_what_it_does_not_know(words: list[str], kind: str) -> None:
 
 
 def test_the_verbs_are_listed() -> None:
-    """The list has no verb that does not exist."""
+    """Each listed verb exists."""
     text = enginehouse("--help").stdout
     assert [verb for verb in ("fit", "init", "pin", "plan") if f"  {verb} " in text] == ["fit", "init", "pin", "plan"]
 
@@ -108,7 +108,7 @@ def test_every_verb_has_an_example(verb: str) -> None:
 
 
 def test_no_summary_of_a_verb_is_cut() -> None:
-    """The width is 80 columns, where click would cut a long one."""
+    """At a width of 80 columns click would cut a long summary."""
     lines = CliRunner().invoke(main, ["--help"], terminal_width=80).output.partition("Commands:")[2].splitlines()
     summaries = [line.split(maxsplit=1) for line in lines if line.strip() and "Example" not in line]
     assert [verb for verb, _ in summaries] == sorted(main.commands)

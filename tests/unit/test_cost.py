@@ -87,7 +87,7 @@ def rows_of(**data: Any) -> list[tuple[str, bool]]:
 
 
 def test_a_model_that_no_bench_covers_is_not_measured() -> None:
-    """This holds for an LLM, and for any model on another card."""
+    """Examples are an LLM, and any model on another card."""
     assert rows_of(**SERVED) == [("bge", True), ("gpt-oss-20b", False), ("nomic", True)]
     other_card = {"machine": Machine(os="ubuntu-24.04", gpu="l40s-48")}
     assert rows_of(**main(RERANKER), **other_card) == [("bge", False)]
@@ -167,14 +167,15 @@ def test_tenants_divide_a_model_by_weighted_tokens() -> None:
 
 
 def test_the_bill_of_a_month_counts_every_gpu() -> None:
-    """730 hours of four cards at 2.49 $."""
+    """The month has 730 hours, and each of the four cards costs 2.49 $ an hour."""
     data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
     (month,) = months(plan(**data), H100)
     assert (month.gpus, month.dollars) == (4, pytest.approx(7270.8))
 
 
 def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
-    """165.8 s recorded, 61.2 of them for downloads; here: 30,617 MiB at 500 MiB/s, and 60 s for the machine."""
+    """The recorded deploy took 165.8 s, of which 61.2 were downloads; the test has 30,617 MiB at 500 MiB/s, and 60 s
+    for the machine."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     mine = plan(**SERVED)
     assert mine.slices[0].image.size_mib + sum(weights.size_mib for weights in mine.slices[0].weights) == 30_617
@@ -187,7 +188,7 @@ def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
 
 
 def test_a_host_that_is_always_interrupted_is_refused() -> None:
-    """Its restarts take more seconds than the day has."""
+    """The host's restarts take more seconds than a day has."""
     recorded = recorded_of(json.loads((ROOT / "benchmarks/results/h100-deploy.json").read_text("utf-8")), "h100")
     with pytest.raises(Refusal, match="interrupted before it serves"):
         spot(plan(**SERVED), "h", 1.0, 2.0, recorded, Interruptions(a_day=1000))
@@ -229,7 +230,7 @@ def test_a_file_of_prices_says_when_they_were_read() -> None:
     [(None, ""), (0.0, "0.00"), (1817.7, "1,818"), (2.49, "2.49"), (0.0001026, "0.000103"), (0.25, "0.250")],
 )
 def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
-    """However small."""
+    """Amounts below a cent also have three figures."""
     assert money(dollars) == text
 
 

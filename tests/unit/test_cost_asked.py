@@ -107,7 +107,7 @@ def test_wrong_options_of_cost_are_refused_with_a_way_out(words: list[str]) -> N
 
 
 def test_cost_says_floor_of_saturation_and_names_its_source() -> None:
-    """It is not divided by the utilisation unless that is passed."""
+    """The floor is not divided by the utilisation unless a utilisation is passed."""
     words = ["cost", "inventories/h100.py", "--per-hour", "2.49", "--bench", ENCODERS]
     output = CliRunner().invoke(enginehouse, words).output
     assert "floor: the cost of a unit if the load keeps the card full" in output

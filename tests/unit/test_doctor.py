@@ -86,6 +86,7 @@ FIRES = {
     "cdi-stale": {"cdi": "libcuda.so.580.95.05"},
     "toolkit-old": {"toolkit": "1.17.8-1"},
     "hole-known": {"installed": "runc-binary 1.2.7"},
+    "link-slow": {"links": "main 3.2"},
     "disk-full": {"room": "/dev/sda1 102400000 102400000 0 100% /"},
     "disk-low": {"room": "/dev/sda1 102400000 98304000 4096000 96% /"},
     "inodes-low": {"inodes": "/dev/sda1 6553600 6553600 0 100% /"},
@@ -122,7 +123,7 @@ FIRES = {
     "run-at-work": {"lock": '{"who": "ada@desk", "since": "2026-11-23T07:58:00Z", "plan": "plan-77aa", "run": "1"}'},
     "hold": {"holds": f"main {HOLD.format(NOW - 60, NOW + 600)}"},
     "undo-waiting": {"undo": "firewall waiting"},
-    "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed it in time", "when": "today"}'},
+    "undo-taken-back": {"undo": 'firewall {"why": "no new connection confirmed the change in time", "when": "today"}'},
     "port-open": {"listening": "00000000:1F40 0A"},
     "ordered-certificate-ended": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Nov 22 10:00:00 2026 GMT"},
     "ordered-certificate-ends": {"certificates": "/etc/enginehouse/https/acme.pem notAfter=Dec  1 10:00:00 2026 GMT"},
@@ -130,7 +131,7 @@ FIRES = {
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
 ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-not-loaded": "9"}
 ENDS |= {"driver-mismatch": "18", "smi-refuses": "255", "nvml-closed": "255", **KERNEL_ENDS}
-ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", *PHRASES}
+ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", "cause-other", *PHRASES}
 ELSEWHERE |= {"notice-drains", "notice-seen", "notices-unread"}
 ELSEWHERE |= {"repair-person", "repair-active", "repair-waits", "repair-silent"}
 ELSEWHERE |= {"first-boot-failed", "first-boot-running", "hole-strangers", "holes-unread", "xid-beside"}

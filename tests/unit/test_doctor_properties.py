@@ -46,7 +46,8 @@ def test_no_answer_makes_it_raise(texts: dict[str, str], ends: dict[str, str]) -
 )
 @pytest.mark.parametrize("name", ["kernel", "loaded", "packages", "servers"])
 def test_a_line_of_any_length_is_read_once(name: str, piece: str) -> None:
-    """A megabyte of one line would take an hour to search for all its beginnings; more than a host sends is cut."""
+    """A search from every position of a line of one megabyte would take an hour; longer answers than a host sends
+    are cut."""
     readings = read({**HEALTHY, name: piece * (1_000_000 // len(piece))})
     assert readings.ended[name] == CUT and readings.text(name) == ""
     assert "unread" in {finding.id for finding in findings_of(readings, WANTED)}
@@ -65,7 +66,7 @@ def test_no_line_makes_it_raise(lines: list[str]) -> None:
 @FEW
 @given(st.sampled_from(NAMES), st.data())
 def test_an_answer_that_breaks_off_is_never_healthy(name: str, data: st.DataObject) -> None:
-    """It may be cut anywhere: the host then sends no end mark."""
+    """An answer may break off at any byte: its end mark is then missing."""
     whole = HEALTHY[name]
     text = whole[: data.draw(st.integers(0, len(whole)))]
     readings = read({**HEALTHY, name: text}, **{name.replace("-", "_"): CUT})
@@ -75,7 +76,7 @@ def test_an_answer_that_breaks_off_is_never_healthy(name: str, data: st.DataObje
 @FEW
 @given(st.integers(0, 10**9), st.text(max_size=40), st.booleans(), st.integers(1, 8))
 def test_every_xid_of_this_boot_is_reported(number: int, words: str, with_pci: bool, gpus: int) -> None:
-    """This holds for any number, known or not; 154 has a separate finding."""
+    """Known and unknown numbers are reported; 154 has a separate finding."""
     place = f"{'PCI:' if with_pci else ''}0000:00:06"
     line = f"1795420000.1 h1 kernel: NVRM: Xid ({place}): {number}, {''.join(words.splitlines())}"
     wanted = replace(WANTED, gpus=gpus)

@@ -47,7 +47,7 @@ def collected(commit: str, scratch: Path) -> dict[str, dict[str, int]]:
 
 
 def test_forty_hashes_cover_every_fault(tmp_path: Path) -> None:
-    """For one of them, pytest itself selects exactly those tests."""
+    """For one hash, pytest itself selects exactly the tests of its share."""
     whole = collected("", tmp_path)
     tried: dict[int, set[str]] = {
         share: {test for test, indices in whole.items() if draw.is_in(share, test.partition("::")[0], indices)}

@@ -72,7 +72,7 @@ def test_equal_messages_of_several_hosts_are_printed_once() -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A minimal verb, and an inventory: two hosts as planned, one that differs, one that is away."""
+    """A minimal verb, and an inventory: two hosts as planned, a host that differs, and an unreachable host."""
     folder = tmp_path_factory.mktemp("drift")
     (folder / "verb.py").write_text(VERB)
     (folder / "inventory.py").write_text(INVENTORY)
@@ -122,7 +122,7 @@ tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.
 def test_a_known_hole_that_the_doctor_finds_is_a_warning_of_drift(
     files: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its other findings are not warnings, and the exit code counts only the differences."""
+    """The doctor's other findings are not warnings, and the exit code counts only the differences."""
     (doctor := tmp_path / "doctor.py").write_text(FINDS)
     monkeypatch.setattr(edge_doctor, "drift_of", partial(drift_of, verb=files[0]))
     drift = edge_doctor.drift_with_holes(files[1], limit=["right"], verb=doctor)

@@ -1,4 +1,4 @@
-"""The encoders that can be planned are those that are served, and a plan has the prefixes of each."""
+"""The encoders that can be planned are the served encoders, and a plan has the prefixes of each."""
 
 from __future__ import annotations
 

@@ -93,13 +93,13 @@ def test_experts_and_ranks_are_split_by_the_convert_script() -> None:
 
 
 def test_a_pipeline_is_split_by_the_convert_script() -> None:
-    """Two stages of two."""
+    """The engine has two stages of two GPUs each."""
     model = replace(PLAIN, parallel=Parallel(tensor=2, pipeline=2))
     same_as_golden("engines/llama.tp2-pp2.txt", commands(model, gpus=4))
 
 
 def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None:
-    """The adapters themselves are not: another one needs no rebuild."""
+    """The adapters themselves are not built in: another adapter needs no rebuild."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),), max_rank=32)
     compiled = Engine(
         max_input_len=4096, context_logits=True, generation_logits=True, options={"reduce_fusion": "enable"}
@@ -134,7 +134,7 @@ def test_an_option_of_the_inventory_takes_the_place_of_the_plans_own_flag() -> N
 
 
 def test_the_prompt_may_be_as_long_as_the_sequence_allows() -> None:
-    """8,192 tokens, of which at least one is an answer."""
+    """The sequence has 8,192 tokens, of which at least one is an answer."""
     assert dict(engine(PLAIN).flags)["--max_input_len"] == "8191"
 
 

@@ -89,7 +89,7 @@ CHANGES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_the_inventory_that_an_engine_depends_on_is_another_engine(name: str) -> None:
-    """Each is changed alone."""
+    """Each field is changed alone."""
     assert engine(CHANGES[name]).fingerprint != ORIGINAL.fingerprint
 
 
@@ -104,7 +104,7 @@ def test_a_change_of_the_inventory_that_an_engine_depends_on_is_another_engine(n
     ],
 )
 def test_another_sm_release_image_or_calibration_text_is_another_engine(changes: dict[str, Any]) -> None:
-    """Each is changed alone."""
+    """Each of the four is changed alone."""
     assert engine(FP8, **changes).fingerprint != ORIGINAL.fingerprint
 
 
@@ -120,7 +120,7 @@ def test_another_sm_release_image_or_calibration_text_is_another_engine(changes:
     ],
 )
 def test_names_run_time_and_the_cards_memory_make_no_other_engine(model: Any, changes: dict[str, Any]) -> None:
-    """None of these is compiled into the engine."""
+    """Names, run-time settings and memory are not compiled into the engine."""
     assert engine(model, **changes).fingerprint == ORIGINAL.fingerprint
 
 
@@ -131,7 +131,7 @@ def test_a_further_adapter_of_the_same_modules_needs_no_rebuild() -> None:
 
 
 def test_equal_inventories_give_equal_bytes() -> None:
-    """This covers the whole plan, engines included."""
+    """The whole plan is compared, engines included."""
     plans = [json.dumps(engine_plan(FP8).to_json(), sort_keys=True) for _ in range(2)]
     assert plans[0] == plans[1]
 
@@ -179,7 +179,7 @@ def test_a_rebuild_says_what_changed() -> None:
 
 
 def test_a_rebuild_for_another_release_names_image_and_version() -> None:
-    """It lists all differences, by names for people."""
+    """The note lists all differences, by names for people."""
     assert why_built(ORIGINAL, [record(engine(FP8, release="26.02"))]) == (
         "rebuild: image reference nvcr.io/nvidia/tritonserver:26.02-trtllm-python-py3 → "
         "nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3; trtllm 1.1.0 → 1.2.1"

@@ -86,7 +86,7 @@ def test_every_flag_and_choice_is_in_the_facts_of(release: str, name: str) -> No
 
 @pytest.mark.parametrize("name", ["medusa", "eagle", "redrafter"])
 def test_every_flag_of_the_heads_scripts_was_read(name: str) -> None:
-    """The facts have no row for them; known flags are listed beside their source."""
+    """The facts have no rows for these scripts; known flags are listed beside their source."""
     steps = [step for step in engine(MODELS[name]).steps if is_of_heads(step)]
     assert {flag for step in steps for flag, _ in words(step)} <= set(HEAD_FLAGS[name])
 
@@ -110,7 +110,7 @@ def test_no_run_time_setting_is_built_into_an_engine(name: str) -> None:
     ],
 )
 def test_the_draft_length_of(speculative: Any, tokens: int) -> None:
-    """By hand; 83 is TensorRT-LLM's own example."""
+    """The lengths are calculated by hand; 83 is TensorRT-LLM's own example."""
     assert drafted_tokens(speculative) == tokens
 
 
@@ -151,13 +151,13 @@ def test_a_format_only_one_side_of_a_release_has_is_not_written() -> None:
 
 
 def test_experts_are_not_split_by_quantize() -> None:
-    """It has no --moe_ep_size."""
+    """quantize.py has no --moe_ep_size."""
     model = replace(FP8, checkpoint=MIXTRAL, weights=ELSEWHERE, parallel=Parallel(tensor=1, expert=1))
     assert "--moe_ep_size" not in engine(model, gpu="h200-141").steps[0].argv
 
 
 def test_all_calibrated_precisions_read_the_texts_of_the_inventory() -> None:
-    """Their digest names the directory on the host; the sample count is the inventory's."""
+    """The digest of the texts names the directory on the host; the sample count is the inventory's."""
     models = [
         replace(PLAIN, precision=precision, calibration=CALIBRATION) for precision in CALIBRATED if precision != "nvfp4"
     ]

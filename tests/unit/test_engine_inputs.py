@@ -14,7 +14,7 @@ from tests.roles.slices import a_slice
 
 @pytest.fixture
 def trust(tmp_path: Path) -> EngineTrust:
-    """A key that is there."""
+    """An existing key."""
     (tmp_path / "key").write_text("key")
     return EngineTrust(key=str(tmp_path / "key"))
 

@@ -67,7 +67,7 @@ def planned(model: LLM, release: str, gpus: int) -> Plan | None:
 @settings(deadline=None, max_examples=300)
 @given(MODELS, RELEASES, st.sampled_from([1, 2, 4]))
 def test_a_plan_writes_only_what_it_knows_for_certain(model: LLM, release: str, gpus: int) -> None:
-    """It has exact names of this very release, and one engine for each model, the draft's after the target's."""
+    """A plan has only names of exactly this release, and one engine for each model, the draft's after the target's."""
     made = planned(model, release, gpus)
     for engine in made.engines if made else ():
         trtllm = str(engine.fields["trtllm"])
@@ -78,6 +78,6 @@ def test_a_plan_writes_only_what_it_knows_for_certain(model: LLM, release: str, 
 @settings(deadline=None, max_examples=60)
 @given(MODELS, RELEASES)
 def test_equal_words_give_equal_engines(model: LLM, release: str) -> None:
-    """They are equal byte for byte."""
+    """The plans of the engines are equal byte for byte."""
     first, second = (planned(replace(model), release, 2) for _ in range(2))
     assert (first and first.to_json()) == (second and second.to_json())

@@ -71,7 +71,7 @@ def test_heads_are_read_by_the_targets_build() -> None:
 
 
 def test_a_draft_is_an_engine_of_its_own() -> None:
-    """It is named after its target, has its own checkpoint, and has no draft itself."""
+    """The draft is named after its target, has its own checkpoint, and has no draft itself."""
     model = replace(PLAIN, speculative=Draft(checkpoint=SMALL, weights=ELSEWHERE), max_batch_size=8)
     target, draft = engine_plan(model).slices[0].servers[0].models[0].engines
     assert (target.model, draft.model, draft.role) == ("llama", "llama-draft", "draft")
@@ -79,7 +79,7 @@ def test_a_draft_is_an_engine_of_its_own() -> None:
 
 
 def test_two_servers_of_one_model_share_an_engine() -> None:
-    """It is built once, although each server has its own GPU."""
+    """The engine is built once, although each server has its own GPU."""
     servers = one_per_gpu(Server(name="main", models=(FP8,)), 2)
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=2)
     made = given.plan(servers=servers, machine=machine, engine_trust=TRUST, around=AROUND).slices[0]

@@ -81,7 +81,7 @@ def test_files_arrive_to_the_letter_packed_or_not() -> None:
 
 
 def test_the_export_holds_no_secret_and_names_the_needed_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their values are set in this shell, and appear nowhere."""
+    """The variables' values are set in this shell, and do not appear in the export."""
     monkeypatch.setenv("HF_TOKEN", "hf_abcdefgh12345678")
     monkeypatch.setenv("NGC_API_KEY", "nvapi-abcdefgh12345678")
     rendered = data(plan(**SECRETS))
@@ -171,7 +171,7 @@ def test_standard_output_is_the_text_alone() -> None:
 
 
 def test_a_folder_gets_a_file_for_each_host_below_the_limit(tmp_path: Path) -> None:
-    """This also holds for hosts of a fleet."""
+    """The limit also applies to hosts of a fleet."""
     hosts = ["chat-01.example.internal", "chat-02.example.internal"]
     done = export("inventories/fleet.py", *hosts, "--into", str(tmp_path / "new"))
     assert done.exit_code == 0, done.output

@@ -103,7 +103,8 @@ def test_probes_have_the_times_of_the_units_and_of_the_watchdog(inventory: str) 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
-    """They come from ConfigMaps at the release's paths, so its id is the host's; repair packages come by hash."""
+    """The files come from ConfigMaps at the release's paths, so the release's id is the host's; repair packages come
+    by hash."""
     maps = {item["metadata"]["name"]: item["data"] for item in objects(texts(inventory), "ConfigMap")}
     for host, server, deployment in servers(inventory):
         drain = host.slice.traffic.drain_seconds if host.slice.traffic else 0
@@ -151,7 +152,7 @@ def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> No
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_no_object_is_larger_than_kubectl_applies(inventory: str) -> None:
-    """JSON for an annotation, with `<`, `>` and `&` as Go escapes them."""
+    """The size is that of JSON in an annotation, with `<`, `>` and `&` escaped as Go does."""
     for item in objects(texts(inventory)):
         text = json.dumps(item, ensure_ascii=False)
         size = len(text.encode()) + 5 * sum(map(text.count, "<>&"))
@@ -221,7 +222,7 @@ def test_policies_and_page_are_reviewed() -> None:
 
 
 def test_a_hub_of_a_private_authority_is_trusted(tmp_path: Path) -> None:
-    """Its certificate is among the settings of the Job, at the path in them."""
+    """The authority's certificate is among the Job's settings, at the path that the settings name."""
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
     written = files(of_plan(plan(hub=Hub(ca_file=str(tmp_path / "ca.crt")))), "enginehouse", Storage())
     (settings_map,) = [item["data"] for item in objects(written, "ConfigMap") if "hub-ca.crt" in item["data"]]

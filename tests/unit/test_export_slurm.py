@@ -62,7 +62,8 @@ def shown(text: str) -> str:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_job_runs_the_hosts_start_line(inventory: str) -> None:
-    """Image, words, ports, addresses, devices, mounts, environment, sizes and switches, from the unit's own file."""
+    """Image, words, ports, addresses, devices, mounts, environment, sizes and switches are those of the unit's own
+    file."""
     for host, server, run in servers(inventory):
         release = release_of(server.slice, Defaults(), drain_of(host))
         of_host = start_line(release.files["run"], server.path)
@@ -78,7 +79,7 @@ def test_a_job_runs_the_hosts_start_line(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_a_job_has_every_byte_of_the_release(inventory: str) -> None:
-    """They are at the release's paths, so its id is the host's; repair packages come by hash."""
+    """The files are at the release's paths, so the release's id is the host's; repair packages come by hash."""
     texts = written(inventory)
     for host, server, _ in servers(inventory):
         release, folder = (
@@ -154,7 +155,7 @@ def test_every_shell_text_is_bash() -> None:
 
 
 def test_the_options_are_sbatchs_own() -> None:
-    """Each is a line before the first command: Slurm reads none after it."""
+    """Each option is a line before the first command, because Slurm reads no later options."""
     text = written("fleet")["serve-chat.sbatch"]
     head = re.match(r"#!/bin/bash\n((?:#SBATCH --\S+\n)+)", text)
     assert head and text.count("#SBATCH") == head[1].count("#SBATCH")
@@ -162,7 +163,7 @@ def test_the_options_are_sbatchs_own() -> None:
 
 
 def test_ranks_have_a_task_each_under_pyxis() -> None:
-    """They use pmix; Docker has one container, whose program starts its ranks as on a host."""
+    """The tasks use pmix; with Docker there is one container, whose program starts its ranks as on a host."""
     split = split_plan()
     texts = {runtime: files(split, Cluster(runtime=runtime), steps()) for runtime in RUNTIMES}
     run, batch = texts["pyxis"]["hosts/h100-01/main/run"], texts["pyxis"]["serve-h100-01.sbatch"]
@@ -198,7 +199,7 @@ def test_an_image_of_a_registry_is_written_as_enroot_reads_it() -> None:
 
 
 def test_time_limits_are_read_as_slurm_writes_them() -> None:
-    """Minutes, with seconds, hours or days."""
+    """A limit has minutes, and may have seconds, hours and days."""
     limits = {"30": 1800, "30:10": 1810, "2:00:00": 7200, "1-0": 86400, "1-2:30": 95400, "1-00:00:01": 86401}
     assert {limit: seconds_of(limit) for limit in limits} == limits
     assert (seconds_of(NO_LIMIT), seconds_of("a day"), seconds_of("1:2:3:4")) == (-1, 0, 0)
@@ -294,6 +295,6 @@ def test_a_program_that_a_job_starts_is_in_the_folder() -> None:
 
 
 def test_an_unknown_host_has_a_name_to_type() -> None:
-    """The nearest one."""
+    """The refusal has the nearest name."""
     with pytest.raises(Refusal, match=r"try     search-02\.example\.internal"):
         chosen(rendered("fleet"), ["search-02.example.internl"])

@@ -94,7 +94,7 @@ def boot(tmp_path: Path, request: pytest.FixtureRequest) -> Boot:
 
 
 def test_a_verified_archive_is_deployed_to_this_host_alone(boot: Boot) -> None:
-    """It uses the locked packages, and expects the exported plan."""
+    """The first boot uses the locked packages, and expects the exported plan."""
     done = boot.run()
     assert (done.returncode, boot.state) == (0, ("serving", "deploy", 0)), done.stderr
     assert boot.deploys == ["pyinfra gpu-1 inventories/mine.py deploy.py -y --limit gpu-1 --data expect=plan-1"]
@@ -103,7 +103,8 @@ def test_a_verified_archive_is_deployed_to_this_host_alone(boot: Boot) -> None:
 
 
 def test_every_program_of_a_first_boot_goes_out_through_its_proxy(boot: Boot) -> None:
-    """apt, curl, pip and the deploy read it from the environment; without a proxy none of them has the variable."""
+    """apt, curl, pip and the deploy read it from the environment; without a proxy these programs do not have the
+    variable."""
     boot.proxy = {"PROXY": "http://proxy.example:3128", "DIRECT": "localhost,.corp.example"}
     shown = "env | grep -E '^[a-z]+_proxy=' >>\"$CALLS\"; true"
     assert boot.run(pyinfra_DOES=shown, pip_DOES=shown).returncode == 0
@@ -179,7 +180,7 @@ def test_a_package_without_its_hash_ends_it_before_the_deploy(boot: Boot) -> Non
 
 @pytest.mark.parametrize("file", ["secrets.env", "fetch-secrets"])
 def test_secrets_come_from_a_file_or_a_command_of_the_host(boot: Boot, file: str) -> None:
-    """They are in the environment of the deploy unchanged, and in no argument and no output."""
+    """The secrets are unchanged in the environment of the deploy, and in no argument and no output."""
     boot.secrets = "HF_TOKEN"
     assert (boot.run().returncode, boot.state) == (78, ("failed", "read the secrets", 78))
     line = "# the hub\nHF_TOKEN=a$(id)='b c'=d\n"

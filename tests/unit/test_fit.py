@@ -46,11 +46,13 @@ CONFIG = {
         ("H100 PCIe", "h100-pcie-80", "H100 PCIe is taken as h100-pcie-80 (H100 PCIe 80GB)"),
         ("l40s", "l40s-48", "l40s is taken as l40s-48 (L40S 48GB)"),
         ("h900", "h900", ""),
-        ("gh200", "gh200", ""),
+        ("gh200", "gh200-96", "gh200 is taken as gh200-96 (GH200 96GB)"),
+        ("H20", "h20-96", "H20 is taken as h20-96 (H20 SXM5 96GB)"),
+        ("Tesla T4", "t4-16", ""),
     ],
 )
 def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
-    """The common board of a family; no other family, and no card beside an Arm processor."""
+    """The common board of a family, and no other family; the plan refuses a card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
 
 
@@ -69,7 +71,7 @@ def checkpoint(directory: Path, **changes: Any) -> str:
 
 
 def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> None:
-    """config.json has the shape, the headers the number of parameters."""
+    """The shape is read from config.json, the number of parameters from the headers."""
     path = checkpoint(tmp_path / "My Llama")
     ((model,), around) = models_of([path], AROUND, tmp_path)
     assert (model.name, model.checkpoint, model.weights) == ("my-llama", ONE_B, Weights.local(path))
@@ -77,7 +79,7 @@ def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> N
 
 
 def test_a_local_directory_fits(tmp_path: Path) -> None:
-    """2,358 MiB of 16-bit weights."""
+    """The directory holds 2,358 MiB of 16-bit weights."""
     models, around = models_of([checkpoint(tmp_path / "llama")], AROUND, tmp_path)
     fit = fit_of("h100-80", models, "26.07", around)
     assert (fit.plan.slices[0].servers[0].models[0].memory.weights_mib, fit.llm) == (2358, "llama")
@@ -134,7 +136,7 @@ def test_an_odd_config_is_refused_and_never_a_traceback(config: dict[str, Any]) 
 
 
 def test_weights_in_a_format_that_nothing_reads_are_never_counted_as_16_bit() -> None:
-    """The plan refuses them by the name of their format."""
+    """The plan refuses such weights by the name of their format."""
     stored = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x/config.json").format == "bitsandbytes"
 
@@ -149,7 +151,7 @@ def test_weights_in_a_format_that_nothing_reads_are_never_counted_as_16_bit() ->
     ],
 )
 def test_stored_precision_is_read(stored: dict[str, str], known: str) -> None:
-    """The result is the planner's own word."""
+    """The result is the planner's own word for the precision."""
     assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x").quantisation == known
 
 
@@ -166,12 +168,12 @@ def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
 
 
 def test_a_longer_context_is_a_row_of_its_own() -> None:
-    """It is among the usual rows, in order."""
+    """The longer context is among the usual rows, in order."""
     assert list(fitted("qwen3-8b", max_seq_len=16_384).users) == [2048, 8192, 16_384, 32_768]
 
 
 def test_a_model_that_prefills_in_one_piece_gets_an_iteration_as_long() -> None:
-    """Its workspace grows with the prompt."""
+    """The model's workspace grows with the prompt."""
     (model,) = fitted("gpt-oss-20b", max_seq_len=65_536).plan.slices[0].servers[0].models
     assert model.memory.workspace_mib == 15_502
 

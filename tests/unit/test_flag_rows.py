@@ -1,8 +1,8 @@
 """The flag table of the catalog compared with the flags in upstream's source, stored in a file of another form.
 
 `tests/golden/flag_rows.txt` holds the readings of upstream's source as differences between releases; no test writes it.
-A row that is changed on purpose is changed there too, after reading that release's source again. Errors of the reading
-itself are noticed by the rehearsal, whose stand-in compiler is a second reading.
+A row that is changed on purpose is changed there too, after reading that release's source again. The rehearsal, whose
+stand-in compiler is a second reading, notices errors of the reading itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ DATA = flags._data()
 
 
 def upstream() -> dict[str, set[str]]:
-    """The flags of every reading, `program release` by the words of each flag; later ones are stored as differences."""
+    """The flags of every reading, `program release` by the words of each flag; later readings are stored as
+    differences."""
     readings: dict[str, set[str]] = {}
     program, present = "", set[str]()
     for line in UPSTREAM.read_text("utf-8").splitlines():
@@ -63,7 +64,7 @@ def table(data: Any) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("reading", [reading for reading, _ in rows(DATA)])
 def test_every_flag_of_a_row_is_upstreams(reading: str) -> None:
-    """Its name, its aliases, its type and its choices."""
+    """Name, aliases, type and choices are compared."""
     assert table(DATA)[reading] == upstream()[reading]
 
 

@@ -28,13 +28,13 @@ def test_every_release_with_tensorrt_llm_since_0_11_has_a_row(release: ReleaseRo
     [("0.11.0", 66, 66), ("0.16.0", 66, 63), ("0.18.2", 66, 63), ("1.0.0", 67, 63), ("1.2.1", 67, 67)],
 )
 def test_a_row_that_is_near_is_sure_of_fewer_flags(trtllm: str, flags: int, certain: int) -> None:
-    """It has only the flags of both neighbouring rows."""
+    """Only flags of both neighbouring rows are certain."""
     table = build_flags(trtllm)
     assert (len(table.flags), len(table.certain)) == (flags, certain)
 
 
 def test_a_row_says_how_exact_it_is_and_where_it_was_read() -> None:
-    """The words are the data's own."""
+    """The words are those of the data file."""
     table = build_flags("1.1.0")
     assert (table.row, table.confidence, table.is_exact) == ("1.2", "near", False)
     assert "65f1d1536e18aea3380e6e270e00895a709333eb" in table.source
@@ -60,17 +60,17 @@ def test_a_choice_of_one_side_only_is_not_certain() -> None:
 
 
 def test_a_switch_that_became_a_path_is_not_certain_in_between() -> None:
-    """`--visualize_network`, 0.17."""
+    """In 0.17 the kind of `--visualize_network` is uncertain."""
     assert "--visualize_network" not in build_flags("0.17.0").certain
 
 
 def test_tensorrt_llm_1_3_has_no_build() -> None:
-    """It is removed, which is different from unknown."""
+    """The build was removed from 1.3, which is different from an unknown version."""
     assert (build_flags("1.3.0").is_removed, build_flags("1.3.0").is_unread) == (True, False)
 
 
 def test_an_unread_version_is_reported_as_unread() -> None:
-    """There is no guess."""
+    """No flags are guessed for such a version."""
     assert (build_flags("7.0.0").is_unread, convert_flags("1.2.1", "falcon").is_unread) == (True, True)
 
 
@@ -154,13 +154,13 @@ def test_no_misquoted_flag_is_in_a_row_of_1_2() -> None:
 
 
 def test_every_run_time_key_a_misquoted_flag_names_exists() -> None:
-    """The operator is sent there."""
+    """The message sends the operator to this key."""
     keys = [row.key for rows in MISQUOTED.values() for row in rows.values() if row.key]
     assert [key for key in keys if key not in RUNTIME_KEYS] == []
 
 
 def test_the_replacement_of_a_deprecated_flag_exists() -> None:
-    """Its values exist too."""
+    """The replacement's values exist too."""
     table = build_flags("1.2.1")
     assert all(set(values.values()) <= set(table.flags[flag].choices) for flag, values in DEPRECATED.values())
 

@@ -47,7 +47,7 @@ def test_the_command_line_wins_and_its_release_stays_a_name(tmp_path: Path, type
 
 
 def test_groups_are_kept(tmp_path: Path) -> None:
-    """Roles may use them."""
+    """Roles may use the groups."""
     assert "group" in read(GOOD, tmp_path).hosts[0].groups
 
 
@@ -62,7 +62,7 @@ def test_keys_of_pyinfra_and_of_own_roles_are_let_through() -> None:
 
 
 def test_a_rollout_is_read() -> None:
-    """It belongs to the fleet, not to a host."""
+    """A rollout belongs to the fleet, not to a host."""
     assert Fleet.of(sources("a", "b", rollout=Rollout(canary_hosts=2))).rollout == Rollout(canary_hosts=2)
 
 
@@ -80,20 +80,20 @@ def test_forty_hosts_with_one_mistake_make_one_problem() -> None:
 
 
 def test_all_problems_come_in_one_report() -> None:
-    """It has all of them at once: wrong machine, wrong driver, unknown key."""
+    """The report has all problems at once: wrong machine, wrong driver, unknown key."""
     with pytest.raises(Refusals) as refused:
         plan(machine={}, relase="26.07")
     assert {problem.kind for problem in refused.value.problems} == {"wrong-type", "unknown-key"}
 
 
 def test_a_host_that_cannot_be_read_does_not_hide_the_others() -> None:
-    """Both hosts are judged."""
+    """The unreadable and the readable host are both judged."""
     inventory = [*sources("a", machine={}), *sources("b", driver=Driver(branch="610"))]
     assert {problem.kind for problem in refusals(*inventory)} == {"wrong-type", "ended-driver-branch"}
 
 
 def test_one_machine_under_two_names_is_refused() -> None:
-    """Two plans would work on it at the same time."""
+    """Two plans would work on the same machine at the same time."""
     inventory = [*sources("a", ssh_hostname="203.0.113.7"), *sources("203.0.113.7")]
     assert [str(problem) for problem in refusals(*inventory)] == [
         "203.0.113.7 and a are one machine: both are reached at 203.0.113.7, port 22\n"
@@ -113,7 +113,7 @@ def test_one_address_may_lead_to_two_machines(route: dict[str, Any]) -> None:
 
 
 def test_an_empty_inventory_is_refused() -> None:
-    """It is not planned as an empty fleet."""
+    """An empty inventory is not planned as an empty fleet."""
     from deploy.validation.every import judge
 
     assert [problem.kind for problem in judge(Fleet.of([]), AROUND)] == ["no-hosts"]
@@ -134,7 +134,7 @@ def test_other_mistakes_in_the_file_keep_pythons_words(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_refused() -> None:
-    """pyinfra would take its name for a host."""
+    """pyinfra would take the file's name for a host."""
     with pytest.raises(Refusal) as refused:
         load_inventory("inventories/nowhere.py", {})
     assert refused.value.kind == "no-inventory"
@@ -169,7 +169,7 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
 
 
 def test_the_shipped_inventory_has_no_problem() -> None:
-    """README tells people to copy it."""
+    """README tells people to copy this inventory."""
     from deploy.validation.every import judge
 
     assert judge(Fleet.of(load_inventory(INVENTORY, {})), AROUND) == []

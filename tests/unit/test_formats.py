@@ -47,6 +47,11 @@ def compressed(strategy: str, bits: int = 8, kind: str = "float") -> dict[str, A
         ({"quant_method": "gptq"}, (), "gptq"),
         ({"quant_method": "bitsandbytes"}, (), "bitsandbytes"),
         ({"quant_method": "quip"}, (), "unknown"),
+        ({"quant_method": "auto-round", "bits": 4}, (), "auto-round"),
+        ({"quant_method": "exl3"}, (), "exl"),
+        ({"bits": 4, "group_size": 64, "mode": "affine"}, (), "mlx"),
+        ({"quant_algo": "FP8", "kv_cache_scheme": "FP8"}, ("hf_quant_config.json",), "fp8-modelopt"),
+        ({"producer": "nobody"}, (), "unknown"),
     ],
 )
 def test_a_format_is_told_by_its_files(quantization: dict[str, Any], names: tuple[str, ...], row: str) -> None:

@@ -42,7 +42,7 @@ def gateway(made: Plan) -> GatewaySlice:
 
 
 def test_the_plan_of_a_host_without_a_gateway_is_unchanged() -> None:
-    """The slice has no field of it, so digests of older inventories do not change."""
+    """The slice has no field for a gateway, so digests of older inventories do not change."""
     assert "gateway" not in plan().slices[0].to_json()
 
 
@@ -121,7 +121,7 @@ def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -
 
 
 def test_the_plan_says_which_parsers_of_tool_calls_there_are_where_none_is_known() -> None:
-    """This precedes the first refused client; there is no note for a catalog model or an operator's choice."""
+    """The note comes before the first refused client; catalog models and an operator's choice have no note."""
     weights = Weights.hub("acme/own", "0" * 40)
     unknown = replace(LLAMA, name="own", checkpoint=CHECKPOINTS["qwen3-8b"].shape, weights=weights)
 
@@ -162,7 +162,7 @@ def test_a_split_and_a_fallback_are_in_the_plan_and_in_the_gateway_s_settings() 
 
 
 def test_the_plan_of_an_alias_without_weights_is_unchanged() -> None:
-    """The slice has no field of splits, so digests of older inventories do not change."""
+    """The slice has no field for splits, so digests of older inventories do not change."""
     (alias, *_) = plan(gateway=Gateway()).slices[0].to_json()["gateway"]["aliases"]
     assert alias == {"name": "nomic:query", "models": ("nomic",), "task": "search_query", "adapter": ""}
 

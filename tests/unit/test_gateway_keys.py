@@ -245,7 +245,7 @@ def test_a_new_key_is_for_models_that_the_inventory_s_gateways_serve(
 
 
 def test_a_plan_names_keys_for_models_that_no_gateway_serves(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It also notes a file of keys that a deploy would refuse."""
+    """The plan also notes a file of keys that a deploy would refuse."""
     monkeypatch.chdir(file.parent.parent)
     Path("mine.py").write_text(INVENTORY)
     key(file, "new", "acme", "--models", "llama,gtp-4o")

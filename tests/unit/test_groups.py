@@ -30,7 +30,7 @@ def test_other_tuples_are_offered_an_underscore(tmp_path: Path, value: str) -> N
 
 
 def test_a_host_with_data_of_another_kind_is_refused(tmp_path: Path) -> None:
-    """It has to be a name and a dictionary."""
+    """A host has to be a name and a dictionary."""
     assert refused(tmp_path, 'hosts = [("a", 3)]\n') == (
         "a host of `hosts` is a tuple, and not (name, data)\n"
         "  where   fleet.py: hosts\n"
@@ -50,7 +50,7 @@ batch = (["a"], {"machine": _machine, "servers": (Server(name="batch", models=(_
 
 
 def test_two_groups_with_different_servers_for_one_host_are_refused(tmp_path: Path) -> None:
-    """pyinfra silently keeps the last group's and drops the other's."""
+    """pyinfra silently keeps the last group's servers and drops the others."""
     (tmp_path / "fleet.py").write_text(TWO_GROUPS)
     with pytest.raises(Refusal) as refusal:
         load_plan(str(tmp_path / "fleet.py"))
@@ -64,7 +64,7 @@ def test_two_groups_with_different_servers_for_one_host_are_refused(tmp_path: Pa
 
 
 def test_a_host_in_two_pools_is_refused(tmp_path: Path) -> None:
-    """Its capacity would count in one of them, and balancers send it requests of both."""
+    """The host's capacity would count in one pool, although balancers send it requests of both."""
     chat = TWO_GROUPS.partition("batch = ")[0].replace('{"machine"', '{"pool": "chat", "machine"')
     (tmp_path / "fleet.py").write_text(f'{chat}search = (["a"], {{"pool": "search"}})\n')
     with pytest.raises(Refusal) as refusal:
@@ -79,7 +79,7 @@ def test_a_host_in_two_pools_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_may_settle_what_its_groups_say(tmp_path: Path) -> None:
-    """Its own data have precedence over its groups'."""
+    """A host's own data have precedence over its groups' data."""
     text = TWO_GROUPS.replace('(["a"],', '([("a", {"servers": (Server(name="own", models=(_llm,)),)})],')
     (tmp_path / "fleet.py").write_text(text)
     hosts = load_plan(str(tmp_path / "fleet.py")).slices
@@ -87,7 +87,7 @@ def test_a_host_may_settle_what_its_groups_say(tmp_path: Path) -> None:
 
 
 def test_a_host_with_two_sets_of_own_data_is_refused(tmp_path: Path) -> None:
-    """pyinfra keeps the last of them."""
+    """pyinfra keeps only the last set."""
     text = 'one = [("a", {"release": "26.07"})]\ntwo = [("a", {"release": "26.02"})]\n'
     assert refused(tmp_path, text).startswith("a is in `one` and in `two`, and they set different `release`\n")
 

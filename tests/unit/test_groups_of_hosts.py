@@ -62,7 +62,8 @@ def test_no_rank_of_a_group_has_more_than_its_gpu(name: str) -> None:
 
 
 def test_405b_in_fp8_takes_24_442_mib_of_weights_on_each_of_16_gpus() -> None:
-    """By hand: half of the layers' 401,650,696,192 bytes and the 4,202,692,608 of table or head, over 8 GPUs."""
+    """Calculated by hand: half of the layers' 401,650,696,192 bytes and the 4,202,692,608 of table or head, over 8
+    GPUs."""
     weights = {rank.weights_mib for part in parts(plan(*LLAMA)) for rank in part.ranks}
     assert weights == {-(-(401_650_696_192 // 2 + 4_202_692_608) // 8 // 2**20)} == {24_442}
 
@@ -79,7 +80,7 @@ def test_405b_in_fp8_takes_24_442_mib_of_weights_on_each_of_16_gpus() -> None:
     ],
 )
 def test_layers_are_split_as_the_program_splits_them(layers: int, stages: int, runtime: str, counts: list[int]) -> None:
-    """By vLLM's get_pp_indices and TensorRT-LLM's pp_layers, run by hand."""
+    """The expected splits come from vLLM's get_pp_indices and TensorRT-LLM's pp_layers, run by hand."""
     assert [end - start + 1 for start, end in layers_of_stages(layers, stages, runtime)] == counts
 
 

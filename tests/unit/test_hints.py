@@ -31,7 +31,8 @@ NEXT: dict[str, tuple[set[str], str]] = {
 
 
 def verdicts(promise: str, wrong: Wrong) -> list[tuple[str, set[tuple[str, str]]]]:
-    """Each typed alternative, with the remaining or new refusals after it: the fewest of its possible readings."""
+    """Each typed alternative, with the refusals that remain or appear; of several readings, the one with the fewest
+    refusals."""
     hosts = [*sources(**wrong.data), *wrong.beside]
     before = wrong.refused()
     places = {(problem.kind, problem.facts["where"]) for problem in before}
@@ -51,7 +52,8 @@ def verdicts(promise: str, wrong: Wrong) -> list[tuple[str, set[tuple[str, str]]
 
 @CASES
 def test_a_hint_is_accepted_when_it_is_typed(promise: str, wrong: Wrong) -> None:
-    """No alternative leads to its own refusal, nor to another one that it could have named."""
+    """After a typed alternative the same refusal does not return, and no refusal appears that the hint could have
+    named."""
     known = NEXT.get(promise, (set(), ""))[0] | PINNED_NEXT
     assert [(way, left) for way, left in verdicts(promise, wrong) if {kind for kind, _ in left} - known] == []
 
@@ -63,7 +65,7 @@ def test_every_listed_exception_is_still_needed() -> None:
 
 
 def test_most_hints_are_code() -> None:
-    """The test understands them: more than half of the alternatives are typed."""
+    """The test can parse hints of code: more than half of the alternatives are typed."""
     offers = [way for wrong in ALL.values() for problem in wrong.refused() for way in ways_out(problem.attempt)]
     assert sum(bool(pieces_of(way)) for way in offers) >= 0.6 * len(offers)
 

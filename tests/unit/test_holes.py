@@ -156,7 +156,7 @@ def test_a_package_is_judged_by_its_distributions_number_alone() -> None:
 
 
 def test_packages_compare_as_dpkg_has_it() -> None:
-    """Each is older than the next; checked with `dpkg --compare-versions` on 2026-11-25."""
+    """Each version is older than the next; checked with `dpkg --compare-versions` on 2026-11-25."""
     order = [
         "1.0~rc1-1",
         "1.0-1~bpo1",
@@ -236,7 +236,7 @@ def test_an_acceptance_is_in_the_plan_with_its_reason() -> None:
 
 
 def test_a_release_of_ones_own_has_the_holes_of_its_core() -> None:
-    """Its base row does not count, because that has other repairs and drivers."""
+    """The release's base row does not count, because that row has other repairs and drivers."""
     old = Release(name="ours", derived_from="26.07", triton_core="2.57.0")
     assert routed(old) == ["known-hole"]
     assert routed(Release(name="ours", derived_from="26.07")) == []

@@ -73,7 +73,7 @@ class Served:
         return answer
 
     def pause(self, problem: str) -> None:
-        """Fails: nothing here is worth a second question."""
+        """Fails, because none of these answers may be retried."""
         raise AssertionError(problem)
 
 
@@ -116,7 +116,7 @@ def test_an_answer_without_end_ends_a_replay(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_first_answer_of_no_known_form_is_a_reason(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     triton: Any = prove.Triton.__new__(prove.Triton)
     monkeypatch.setattr(prove.Triton, "ask", lambda *_, **__: (200, answer))
-    with pytest.raises(prove.NotServing, match="in no known form"):
+    with pytest.raises(prove.NotServing, match="in a strange form"):
         prove.first_answer(triton, {"name": "bge", "kind": "reranker"})
 
 

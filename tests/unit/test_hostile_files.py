@@ -22,7 +22,9 @@ from deploy.io.deadline import within
 from deploy.io.engine_records import read_ledger
 from deploy.io.fit_models import _of_directory
 from deploy.io.hosts import ansible_hosts, terraform_hosts
+from deploy.linter import check
 from deploy.linter.words import here_documents, pasted, without_here_documents
+from deploy.migrate.migration import migrate
 from deploy.refusals.errors import Refusal
 from host import fetch, loopback, metrics, publish
 from host.hub import Refused, shards_in
@@ -32,7 +34,7 @@ DEEP = '{"value":' * 100_000
 
 
 def test_every_reader_of_json_expects_deep_nesting() -> None:
-    """Python reads some thousand brackets, and ends with RecursionError, which is no ValueError."""
+    """Python reads some thousand brackets, and then raises RecursionError, which is not a ValueError."""
     folders = ("deploy", "roles", "files/host", "files/gateway")
     paths = [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
     assert [place for path in paths for place in readers_without_it(path)] == []
@@ -178,7 +180,7 @@ def test_a_layer_is_not_parsed_as_a_manifest(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_docker_s_registry_parses_manifests_alone(tmp_path: Path) -> None:
-    """It is on loopback, where every user of the host can ask for a layer as a manifest."""
+    """The registry is on loopback, where every user of the host can request a layer as a manifest."""
     names = {"layer": "a" * 64, "strange": "b" * 64, "index": "c" * 64}
     with (tmp_path / names["layer"]).open("wb") as layer:
         layer.truncate(2**34)
@@ -219,13 +221,30 @@ def test_an_index_of_no_known_form_is_refused(index: str) -> None:
         "cat <<A\n" * 50_000,
         "docker run -v " + "a:b," * 200_000,
         "$" * 900_000,
+        "${A:-" * 100_000,
+        "'\"\n" * 200_000,
     ],
-    ids=["continuations", "words", "here-documents", "a long word", "a word of dollars"],
+    ids=["continuations", "words", "here-documents", "a long word", "a word of dollars", "open braces", "quotes"],
 )
 def test_a_pasted_text_is_cut_in_linear_time(text: str) -> None:
-    """600 KB of lines that go on took minutes."""
+    """Earlier, 600 KB of continued lines took minutes."""
     assert isinstance(pasted(text), list)
     assert list(here_documents(text)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve Qwen/Qwen3-8B " + " ".join(f"--option-{number}" for number in range(200_000)),
+        "services:\n  a:\n    image: vllm/vllm-openai\n" + "".join(f"    key{number}: 1\n" for number in range(9_000)),
+    ],
+    ids=["options", "keys"],
+)
+def test_a_text_with_more_names_than_anybody_writes_is_not_compared_name_by_name(text: str) -> None:
+    """200,000 unknown options took minutes."""
+    assert "different" in str(check(text))
+    with pytest.raises(Refusal, match="more different names"):
+        migrate(text)
 
 
 def test_here_documents_end_at_the_next_line_of_their_word() -> None:
@@ -235,7 +254,7 @@ def test_here_documents_end_at_the_next_line_of_their_word() -> None:
 
 
 def test_an_answer_that_drips_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte begins another wait of urllib's."""
+    """Each byte restarts urllib's own time limit."""
     never = threading.Event()
     with pytest.raises(TimeoutError, match="no whole answer"):
         within(0.01, never.wait)
@@ -256,7 +275,7 @@ def test_an_answer_that_drips_has_a_deadline(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize(("most", "until"), [(100, float("inf")), (2**30, 0.0)])
 def test_a_page_of_metrics_ends_by_its_size_and_time(most: int, until: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page that is fetched holds a thread of the relay."""
+    """Each page occupies a thread of the relay."""
     monkeypatch.setattr(metrics, "LARGEST_BYTES", most)
     page = type("Page", (), {"read1": lambda *_: b"a" * 90})()
     with pytest.raises(OSError, match="no end"):

@@ -96,7 +96,7 @@ def assert_harmless(done: subprocess.CompletedProcess[str] | Result, directory: 
 def test_a_hostile_answer_is_attributed_to_its_host_and_has_no_effect(
     host: SshHost, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """It is sent over SSH, as for every verb of pyinfra."""
+    """The answer is sent over SSH, as for every verb of pyinfra."""
     done = enginehouse(tmp_path, *words)
     assert_harmless(done, tmp_path)
     assert "gpu-1" in done.stdout
@@ -166,7 +166,7 @@ def test_a_pasted_text_is_shown_and_does_nothing(there: Path, words: str) -> Non
 
 @pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "\u00b2", "\u0664", "1e999", "999999999", "0x10"])
 def test_an_invalid_number_raises_no_exception(there: Path, number: str) -> None:
-    """This includes an inventory of a billion servers."""
+    """The numbers include an inventory of a billion servers."""
     image = "nvcr.io/nvidia/tritonserver:26.07-py3 tritonserver --model-repository=/m"
     for pasted in (
         f"docker run --gpus {number} -p {number}:{number} --shm-size {number} {image} --http-port={number}",

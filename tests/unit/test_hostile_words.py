@@ -73,7 +73,6 @@ OPTION = "-oProxyCommand=touch"
 DATA = {
     # Files of the control machine, opened there by their name; what is in them travels.
     ".Host.bundle",
-    ".Calibration.directory",
     # A variable's name, a file, or a command of the control machine, which the inventory's owner has written.
     ".Secret.source",
     # Strings of JSON; tests/roles/test_hostile_words.py reads them back.
@@ -254,7 +253,8 @@ def accepted(payload: str) -> set[str]:
 
 
 def test_the_tested_inventories_are_valid_and_have_every_class_of_the_spec() -> None:
-    """So the refusals below are for the payload alone; a new class is tried as soon as it is declared."""
+    """With valid inventories, the refusals of this file are for the payload alone; a new class is tried as soon as
+    it is declared."""
     assert {name: judge(read(hosts), AROUND) for name, hosts in inventories() if judge(read(hosts), AROUND)} == {}
     declared = {name for name in spec.__all__ if is_dataclass(getattr(spec, name))}
     without_texts = {"BalancerHost", "Encoder", "Host", "MonitorHost"}  # read from data, or never built itself
@@ -283,7 +283,8 @@ def test_a_line_break_or_an_escape_is_refused_everywhere(payload: str) -> None:
 
 
 def test_an_option_passes_for_no_text() -> None:
-    """Except in the words of a secret's command, and in a key of Docker's own; a longer word may end with one."""
+    """Exceptions are the words of a secret's command, and a key of Docker's own settings; a longer word may end with
+    an option."""
     texts = {place for place, hosts in hostile(OPTION) if not place.endswith("+") and not judge(read(hosts), AROUND)}
     assert {place.rpartition(".")[2].partition("[")[0] for place in texts} == {"source", "daemon{value}"}
 

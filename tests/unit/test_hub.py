@@ -1,4 +1,4 @@
-"""A hub is asked for commit, files, sizes and headers: a correct, refusing, busy, interrupted or wrong one."""
+"""Requests to a hub for commit, files, sizes and headers: the hub is correct, refusing, busy, interrupted or wrong."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "rehearsal/llama-1b"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    """A hub with a model in two shards, a gated one, and four without a checkpoint."""
+    """A hub with a model in two shards, a gated model, and four repositories without a checkpoint."""
     root = tmp_path_factory.mktemp("hub")
     repository(root / "models/llama-1b", LLAMA, llama_files(header_bytes=200_000))
     repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
@@ -53,7 +53,7 @@ def refusal(source: str, access: Access) -> Refusal:
 
 
 def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> None:
-    """Without a revision it is main; the files are those that a host fetches, without Python files."""
+    """Without a revision the commit is that of main; the files are those that a host fetches, without Python files."""
     files = resolve(NAME, hub.access())
     known = hub.repositories[NAME]
     assert (files.files.revision, files.files.repository) == (known.commit, NAME)
@@ -71,7 +71,7 @@ def test_a_name_is_resolved_to_commit_files_sizes_and_numbers(hub: Standing) -> 
 
 
 def test_of_weights_only_headers_are_asked_for(hub: Standing) -> None:
-    """Every request for a shard has a range, none goes beyond the header, and only config.json is read whole."""
+    """Every request for a shard has a range within the header, and only config.json is read whole."""
     resolve(NAME, hub.access())
     whole = [path for path, wanted in hub.heard.requests if not wanted]
     assert [path.rsplit("/", 1)[-1] for path in whole] == ["main", "config.json"]
@@ -205,7 +205,7 @@ def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path
 
 
 def test_a_proxy_of_the_environment_is_the_way_out(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in answers for a host that no name server knows."""
+    """The stand-in proxy answers for a host without an entry in any name server."""
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", hub.endpoint)

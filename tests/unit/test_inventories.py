@@ -31,7 +31,7 @@ def shipped(name: str) -> Plan:
 
 
 def test_the_promised_inventories_exist() -> None:
-    """There are ten, beside the first and the one that cuts its GPU."""
+    """Ten inventories exist, beside the first inventory and the inventory with a cut GPU."""
     assert NAMES == [
         "awq_l40s",
         "fleet",
@@ -54,7 +54,7 @@ def test_a_shipped_inventory_has_this_plan(name: str) -> None:
 
 @EACH
 def test_a_shipped_inventory_prints_this_plan(name: str) -> None:
-    """It is the page that an operator reads before approval."""
+    """The printed plan is the page that an operator reads before approval."""
     same_as_golden(f"{name}.plan.txt", printed(plan_report(shipped(name))))
 
 
@@ -92,5 +92,5 @@ def test_the_chat_pattern_holds_its_128_conversations() -> None:
 
 
 def test_eight_replicas_share_one_copy_of_the_weights() -> None:
-    """Three models, three directories."""
+    """Each of the three models has a single directory on the host."""
     assert len(shipped("h100x8_replicas").slices[0].weights) == 3

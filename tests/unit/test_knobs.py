@@ -41,7 +41,7 @@ def row(role: str, name: str, value: object, why: str, takes: str) -> str:
 
 
 def taken(role: str, name: str) -> str:
-    """The range of a knob, or the words for its text; empty if it takes any value of its type."""
+    """The range of a knob, or the words for its text; empty if the knob takes any value of its type."""
     hint = get_type_hints(importlib.import_module(f"roles.{role}.defaults").Defaults, include_extras=True)[name]
     limits = get_args(hint)[1:] if hasattr(hint, "__metadata__") else ()
     return " and ".join(limit.words for limit in limits)

@@ -51,7 +51,7 @@ def named(target: Target) -> str:
 
 @pytest.mark.parametrize("word", ["invalid", "failed to", "Traceback", "hf_abcdef", "0123456789"])
 def test_no_message_says(word: str) -> None:
-    """Neither blaming or empty words, nor the secrets themselves."""
+    """Messages contain no blaming or empty words, and no secrets."""
     assert [name for name, case in ALL.items() if word in str(check(case.text, case.release))] == []
 
 
@@ -67,7 +67,7 @@ def test_an_unknown_release_is_offered_the_nearest() -> None:
 
 
 def test_a_command_in_a_container_is_judged_for_its_image() -> None:
-    """This holds unless a release is named."""
+    """A named release has precedence over the image's."""
     image = "nvcr.io/nvidia/tritonserver:25.04-trtllm-python-py3"
     text = f"docker run --device nvidia.com/gpu=all {image} trtllm-build --checkpoint_dir c --gemm_plugin nvfp4"
     assert (check(text).is_fine, check(text, "26.07").is_fine) == (False, True)
@@ -94,18 +94,18 @@ def test_commands_for_other_programs_are_not_judged(text: str) -> None:
 
 
 def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None:
-    """There is no other finding."""
+    """The message about the release is the only finding."""
     report = check('name: "m"\nbackend: "tensorrtllm"\n', "26.08")
     assert [finding.kind for finding in report.checked[0].findings] == ["program-removed"]
 
 
 def test_a_path_without_a_file_is_reported() -> None:
-    """It was meant to be read, not judged."""
+    """The path was meant to be read, not judged as a command."""
     assert "config.pbtxt is neither an existing file" in str(check("models/llm/config.pbtxt"))
 
 
 def test_the_json_of_the_linter_equals_its_text() -> None:
-    """Fields for `--json`."""
+    """`to_json` returns the fields that `--json` prints."""
     answer = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
     checked = answer["checked"]
     assert isinstance(checked, list)

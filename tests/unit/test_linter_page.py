@@ -46,7 +46,7 @@ SHOWN = (
 
 @pytest.mark.parametrize("example", list(EXAMPLE.finditer(PAGE.read_text())), ids=lambda match: match["command"][:60])
 def test_every_example_prints_what_the_page_shows(example: re.Match[str]) -> None:
-    """Each is run as typed, and its whole output compared."""
+    """Each example is run as typed, and its whole output is compared."""
     program, *words = shlex.split(example["command"])
     assert (program, CliRunner().invoke(main, words).output) == ("enginehouse", example["output"])
 

@@ -22,7 +22,7 @@ def test_the_input_that_requests_an_output_exists() -> None:
 
 
 def test_a_copy_of_the_file_needs_nothing_beside_it() -> None:
-    """It is shipped alone, into containers and gateways."""
+    """The file is shipped alone, into containers and gateways."""
     tree = ast.parse(Path(contract.__file__).read_text())
     imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported == STANDARD <= set(sys.stdlib_module_names)

@@ -120,7 +120,7 @@ def test_a_syntax_error_beside_the_inventory_names_its_own_file(tmp_path: Path) 
 def test_an_inventory_of_ansible_is_told_from_python(
     tmp_path: Path, name: str, text: str, kind: str, first: str, copy: str
 ) -> None:
-    """Its name or its first line decides."""
+    """The file's name or its first line decides."""
     assert refused(tmp_path, text, name) == (
         f"{name} is {kind}, and an inventory is Python\n"
         f"  where   {name}\n"
@@ -145,7 +145,7 @@ def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
-    """A binary file, for example."""
+    """The file holds bytes that are not UTF-8."""
     (tmp_path / "fleet.py").write_bytes(b"\x80\x00\x81")
     with pytest.raises(Refusal) as refusal:
         load_inventory(str(tmp_path / "fleet.py"), {})
@@ -205,7 +205,7 @@ TERRAFORM = "terraform output -json, in this directory; then name one of its key
 def test_a_connector_without_an_answer_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, seen: str
 ) -> None:
-    """No data, no state, no JSON."""
+    """The program prints an empty object, exits with 1, or prints text that is not JSON."""
     programs(tmp_path, monkeypatch, terraform=script)
     assert refused(tmp_path, 'hosts = ["@terraform/ips"]\n') == (
         "@terraform/ips names no hosts here\n"
@@ -262,7 +262,8 @@ def pyinfra(inventory: str | Path, *words: str) -> subprocess.CompletedProcess[s
     ],
 )
 def test_pyinfra_s_own_run_is_refused_before_it_begins(tmp_path: Path, text: str, message: str) -> None:
-    """There is a single message and exit status 1; earlier there was a traceback, or success without a host."""
+    """The run prints a single message and exits with 1; earlier it ended in a traceback, or in success without a
+    host."""
     (tmp_path / "fleet.py").write_text(text)
     done = pyinfra(tmp_path / "fleet.py")
     assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (1, True, False)
@@ -276,7 +277,7 @@ def test_pyinfra_s_own_run_is_refused_where_its_limit_matches_no_host() -> None:
 
 
 def test_pyinfra_s_own_run_is_refused_where_the_file_is_missing() -> None:
-    """It ended with success, over a host of that name that did not resolve."""
+    """Earlier, such a run ended with success, over a host of that name that did not resolve."""
     done = pyinfra("inventories/h1OO.py")
     assert (done.returncode, "there is no inventory inventories/h1OO.py" in done.stderr) == (1, True)
 
@@ -290,6 +291,6 @@ def test_options_with_which_hosts_do_not_wait_for_each_other_are_refused(option:
 
 
 def test_a_command_without_gates_may_have_them() -> None:
-    """An example is pyinfra's own `exec`."""
+    """pyinfra's own `exec` is such a command."""
     command = [sys.executable, "-m", "pyinfra", "@fake/one", "exec", "-y", "--serial", "--", "true"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=False).returncode == 0

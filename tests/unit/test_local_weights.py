@@ -33,7 +33,7 @@ def test_tensors_add_up_over_all_files(tmp_path: Path) -> None:
 
 
 def test_a_second_copy_of_the_weights_is_not_counted(tmp_path: Path) -> None:
-    """gpt-oss has one in original/, Mistral one beside the shards: no loader reads both."""
+    """gpt-oss has a second copy in original/, Mistral beside the shards: no loader reads both copies."""
     safetensors(tmp_path / "model.safetensors", a=("BF16", [1024, 1024]))
     (tmp_path / "original").mkdir()
     for copy in ("original/model.safetensors", "consolidated.safetensors"):
@@ -51,7 +51,7 @@ def test_another_shape_is_another_revision(tmp_path: Path) -> None:
 
 
 def test_another_tokenizer_is_another_revision(tmp_path: Path) -> None:
-    """It changes every answer."""
+    """A changed tokenizer changes every answer."""
     safetensors(tmp_path / "model.safetensors", a=("F32", [1]))
     revisions = []
     for text in ("{}", "[]"):

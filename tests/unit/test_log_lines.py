@@ -91,7 +91,7 @@ def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged)
 
 @pytest.mark.parametrize("logged", NOISE, ids=lambda logged: logged.line[:60])
 def test_a_line_that_asks_for_nothing_is_no_finding(logged: Logged) -> None:
-    """Another case is a line that an Xid beside it explains better."""
+    """The cases include a line that a neighbouring Xid explains better."""
     findings = examined({"kernel-beside": in_kernel([logged.line])}) if logged.part == "kernel" else caused(logged.line)
     assert ids(findings) == ([] if logged.part == "kernel" else ["unit-failed"])
 
@@ -141,7 +141,7 @@ def test_the_meaning_of_an_xid_is_printed() -> None:
 
 
 def test_a_gpu_that_nvidia_smi_does_not_list_is_named_as_nvidia_smi_takes_it() -> None:
-    """domain:bus:device.function."""
+    """The kernel leaves out the function, which `nvidia-smi -i` needs."""
     (finding,) = examined({"kernel": "NVRM: Xid (PCI:0000:1b:00): 95, uncontained"})
     assert "-i 0000:1b:00.0" in finding.attempt
 
@@ -168,7 +168,7 @@ def test_a_balancer_tells_what_its_own_kernel_and_services_logged() -> None:
 
 
 def test_phrases_of_a_cause_share_a_finding() -> None:
-    """A line of PyTorch has two of them."""
+    """A line of PyTorch has two phrases."""
     assert (
         ids(caused("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")).count("cause-memory")
         == 1
@@ -177,10 +177,17 @@ def test_phrases_of_a_cause_share_a_finding() -> None:
 
 @pytest.mark.parametrize("kind", [*PHRASES, *RULES])
 def test_no_phrase_may_grow_without_bound(kind: str) -> None:
-    """So no prompt leaves a host inside one."""
+    """A bounded phrase cannot carry a prompt off the host."""
     for phrase in (*PHRASES.get(kind, ()), *RULES.get(kind, ())):
         literal = re.sub(r"\\.", "", phrase)
         assert not re.search(r"[*+](?![^\[]*\])|,\}", literal), phrase
+
+
+@pytest.mark.parametrize("kind", PHRASES)
+def test_no_phrase_begins_with_a_part_of_any_length(kind: str) -> None:
+    """The host's grep would follow one such part from every character of a log."""
+    for phrase in PHRASES[kind]:
+        assert not re.match(r"[('?]*\[[^]*]*\]\{", phrase), phrase
 
 
 @settings(max_examples=200, deadline=None)

@@ -61,7 +61,7 @@ def test_stated_weights_win() -> None:
 
 
 def test_headers_of_a_local_checkpoint_win_over_the_table() -> None:
-    """9,000,000,000 / 1,048,576 = 8,583.1."""
+    """The headers count 9,000,000,000 bytes, which are 8,583.1 MiB."""
     assert memory.llm_weights_mib(LLAMA_SHAPE, stored_bytes=9_000_000_000) == 8_584
 
 
@@ -121,7 +121,7 @@ def test_a_70b_with_16_long_users_does_not_fit_four_cards() -> None:
 
 
 def test_tokens_come_in_whole_blocks() -> None:
-    """1 MiB holds 21.3 tokens of gpt-oss, which is not a block; 2 MiB hold 42.7, which is one."""
+    """1 MiB holds 21.3 tokens of gpt-oss, less than one block; 2 MiB hold 42.7, which is one block."""
     assert (memory.kv_tokens_in(1, 49_152), memory.kv_tokens_in(2, 49_152)) == (0, 32)
 
 
@@ -132,7 +132,7 @@ def test_the_shipped_server_adds_up() -> None:
 
 
 def test_without_reuse_the_cache_stops_where_every_sequence_is_full() -> None:
-    """32 sequences of 8,192 tokens."""
+    """The cache holds 32 sequences of 8,192 tokens."""
     assert plan().for_host("h100-01").servers[0].models[-1].kv_cache_tokens == 262_144
 
 
@@ -154,7 +154,7 @@ def test_a_cache_that_was_asked_for_is_not_grown() -> None:
 
 
 def test_an_encoder_on_the_cpu_takes_nothing_of_the_gpu() -> None:
-    """It has no CUDA context either."""
+    """Such an encoder has no CUDA context either."""
     model = replace(RERANKER, device="cpu", dtype="float32")
     assert (
         plan(servers=(replace(MAIN, models=(model,)),)).for_host("h100-01").servers[0].models[0].memory.total_mib == 0
@@ -195,7 +195,7 @@ def test_a_token_of_a_70b_in_fp8(tensor: int, pipeline: int, size: int) -> None:
 
 
 def chat_70b(users: int, gpu: str) -> dict[str, Any]:
-    """Four GPUs with a 70B in fp8 and a cache for this many sequences of 131,072 tokens."""
+    """Data of four GPUs with a 70B model in fp8, and with a cache for `users` sequences of 131,072 tokens."""
     model = replace(
         LLAMA,
         checkpoint="llama-3.3-70b-instruct-fp8",
@@ -239,10 +239,11 @@ def test_a_draft_model_takes_weights_and_cache() -> None:
 
 
 def test_the_engine_of_a_draft_runs_beside_its_target_s() -> None:
-    """A process of 704 and a workspace of its own: 25,600 x 8,192 x 2 + 32 x 128,256 x 8 = 452,263,936 bytes.
+    """The draft needs a process of 704 MiB and its own workspace: 25,600 x 8,192 x 2 + 32 x 128,256 x 8 = 452,263,936
+    bytes.
 
-    Half more is 647 MiB, and 2,048 of runtime; the target, that scores 160 rows, has 3,387. PyTorch drafts in the
-    target's own process.
+    With half more that is 647 MiB, and 2,048 MiB for the runtime; the target, which scores 160 rows, has 3,387 MiB.
+    PyTorch drafts in the target's own process.
     """
     model = replace(LLAMA, speculative=Draft(checkpoint=ONE_B, weights=pinned("qwen3-8b")))
     budgets = [share(replace(model, path=path)).memory for path in ("engine", "pytorch")]
@@ -268,7 +269,7 @@ def test_medusa_heads_are_many() -> None:
 
 
 def test_lookahead_needs_no_weights() -> None:
-    """It drafts from the sequence itself."""
+    """Lookahead drafts from the sequence itself."""
     assert share(replace(LLAMA, path="engine", speculative=Lookahead())).memory.weights_mib == 15_317
 
 
@@ -285,7 +286,7 @@ def test_an_engine_runs_inside_tritonserver() -> None:
 
 
 def test_pinned_host_memory_is_counted_once_for_every_rank() -> None:
-    """4 x (1,024 + 0)."""
+    """Each of the four ranks pins 1,024 MiB."""
     model = replace(LLAMA, kv_cache=KVCache(host_mib=1024))
     server = replace(MAIN, models=(model,), gpus=(0, 1, 2, 3))
     assert host_mib(server, [serve(model, AROUND)]) == 4_096

@@ -109,7 +109,7 @@ def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
     ],
 )
 def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], starts: tuple[int, ...]) -> None:
-    """The first memory slice of each, in the given order."""
+    """The expected numbers are the first memory slices of the profiles, in the given order."""
     assert places(h100(*profiles)) == starts
 
 
@@ -125,7 +125,7 @@ def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], st
     ],
 )
 def test_these_do_not_fit_together(profiles: tuple[str, ...]) -> None:
-    """There is too much compute, too much memory, or no starting place left."""
+    """The instances have too much compute, too much memory, or no free starting place."""
     assert places(h100(*profiles)) is None
 
 
@@ -183,7 +183,7 @@ def test_the_shipped_inventory_has_this_plan() -> None:
 
 
 def test_the_shipped_inventory_prints_like_this() -> None:
-    """Each server's memory is its instance's."""
+    """Each server has the memory of its instance."""
     same_as_golden("mig.plan.txt", printed(plan_report(shipped())))
 
 

@@ -87,13 +87,13 @@ def test_each_way_to_start_the_server_is_read(text: str, tmp_path: Path) -> None
     [("-tp 4", 4, 1), ("--tensor-parallel-size 2 -dp 2", 4, 2), ("--data-parallel-size 3", 3, 3)],
 )
 def test_parallel_words_become_gpus_and_servers(words: str, gpus: int, servers: int, tmp_path: Path) -> None:
-    """Each replica becomes a server."""
+    """Each replica becomes a server of the inventory."""
     (mine,) = planned(migrate(f"vllm serve openai/gpt-oss-120b {words}"), tmp_path).slices
     assert (mine.machine.gpus, len(mine.servers)) == (gpus, servers)
 
 
 def test_encoders_are_read_as_encoders(tmp_path: Path) -> None:
-    """The catalog decides; options of an LLM are not written for them."""
+    """The catalog decides which models are encoders; options of an LLM are not written for encoders."""
     migration = migrate("vllm serve BAAI/bge-reranker-large --task score --max-model-len 256 --max-num-seqs 8")
     (model,) = planned(migration, tmp_path).slices[0].servers[0].models
     assert (model.kind, model.settings["max_tokens"]) == ("reranker", "256")
@@ -127,7 +127,7 @@ def test_an_unsupported_option_of_vllm_is_named_with_the_reason(option: str, wor
 
 
 def test_an_unknown_option_is_not_guessed() -> None:
-    """It is marked, with the nearest name."""
+    """The option is marked, with the nearest name."""
     (finding,) = [
         candidate
         for candidate in migrate("vllm serve Qwen/Qwen3-8B --max-num-seqz 8").findings
@@ -177,7 +177,7 @@ def test_an_encoder_that_nobody_has_read_is_told_by_its_name(repository: str, de
 
 
 def test_a_directory_stays_a_directory(tmp_path: Path) -> None:
-    """It is the source of the model, from which the plan reads every number."""
+    """The directory is the source of the model, from which the plan reads every number."""
     migration = migrate(f"vllm serve {tmp_path}/weights")
     assert migration.is_whole and f'LLM(\n    "{tmp_path}/weights"' in migration.inventory
 
@@ -191,5 +191,5 @@ def test_text_without_a_server_or_a_model_is_refused(text: str) -> None:
 
 
 def test_no_option_is_in_both_tables() -> None:
-    """Each option either has a place, or has none."""
+    """An option has a place, or a reason why it has none."""
     assert set(PLACES) & set(NO_PLACE) == set()

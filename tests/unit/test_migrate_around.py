@@ -134,7 +134,7 @@ def test_every_key_of_a_file_is_placed_or_listed(text: str, words: str) -> None:
 
 @given(st.lists(st.sampled_from(OPTIONS), unique_by=lambda option: option.split()[0], max_size=8))
 def test_every_option_of_docker_is_placed_or_listed(options: list[str]) -> None:
-    """None is skipped, and the inventory is Python."""
+    """No option is skipped, and the inventory is Python."""
     migration = migrate(f"docker run {' '.join(options)} vllm/vllm-openai:v1 --model Qwen/Qwen3-8B")
     mentioned = " ".join(finding.words for finding in migration.findings)
     missing = [option for option in options if option.replace("=", " ").split()[-1].partition("=")[0] not in mentioned]
@@ -151,7 +151,7 @@ def test_every_option_of_docker_is_placed_or_listed(options: list[str]) -> None:
     ],
 )
 def test_the_beginning_of_an_option_is_that_option(option: str, place: str) -> None:
-    """Python's argparse accepts prefixes; an ambiguous one is not read."""
+    """Python's argparse accepts prefixes; an ambiguous prefix is not read."""
     assert findings(f"vllm serve Qwen/Qwen3-8B {option}")[option.replace("_", "-").replace("=", " ")].place.startswith(
         place
     )
@@ -226,7 +226,7 @@ def test_a_model_that_is_named_like_an_embedder_is_not_an_llm(model: str) -> Non
 
 
 def test_no_option_has_two_meanings_in_a_server() -> None:
-    """Each option either has a place, or has none."""
+    """An option has a place, or a reason why it has none."""
     for engine in ENGINES:
         assert set(engine.renamed) & set(engine.no_place) == set(), engine.title
 
@@ -234,7 +234,7 @@ def test_no_option_has_two_meanings_in_a_server() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(f"{' '.join(SHELLS.values())} {COMPOSE} {DEPLOYMENT}".split()), max_size=30))
 def test_no_mangled_text_crashes_migrate(words: list[str]) -> None:
-    """It ends in an inventory that is Python, or in a refusal."""
+    """Each text leads to an inventory in Python, or to a refusal."""
     with contextlib.suppress(Refusal):
         assert ast.parse(migrate(" ".join(words)).inventory)
 

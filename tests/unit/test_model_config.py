@@ -14,13 +14,13 @@ from tests.unit.pasted import GPT_OSS_CONFIG, LLAMA_CONFIG, RERANKER_CONFIG
 
 @pytest.mark.parametrize("message", sorted(FIELDS))
 def test_fields_are_those_of_tritonclient(message: str) -> None:
-    """There are no more and no fewer."""
+    """The two sets of fields are equal."""
     descriptor = getattr(model_config_pb2, message).DESCRIPTOR
     assert sorted(FIELDS[message]) == sorted(field.name for field in descriptor.fields)
 
 
 def test_words_are_those_of_tritonclient() -> None:
-    """Data types (except the invalid one) and kinds."""
+    """Data types (without the invalid one) and kinds are compared."""
     assert set(DATA_TYPES) == set(model_config_pb2.DataType.keys()) - {"TYPE_INVALID"}
     assert set(KINDS) == set(model_config_pb2.ModelInstanceGroup.Kind.keys())
 
@@ -35,7 +35,7 @@ def test_a_config_written_again_means_the_same_to_triton(text: str) -> None:
 
 
 def test_the_right_configuration_is_one_triton_reads() -> None:
-    """The guide's own is not: it has a placeholder in the place of a number."""
+    """Triton cannot read the guide's configuration, which has a placeholder in the place of a number."""
     llama = GPT_OSS_CONFIG.replace("gpt_oss_20b", "llama")
     right = check(llama).checked[0].right_text
     config = text_format.Parse(right, model_config_pb2.ModelConfig())

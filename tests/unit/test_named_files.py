@@ -86,7 +86,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_missing_file_is_a_note(case: str, tmp_path: Path) -> None:
-    """It has its place in the inventory; there is none if the file exists."""
+    """The note has the file's place in the inventory; an existing file has no note."""
     data, note, file = CASES[case]
     assert notes(tmp_path, **data) == (note,)
     path = tmp_path / file
@@ -96,7 +96,7 @@ def test_a_missing_file_is_a_note(case: str, tmp_path: Path) -> None:
 
 
 def test_answers_and_tasks_of_a_replay_are_looked_for_too(tmp_path: Path) -> None:
-    """Each file is a note of its own."""
+    """Each missing file has its own note."""
     replay = Replay(prompts="p", answers="a", tasks="t")
     assert [note.split(" here:")[0] for note in notes(tmp_path, **engine(replay=replay))] == [
         "no file p",
@@ -106,7 +106,7 @@ def test_answers_and_tasks_of_a_replay_are_looked_for_too(tmp_path: Path) -> Non
 
 
 def test_forty_hosts_that_miss_one_file_make_one_note(tmp_path: Path) -> None:
-    """The note has the first of them."""
+    """The note names the first of the hosts."""
     (note,) = notes(tmp_path, "a", "b", "c", hub=Hub(ca_file="ca.pem"))
     assert "(a and 2 more: hub.ca_file)" in note
 
@@ -120,7 +120,7 @@ def test_a_login_key_that_is_missing_is_a_note_of_the_plan(tmp_path: Path) -> No
 
 
 def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
-    """There are three notes in a fresh clone."""
+    """A fresh clone gets three notes."""
     notes = [note for note in load_plan("inventories/h100_engine.py").warnings if " here: " in note]
     assert [note.split(" here:")[0] for note in notes] == [
         "no file keys/engines",
@@ -130,7 +130,7 @@ def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
 
 
 def test_the_home_of_a_user_that_nobody_knows_is_a_path_like_any_other() -> None:
-    """This also holds at deployment: the file is missing, and there is no traceback."""
+    """At deployment the file counts as missing, without a traceback."""
     assert local_path("~no-such-user-here/key") == Path("~no-such-user-here/key")
     roles = [
         file

@@ -258,7 +258,7 @@ def test_a_locked_repository_has_the_last_word(name: str) -> None:
 
 
 def test_the_plan_notes_numbers_that_nobody_compared() -> None:
-    """The note has the command that compares them; there is none for a name, or after a comparison."""
+    """The note has the command that compares the numbers; a model given by name, or compared before, has no note."""
     case = CASES["r40"]
     machine = replace(MACHINE, gpu="a100-40")
     plan = make_plan(Fleet.of(sources(machine=machine, servers=(Server(name="main", models=(case.model,)),))), AROUND)

@@ -11,7 +11,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan, make_plan
 from deploy.reports.plan import plan_report
 from deploy.spec import GPU, Machine, Parallel
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals, sources
+from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, refusals, sources
 from tests.unit.test_report import printed
 
 CARD = GPU(pci_id="10de:2b85", sm="120", mib=32_607)
@@ -87,9 +87,12 @@ def test_numbers_that_no_card_has_are_refused() -> None:
 
 
 def test_encoders_alone_run_on_turing() -> None:
-    """An LLM is refused there; a reranker in float16 is planned."""
-    turing = replace(OWN, gpu="t4-16", card=replace(CARD, pci_id="10de:1eb8", sm="75", mib=15_360))
-    assert planned(turing, replace(RERANKER, dtype="float16")).slices[0].sm == "75"
+    """On Turing an LLM is refused; a reranker in float16 is planned."""
+    own = replace(OWN, gpu="t4g-16", card=replace(CARD, pci_id="10de:1eb4", sm="75", mib=15_360))
+    for turing in (own, replace(MACHINE, gpu="t4-16")):
+        assert planned(turing, replace(RERANKER, dtype="float16")).slices[0].sm == "75"
+        problems = refusals(*sources(machine=turing, **main(GPT_OSS)))
+        assert "gpt-oss-20b: no engine of an LLM here runs on SM 75" in [problem.problem for problem in problems]
 
 
 def test_an_unknown_card_is_offered_a_declaration_of_its_numbers() -> None:

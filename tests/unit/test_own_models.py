@@ -37,7 +37,7 @@ def cache_tokens(plan: Plan) -> int:
 
 
 def test_its_memory_is_taken_from_the_cache() -> None:
-    """An LLM that takes the rest gets less of it, by what was declared."""
+    """An LLM that takes the remaining memory gets less, by the declared amount."""
     before = plan(*sources(**main(RERANKER, GPT_OSS)))
     assert cache_tokens(planned(replace(OWN, mib=52_000))) < cache_tokens(before)
     assert cache_tokens(planned(replace(OWN, mib=0))) == cache_tokens(before)

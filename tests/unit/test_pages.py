@@ -1,8 +1,8 @@
 """Pages name existing commands and targets, in short sentences.
 
 A command in a `sh` block is tried here as far as this machine can. A block that needs more has a mark in the line
-above: `<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. For those only names and options are
-checked.
+above: `<!-- needs: machine -->`, `<!-- needs: H100 -->`, `<!-- needs: root -->`. In a marked block only names and
+options are checked.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def test_there_are_commands_to_try() -> None:
 
 @pytest.mark.parametrize("block", SHELL, ids=lambda block: block.where)
 def test_commands_of_a_page_can_be_typed(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are typed in the root of a clone."""
+    """The commands are typed in the root of a clone."""
     monkeypatch.chdir(ROOT)
     assert not block.needs or block.needs in NEEDED, f"{block.where}: needs {block.needs}"
     for words in commands(block.text):
@@ -170,7 +170,7 @@ def test_links_of_a_page_have_targets(page: Path) -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_targets_and_verbs_that_a_page_names_exist(page: Path) -> None:
-    """This covers the whole text."""
+    """The whole text of each page is checked."""
     assert [span for span in code_spans(page) if not named_rightly(span, page)] == []
 
 
@@ -245,7 +245,7 @@ def test_the_refusal_on_the_first_page_is_a_kept_one() -> None:
 
 
 def test_as_many_refusals_are_kept_as_the_first_page_says() -> None:
-    """There are more than 500."""
+    """The tables have more than 500 refusals."""
     assert len(list((ROOT / "tests/golden/refusals").glob("*.txt"))) > 500
 
 

@@ -18,14 +18,14 @@ def checked(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 def test_a_wrong_command_ends_with_1_and_shows_the_right_one() -> None:
-    """It is printed on standard output, as requested."""
+    """The right command is printed on standard output."""
     done = checked(WRONG)
     right = "  trtllm-build --checkpoint_dir c --max_batch_size 32\n"
     assert (done.returncode, done.stdout.endswith(right), done.stderr) == (1, True, "")
 
 
 def test_a_right_command_ends_with_0() -> None:
-    """It prints a single line."""
+    """The verb prints a single line."""
     done = checked("trtllm-build --checkpoint_dir c --max_batch_size 32", "--release", "25.04")
     assert (done.returncode, done.stdout) == (0, "nothing is wrong; judged for release 25.04 (TensorRT-LLM 0.18.2)\n")
 

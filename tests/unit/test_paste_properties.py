@@ -81,7 +81,7 @@ VARIABLES = st.sampled_from(["$X", "${X}", '"$X"', "${X:-8}", "$(cat flags)", "`
 def test_a_variable_anywhere_never_makes_a_right_command_wrong(
     command: tuple[str, str], variable: str, place: int
 ) -> None:
-    """It may hold any flag and any value; a note says that it is unknown."""
+    """A variable may hold any flag and any value; a note says that its content is unknown."""
     text, trtllm = command
     words = shlex.split(text.replace("\\\n", " "))
     start = text.split().index("--checkpoint_dir") if "--checkpoint_dir" in text.split()[:2] else 2

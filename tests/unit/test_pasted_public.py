@@ -14,7 +14,7 @@ from tests.unit.pasted_public import CHECKED, MOVED, PUBLIC, Public
 
 @pytest.mark.parametrize("public", CHECKED, ids=lambda public: public.source.replace(" ", "_"))
 def test_a_public_text_has_the_findings_that_are_right_for_it(public: Public) -> None:
-    """The wrong ones in their order, and these notes among the others."""
+    """The findings about mistakes are in the expected order, and the expected notes are among the notes."""
     verdict = public.check or {}
     findings = [part for row in check(public.text, verdict.get("release", "")).checked for part in row.findings]
     assert [finding.kind for finding in findings if finding.is_wrong] == verdict.get("wrong", [])
@@ -40,6 +40,6 @@ def test_a_public_text_becomes_the_inventory_that_is_right_for_it(public: Public
 
 
 def test_the_table_holds_as_many_texts_as_were_asked_for() -> None:
-    """They are earlier reports, and texts found since."""
+    """The texts are earlier reports, and texts found since."""
     batches = [public.batch for public in PUBLIC]
     assert batches.count("field") >= 11 and len(batches) - batches.count("field") >= 40

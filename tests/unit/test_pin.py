@@ -1,4 +1,4 @@
-"""Pinning: the digest in a registry, over TLS and with its login, and the one changed line of an inventory."""
+"""Pinning: the digest in a registry, over TLS and with its login, and the only changed line of an inventory."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_registry_with_a_password_file_is_asked_directly(host: str, certificat
 
 
 def test_a_sporadic_401_is_asked_again(host: str, certificate: tuple[str, str]) -> None:
-    """Anonymous pulls from nvcr.io sometimes get one."""
+    """Anonymous pulls from nvcr.io sometimes get a 401."""
     Registry.sporadic = 2
     assert digest_of(f"{host}/nvidia/triton:26.07", login(certificate)) == DIGEST
 
@@ -174,7 +174,7 @@ def test_the_digest_is_written_into_its_line_and_nowhere_else(tmp_path: Path, li
 
 
 def test_a_pinned_inventory_is_left_alone(tmp_path: Path) -> None:
-    """The second time there is nothing to do."""
+    """A second pin changes nothing."""
     file = tmp_path / "h100.py"
     file.write_text(f'"image_digest": "{NEW}"\n')
     assert write_digest(file, NEW) == f"{file} is pinned to {NEW} already\n"
@@ -231,7 +231,7 @@ def thief() -> Iterator[str]:
 def test_a_login_is_sent_to_its_registry_alone(
     host: str, certificate: tuple[str, str], thief: str, realm: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This holds whatever the registry's answer; the refusal names both hosts."""
+    """The login goes to no other host, whatever the registry answers; the refusal names both hosts."""
     named = realm.format(thief=thief, port=host.rpartition(":")[2])
     challenge = f'Bearer realm="{named}",service="registry"'
     monkeypatch.setattr(Registry, "challenge", challenge)
@@ -276,7 +276,7 @@ def test_a_login_does_not_follow_a_redirect_elsewhere(
 def test_an_answer_that_is_no_token_ends_in_a_refusal(
     host: str, certificate: tuple[str, str], answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is no exception of a parser."""
+    """The parser raises no exception of its own."""
     monkeypatch.setattr(Registry, "token", answer)
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:26.07", login(certificate))

@@ -50,7 +50,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     """A hub with an LLM outside the catalog, an embedder, and a gated model."""
     root = tmp_path_factory.mktemp("hub")
     repository(root / "models/llama-1b", LLAMA, llama_files())
-    repository(root / "models/minilm", BERT, {"model.safetensors": weights(a=("F32", [1, 33_000_000]))})
+    files = {"model.safetensors": weights(a=("F32", [1, 33_000_000])), "tokenizer.json": b"{}"}
+    repository(root / "models/minilm", BERT, files)
     repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
     with standing(root / "models", root / "state") as running:
         yield running
@@ -103,7 +104,7 @@ def test_from_a_name_to_a_plan_in_two_commands(hub: Standing) -> None:
 
 
 def test_a_plan_asks_no_hub(hub: Standing) -> None:
-    """It reads only the lock, and two plans are equal."""
+    """A plan reads only the lock, and two plans are equal."""
     file = inventory(hub, 'LLM("rehearsal/llama-1b")')
     enginehouse("pin", file, "--models")
     hub.heard.requests.clear()
@@ -183,7 +184,7 @@ TYPED = (
 
 @pytest.mark.parametrize(("layers", "exit_code"), [(16, 0), (32, 1)])
 def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, exit_code: int) -> None:
-    """The refusal offers the name, which reads them."""
+    """The refusal offers the model's name, with which the numbers are read from the files."""
     commit = hub.repositories["rehearsal/llama-1b"].commit
     file = inventory(hub, TYPED.format(commit=commit, layers=layers))
     enginehouse("pin", file, "--models")
@@ -195,7 +196,7 @@ def test_typed_numbers_are_compared_with_the_files(hub: Standing, layers: int, e
 
 
 def test_numbers_of_a_repository_that_only_hosts_may_read_are_planned_as_typed(hub: Standing) -> None:
-    """The pin notes that they were not compared, as before there were locks."""
+    """The pin notes that the numbers were not compared."""
     file = inventory(hub, TYPED.format(commit="d" * 40, layers=16))
     pinned = enginehouse("pin", file, "--models")
     assert (pinned.exit_code, "its typed numbers are not compared" in pinned.stdout) == (0, True)
@@ -228,7 +229,7 @@ def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
 
 
 def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The inventory names each one, and needs a pin but no number."""
+    """The inventory names each model, and needs a pin but no number."""
     answers = "os=ubuntu-24.04\nkernel=6.8.0-45-generic\ngpu=10de:2330\nmemory_kib=209715200\ndisk_mib=900000\n"
     monkeypatch.setattr("deploy.io.ask.ask", lambda target: answers)
     result = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/llama-1b", "--model", "rehearsal/minilm")

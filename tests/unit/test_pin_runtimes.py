@@ -24,7 +24,7 @@ REFERENCE = "vllm/vllm-openai:v0.26.0"
 
 @pytest.mark.parametrize("quoted", [f'"{REFERENCE}"', f"'{REFERENCE}'", f'"{REFERENCE}@sha256:{"b" * 64}"'])
 def test_an_image_beside_triton_gets_its_digest_inside_its_own_text(tmp_path: Path, quoted: str) -> None:
-    """A first pin, and a later one; the same image in two models is pinned in both."""
+    """The test makes a first and a later pin; the same image in two models is pinned in both."""
     file = tmp_path / "h100.py"
     file.write_text(f"a = LLM(image={quoted})\nb = LLM(image={quoted})\n# {REFERENCE} is not a text of Python\n")
     changes = write_runtimes(file, {REFERENCE: NEW})
@@ -64,7 +64,7 @@ def test_a_reference_without_a_host_is_docker_s_own_registry() -> None:
 
 
 def test_the_shipped_inventory_is_pinned_by_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both images in one call, as the plan's notes tell an operator."""
+    """Both images are pinned in one call, as the plan's notes advise."""
     file = tmp_path / "h100_vllm.py"
     file.write_text((Path(__file__).parents[2] / "inventories/h100_vllm.py").read_text())
     monkeypatch.setattr(pin, "digest_of", lambda reference, login: NEW)

@@ -14,7 +14,7 @@ def notes(model: Encoder) -> list[str]:
 
 
 def test_an_embedder_with_8_bit_products_is_noted_with_gain_cost_machine_and_date() -> None:
-    """It is compared word for word, because an operator decides by it."""
+    """The note is compared word for word, because an operator decides by it."""
     assert notes(replace(EMBEDDER, products="fp8")) == [
         f'{EMBEDDER.name}: products="fp8" is faster where the GPU is the limit: 17,672 instead of 14,813 docs/s (128 '
         "tokens, 32 texts a request, 16 clients). Where the host's CPU is the limit it gains little and may cost: "

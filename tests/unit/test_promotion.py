@@ -53,7 +53,7 @@ def test_a_promotion_names_its_image_after_its_program() -> None:
 
 
 def test_another_image_of_the_same_program_is_a_promotion() -> None:
-    """A new release of it is compared with the old one."""
+    """A new release of the program is compared with the old release."""
     fleet = Fleet.of(sources(**main(JUDGED_ON_VLLM), gateway=Gateway()))
     hosts, problems = promoted(fleet.hosts, f"llama:vllm:{VLLM}-mine")
     assert not problems and hosts[0].servers[0].beside[0].image == f"{VLLM}-mine"
@@ -87,7 +87,7 @@ def test_the_verb_prints_it_and_refuses_what_the_plan_refuses() -> None:
 
 
 def test_a_replay_changes_no_answer_of_the_gateway() -> None:
-    """Its fingerprint does not change, so balancers treat hosts with and without a replay alike."""
+    """The gateway's fingerprint does not change, so balancers treat hosts with and without a replay alike."""
     plans = [planned(model).slices[0].gateway for model in (ON_VLLM, JUDGED_ON_VLLM)]
     assert plans[0] and plans[1] and plans[0].fingerprint == plans[1].fingerprint
 

@@ -43,7 +43,7 @@ def settings(name: str, published: dict[str, Any], **changes: Any) -> dict[str, 
 
 
 def test_pin_locks_the_prompts_beside_the_numbers(tmp_path: Path) -> None:
-    """Hub and directory give the same; nothing else of the file is kept."""
+    """Hub and directory give the same prompts; the lock keeps no other part of the file."""
     folder = tmp_path / "models/embeds"
     texts = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": None, "similarity": "cosine"}
     extra = {"config_sentence_transformers.json": json.dumps(texts).encode(), "tokenizer.json": b"{}"}
@@ -97,7 +97,7 @@ def test_prompts_without_a_task_are_named() -> None:
     ],
 )
 def test_documents_get_the_prompt_that_sentence_transformers_takes(prompts: dict[str, str], document: str) -> None:
-    """The first of three names that is there, an empty one too (`encode_document` of 6.2.0)."""
+    """The first present name of three is used, even with an empty prompt (`encode_document` of 6.2.0)."""
     assert prefixes_of(kept_prompts({"prompts": prompts})) == {"search_query": "q", "search_document": document}
 
 
@@ -110,7 +110,7 @@ ODD: tuple[Any, ...] = (
 
 @pytest.mark.parametrize("published", ODD, ids=range(len(ODD)))
 def test_a_file_of_another_form_gives_no_prefix(published: Any) -> None:
-    """Also if a lock was edited so."""
+    """The same applies to a lock that was edited to this form."""
     for config in (kept_prompts(published), {"sentence_transformers": published}):
         assert (prefixes_of(config), default_task_of(config), other_prompts(config)) == ({}, "", [])
 

@@ -144,7 +144,7 @@ def test_the_order_of_the_inventory_does_not_matter(both: tuple[list[str], list[
 @given(inventories(), inventories())
 @settings(max_examples=60, deadline=None)
 def test_the_digest_changes_exactly_when_a_slice_does(left: dict[str, Any], right: dict[str, Any]) -> None:
-    """Equal slices have an equal digest; different ones do not."""
+    """Equal slices have equal digests, and different slices different digests."""
     first, second = planned(left), planned(right)
     if first and second:
         assert (first.digest == second.digest) == (first.slices == second.slices)

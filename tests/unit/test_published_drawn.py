@@ -101,7 +101,7 @@ VERDICTS = {
     "Qwen/Qwen3.5-397B-A17B": SEES,
     "stepfun-ai/Step-3.7-Flash": Verdict(LLM, "unknown-architecture"),
     "unsloth/gpt-oss-20b-GGUF": Verdict(LLM, "no-checkpoint"),
-    "XiaomiMiMo/MiMo-7B-Base": Verdict(LLM, "no-pytorch", "l40s-48", 1),
+    "XiaomiMiMo/MiMo-7B-Base": Verdict(LLM, "unknown-architecture", "l40s-48", 1),  # its configuration is Python
     "XiaomiMiMo/MiMo-V2-Flash": OTHER_CACHE,
     "zai-org/GLM-5.2": OTHER_CACHE,
 }
@@ -179,7 +179,7 @@ def test_vllm_is_offered_and_serves_what_no_tensorrt_llm_has(hub: Standing, name
 
 @pytest.mark.parametrize("name", ["nvidia/Qwen3-235B-A22B-NVFP4", "nvidia/DeepSeek-V3.1-NVFP4"])
 def test_four_bits_that_modelopt_s_file_alone_names_are_refused_before_blackwell(hub: Standing, name: str) -> None:
-    """Their config.json has no word of a format: it was planned as 16 bit, on any card."""
+    """Their config.json has no word of a format: earlier, such a model was planned as 16 bit, on any card."""
     assert "quantization_config" not in CONFIGS[name]
     assert [problem.kind for problem in refused(hub, name, card="h200-141")] == ["wrong-sm"]
 

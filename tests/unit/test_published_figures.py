@@ -13,6 +13,7 @@ from deploy.spec import Checkpoint
 from tests.unit.given import ONE_B
 from tests.unit.published import ENTRIES
 from tests.unit.test_memory_latent import DEEPSEEK_V3
+from tests.unit.test_published_served import ENTRIES as SERVED_ENTRIES
 
 GIB = 2**30
 LLAMA_8B = CHECKPOINTS["llama-3.1-8b-instruct"].shape
@@ -64,7 +65,7 @@ def shape(name: str) -> Checkpoint:
     ],
 )
 def test_a_cache_is_as_large_as_published(counted: Checkpoint, tokens: int, published_bytes: float) -> None:
-    """Within 1 %."""
+    """The sizes agree within 1 %."""
     assert tokens * memory.kv_bytes_per_token(counted, "float16") == pytest.approx(published_bytes, rel=0.01)
 
 
@@ -86,3 +87,35 @@ def test_a_cache_of_8_bits_is_as_large_as_published() -> None:
 def test_a_token_of_a_family_that_was_added_takes_its_keys_and_values(name: str, size: int) -> None:
     """2 x 26 x 1 x 256, 2 x 46 x 8 x 128, 2 x 48 x 4 x 128 and 61 x 576 numbers of 2 bytes; not published."""
     assert memory.kv_bytes_per_token(shape(name), "bfloat16") == size
+
+
+SERVED = SERVED_ENTRIES["NousResearch/Hermes-4-14B"]
+GALLERY = {
+    "allenai/Olmo-3-7B-Instruct": 512,
+    "allenai/Olmo-3.1-32B-Instruct": 256,
+    "HuggingFaceTB/SmolLM3-3B": 72,
+    "moonshotai/Kimi-K2-Thinking": 68.6,
+    "gpt-oss-20b": 48,
+    "gpt-oss-120b": 72,
+    "qwen3-8b": 144,
+    "minimax-m2": 248,
+    "phi-4": 200,
+    "mistral-small-24b-2501": 160,
+}
+"""KiB of a token in bfloat16 by Sebastian Raschka's gallery of architectures, as a stored copy of it has them."""
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_a_token_takes_what_the_gallery_of_architectures_says(name: str) -> None:
+    if name in CHECKPOINTS:
+        counted = CHECKPOINTS[name].shape
+    else:
+        counted = shape(name) if name in ENTRIES else checkpoint_of(SERVED_ENTRIES[name]["config"], 1, name)
+    assert memory.kv_bytes_per_token(counted, "bfloat16") == pytest.approx(GALLERY[name] * 1024, rel=0.001)
+
+
+def test_qwen3_14b_takes_what_vllm_logs_for_it() -> None:
+    """27.5185 GiB of weights, and 72,064 tokens in 11.00 GiB: a log that several tutorials of 2026 print."""
+    counted = checkpoint_of(SERVED["config"], sum(SERVED["elements"].values()), "qwen3-14b")
+    assert memory.llm_weights_bytes(counted) == pytest.approx(27.5185 * GIB, rel=0.001)
+    assert 72_064 * memory.kv_bytes_per_token(counted, "bfloat16") == pytest.approx(11.00 * GIB, rel=0.001)

@@ -58,7 +58,7 @@ def judged(name: str, config: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_any_config_is_planned_or_refused(seed: int) -> None:
-    """There is never a traceback; each seed tries 100."""
+    """Each seed tries 100 configurations, of which none may end in a traceback."""
     draw = random.Random(seed)
     for _ in range(100):
         name = draw.choice(list(ENTRIES))
@@ -93,7 +93,7 @@ ENTRY = {
     ],
 )
 def test_a_lock_that_a_stranger_edited_is_refused(edit: dict[str, Any], tmp_path: Path) -> None:
-    """Another repository under the model's name, paths out of it, numbers of no model."""
+    """Examples are another repository under the model's name, paths outside the repository, and impossible numbers."""
     file = tmp_path / "models.lock.json"
     file.write_text(json.dumps({"form": 1, "models": {"a/b": ENTRY}}))
     assert read_lock(file)["a/b"].revision == "c" * 40

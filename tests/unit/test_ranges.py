@@ -32,7 +32,8 @@ CASES = pytest.mark.parametrize(
 
 @CASES
 def test_every_numeric_option_has_a_least_and_a_most(words: tuple[str, ...], option: str, kind: object) -> None:
-    """Both ends matter: a value in milliseconds or bytes is as wrong as a negative one. Keys are refused elsewhere."""
+    """Both ends matter: a value in milliseconds or bytes is as wrong as a negative value. Options of keys have their
+    own refusals."""
     is_ranged = isinstance(kind, click.IntRange | click.FloatRange)
     assert words[0] == "key" or (is_ranged and None not in (kind.min, kind.max))
 
@@ -51,7 +52,7 @@ def test_an_absurd_number_ends_with_a_message(
 
 
 def test_there_are_such_options() -> None:
-    """Without such options the tests above would test nothing."""
+    """Without such options the other tests of this file would test nothing."""
     assert {("fit", "--tp"), ("cost", "--utilisation")} <= {(words[-1], option) for words, option, _ in OPTIONS}
 
 

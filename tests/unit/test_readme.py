@@ -102,7 +102,7 @@ def test_the_table_of_what_fits_is_the_planners() -> None:
 
 @pytest.mark.parametrize("models", ROWS, ids=lambda models: " + ".join(model.name for model in models))
 def test_each_row_is_what_fit_answers_to_its_words(models: tuple[LLM, ...]) -> None:
-    """The command line has the model's name, and path, weights and cache if the row names them."""
+    """The command line has the model's name, and the row's path, weights and cache."""
     model = models[-1]
     words = [str(row_model.checkpoint) for row_model in models]
     for option, value in {"path": model.path, "precision": model.precision, "cache": model.kv_cache.dtype}.items():

@@ -194,7 +194,7 @@ def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:
 
 
 def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:
-    """This holds inside the container or outside, and for an encoder that reports nothing."""
+    """Steps inside and outside the container count, and so does an encoder without a report."""
     own, slow = ["steps fused", "attention own"], ["steps plain (passed over: fused: AssertionError)", "attention own"]
     assert kernel_problems({"container": {"bge": own}, "bare": {"bge": own}}, ["bge"]) == []
     assert kernel_problems({"container": {"bge": slow}, "bare": {"bge": slow}}, ["bge"]) == [

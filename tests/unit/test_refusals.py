@@ -43,7 +43,7 @@ CASES = pytest.mark.parametrize(("promise", "wrong"), ALL.items(), ids=[name.rep
 
 @CASES
 def test_the_inventory_is_refused_for_this_reason_at_this_place(promise: str, wrong: Wrong) -> None:
-    """They are fields, so that programs need not parse text."""
+    """Reason and place are fields, so that programs need not parse text."""
     problems = {
         (problem.kind, re.sub("^(h100-0[12]|edge|eyes): ", "", problem.facts["where"])) for problem in wrong.refused()
     }
@@ -59,7 +59,7 @@ def test_the_whole_message(promise: str, wrong: Wrong) -> None:
 
 @CASES
 def test_a_refusal_names_place_seen_wanted_and_a_remedy(promise: str, wrong: Wrong) -> None:
-    """All four, for every problem."""
+    """Every problem has all four parts."""
     assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in wrong.refused())
 
 

@@ -86,7 +86,7 @@ def test_all_missing_requirements_are_named_at_once_with_their_packages() -> Non
 
 
 def test_promtool_comes_without_a_running_prometheus(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its unit is masked while apt works, and neither enabled nor masked afterwards."""
+    """Prometheus' unit is masked during the installation; afterwards it is unmasked and disabled."""
     unit, wanted = tmp_path / "prometheus.service", tmp_path / "multi-user.target.wants" / "prometheus.service"
     seen: list[str] = []
 

@@ -92,7 +92,7 @@ def test_a_program_that_is_no_service_is_named_and_left_alone(port: int, tmp_pat
 def test_the_process_on_the_bridge_of_a_removed_checkout_is_named(
     serving: Start, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here a program that is not a service holds the address; the message has the command to type."""
+    """The address is held by a program that is not a service; the message has the command to type."""
     gone = tmp_path / "gone" / ".rehearsal"
     monkeypatch.setattr(network, "_exists", lambda _: True)
     monkeypatch.setattr(network, "_owner", lambda _: str(gone))

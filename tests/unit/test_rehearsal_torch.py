@@ -81,7 +81,7 @@ def names(python: str = PYTHON) -> list[str]:
 def test_the_cpu_build_of_the_configured_pip_is_taken_first(
     configured: Path, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It precedes a default build, and needs no TORCH_INDEX."""
+    """The CPU build precedes a default build, and needs no TORCH_INDEX."""
     cpu(configured)
     default(configured)
     monkeypatch.setenv("TORCH_INDEX", silent)
@@ -92,7 +92,7 @@ def test_the_cpu_build_of_the_configured_pip_is_taken_first(
 def test_torch_index_may_be_a_directory_of_wheels(
     configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelt: str
 ) -> None:
-    """It is a path or a URL, and precedes the default build."""
+    """TORCH_INDEX is a path or a URL, and precedes the default build."""
     default(configured)
     cpu(tmp_path / "my wheels")
     monkeypatch.setenv("TORCH_INDEX", spelt.format(tmp_path / "my wheels"))
@@ -100,7 +100,7 @@ def test_torch_index_may_be_a_directory_of_wheels(
 
 
 def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has PyTorch's form: a page per package, over HTTP."""
+    """The index has PyTorch's form: a page per package, over HTTP."""
 
     class Index(SimpleHTTPRequestHandler):
         def __init__(self, *words: object) -> None:
@@ -123,7 +123,7 @@ def test_torch_index_may_be_a_package_index(configured: Path, tmp_path: Path, mo
 def test_an_index_that_does_not_answer_is_left_in_time_for_the_default_build(
     configured: Path, silent: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It is asked once; the size, and how to avoid the download, are printed first."""
+    """The index is asked once; the download's size, and a way to avoid the download, are printed first."""
     default(configured)
     monkeypatch.setenv("TORCH_INDEX", silent)
     monkeypatch.setattr(torch_wheel, "INDEX_SECONDS", 3)

@@ -20,7 +20,7 @@ def test_a_snapshot_of_an_earlier_version_is_one_of_debian(tmp_path: Path) -> No
 
 
 def test_the_kernel_of_an_ubuntu_machine_reads_as_the_one_that_its_boot_chose(tmp_path: Path) -> None:
-    """The stand-in of uname, with the kernel's own answer of the outer machine in between."""
+    """The test runs the stand-in of uname over the outer machine's own answer."""
     chosen = tmp_path / "kernel"
     chosen.write_text("6.8.0-151-generic\n")
     program = ubuntu.UNAME.replace("/usr/bin/uname.kernel", "uname").replace("/run/rehearsal/kernel", str(chosen))

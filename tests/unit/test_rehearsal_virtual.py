@@ -41,7 +41,7 @@ def test_it_sits_on_the_rehearsals_bridge_by_the_same_cable_name_as_the_other_ki
 def test_acceleration_is_used_only_where_a_kernel_speaks_with_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, boots: bool, chosen: str
 ) -> None:
-    """Here /dev/kvm exists, but a machine that uses it hangs before its first output."""
+    """In the test /dev/kvm exists, but a machine that uses it hangs before its first output."""
     monkeypatch.setenv("ENGINEHOUSE_CACHE", str(tmp_path))
     monkeypatch.setattr(qemu, "_boots", lambda accelerator, base: boots)
     monkeypatch.setattr(qemu, "KVM", tmp_path)

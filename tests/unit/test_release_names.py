@@ -46,7 +46,7 @@ def test_no_release_that_is_served_is_written_outside_the_catalog() -> None:
 
 
 def test_the_names_follow_from_the_rows() -> None:
-    """The test has today's names; a new row changes them."""
+    """The test has the present names; a new row changes these."""
     assert (DEFAULT_RELEASE, LAST_WITH_ENGINES, LAST_ENGINE_TRTLLM, LAST_WITH_CUDA_12, OFFERED) == (
         "26.07",
         "26.07",

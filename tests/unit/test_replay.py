@@ -97,7 +97,7 @@ def test_a_regression_is_shown_as_a_diff_of_the_prompts_that_part_first() -> Non
         '  given 2   … 6 7 8 [0 0]   "Paris, aaaa"\n'
         "  try       another precision or calibration; or, if these answers are as good, new stored answers or a lower "
         "Replay.equal_percent\n"
-        "  state     the engine is built and not signed, so no server loads it; what serves goes on"
+        "  state     the engine is built and not signed, so no server loads it; running servers are not affected"
     )
 
 

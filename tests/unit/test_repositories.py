@@ -39,7 +39,7 @@ def test_a_mirror_that_keeps_the_name_is_planned_without_a_note(repository: str)
 
 @pytest.mark.parametrize("repository", ["example/mine", "unsloth/gpt-oss-20b-BF16"])
 def test_another_name_is_planned_with_a_note(repository: str) -> None:
-    """A fine-tune has the shape of its base, a suffix may be another precision; only its owner knows."""
+    """A fine-tune has the shape of its base, a suffix may mean another precision; only the repository's owner knows."""
     (note,) = _about_memory(replace(GPT_OSS, weights=pinned("gpt-oss-20b", repository=repository)))
     assert note == (
         f"gpt-oss-20b: nothing here knows {repository}; its memory is counted as gpt-oss-20b, which is right only for "
@@ -48,7 +48,7 @@ def test_another_name_is_planned_with_a_note(repository: str) -> None:
 
 
 def test_numbers_of_ones_own_are_believed_for_a_repository_nobody_knows() -> None:
-    """The operator read them in its config.json."""
+    """The operator read the numbers in the repository's config.json."""
     assert not _about_memory(replace(LLAMA, checkpoint=CHECKPOINTS["llama-3.1-8b-instruct"].shape, weights=OWN))
 
 

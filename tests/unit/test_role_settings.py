@@ -97,7 +97,7 @@ def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_number_a_role_takes_has_a_range(role: str) -> None:
-    """A new knob needs its own."""
+    """A new knob needs its own range."""
     hints = get_type_hints(TABLE[role], include_extras=True)
     assert [name for name, hint in hints.items() if hint is int] == []
     assert all(limit.least >= 0 for hint in hints.values() for limit in get_args(hint)[1:] if isinstance(limit, Range))
@@ -109,13 +109,13 @@ def test_the_table_holds_every_role_that_has_defaults() -> None:
 
 
 def test_a_knob_s_range_holds_both_ends() -> None:
-    """Numbers beyond them are refused."""
+    """Numbers beyond the ends are refused."""
     limit = Range(1, 3)
     assert [limit.takes(value) for value in (0, 1, 3, 4)] == [False, True, True, False]
 
 
 def test_without_the_table_settings_are_left_to_the_roles() -> None:
-    """A program that reads an inventory for another purpose need not know them."""
+    """A program that reads an inventory for another purpose does not need the roles' settings."""
     assert Fleet.of(sources("h", triton_settings={"keep_releases": 0})).unread == ()
     assert list(settings_problems({"triton_settings": {}}, {})) == []
 
@@ -124,7 +124,7 @@ SETTINGS = '"_sudo": True, "triton_settings": {"keep_release": 3},'
 
 
 def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
-    """The command line knows the roles."""
+    """The command line passes the roles' settings to the plan."""
     text = (ROOT / "inventories" / "h100.py").read_text().replace('"_sudo": True,', SETTINGS)
     (tmp_path / "fleet.py").write_text(text)
     argv = [sys.executable, "-m", "deploy", "plan", str(tmp_path / "fleet.py")]

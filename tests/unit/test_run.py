@@ -100,7 +100,7 @@ def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
 
 
 def test_a_host_not_seen_ready_counts_as_out() -> None:
-    """It need not be in this run: with one of four out, no other host may go."""
+    """The unready host may be outside this run: with one of four hosts out, no other host may be drained."""
     run = staged()
     run.see({"d": False})
     assert run.decide() == Hold("a pool has no room", "chat", ("d",), 1)
@@ -109,14 +109,14 @@ def test_a_host_not_seen_ready_counts_as_out() -> None:
 
 
 def test_a_first_deploy_begins_although_no_host_is_ready() -> None:
-    """It is the host to repair, and at a first deploy no host serves yet."""
+    """An unready host is the one to repair, and at a first deploy no host serves yet."""
     run = staged()
     run.see(dict.fromkeys("abcd", False))
     assert run.decide() == Begin(0)
 
 
 def test_a_host_that_never_served_keeps_nobody_from_going_out() -> None:
-    """A host that joins a pool comes in its wave; the others need not wait for it."""
+    """A host that joins a pool is deployed in its wave; other hosts need not wait for it."""
     run = staged()
     run.see({"d": False})
     run.welcome("d")
@@ -138,7 +138,7 @@ def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
     ("on_failure", "groups"), [("host", [("c",)]), ("wave", [("c", "d")]), ("all", [("c", "d"), ("a", "b")])]
 )
 def test_hosts_go_back_within_the_limits_of_the_rollout(on_failure: str, groups: list[tuple[str, ...]]) -> None:
-    """The last wave goes first, and never two waves together."""
+    """The last wave is reverted first, and two waves are never reverted together."""
     run = staged(canary_hosts=2, wave_percent=100, max_unavailable=2, on_failure=on_failure)
     for host in "abd":
         hear(run, host, *SWAP, "passed")
@@ -169,7 +169,7 @@ def test_no_host_is_drained_once_the_run_stops() -> None:
 
 
 def one_rollout(seed: int) -> PretendedFleet:
-    """A fleet after up to three runs with failures, kills and limits, and a last one without faults."""
+    """A fleet after up to three runs with failures, kills and limits, and a last run without faults."""
     draw = random.Random(seed)
     fleet = PretendedFleet.drawn(draw)
     for _ in range(draw.randint(1, 3)):

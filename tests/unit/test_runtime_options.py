@@ -65,14 +65,14 @@ def program() -> Iterator[Any]:
 
 @pytest.mark.parametrize("release", READ)
 def test_every_flag_of_the_catalog_is_an_option_of_the_second_reading(release: str) -> None:
-    """A flag that it turns off with `--no-` is a switch there."""
+    """A catalog flag with a `--no-` form is a switch in the second reading."""
     row, options = ROWS[release], READ[release]["options"]
     assert sorted(row.flags - set(options)) == []
     assert {options[flag] for flag in row.switches} <= {"switch"}
 
 
 def test_the_releases_without_a_second_reading_are_known() -> None:
-    """They are pre-releases, of which only the option table was read."""
+    """The releases are pre-releases, of which only the option table was read."""
     assert set(ROWS) - set(READ) == {"trtllm-serve 1.3.0rc29"}
 
 

@@ -81,7 +81,7 @@ def test_precisions_become_the_program_s_own_words() -> None:
 
 
 def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
-    """Each has a separate directory, which the container reads."""
+    """Each adapter has a separate directory, which the container reads."""
     made = planned(lora=ADAPTERS).slices[0]
     flags, llm = arguments(lora=ADAPTERS), made.servers[0].models[-1]
     assert (flags["--max-loras"], flags["--max-cpu-loras"], flags["--max-lora-rank"]) == ("2", "2", "64")
@@ -168,7 +168,7 @@ def test_a_plan_notes_an_image_beside_triton_that_is_not_pinned() -> None:
 
 
 def test_both_images_are_counted_on_the_disk() -> None:
-    """Each counts three times: Docker has the download and the unpacked layers."""
+    """Each image counts three times, because Docker keeps the download and the unpacked layers."""
     alone = plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].disk_needed_mib
     assert planned().slices[0].disk_needed_mib - alone == 3 * rows_of(VLLM)[0].size_mib
 
@@ -187,7 +187,7 @@ def test_an_image_of_the_same_digest_under_another_name_takes_no_room_of_its_own
 
 
 def test_a_host_without_one_has_the_plan_it_had() -> None:
-    """The plan has no field of them, so digests of older inventories do not change."""
+    """The plan has no field for such programs, so digests of older inventories do not change."""
     shown = str(plan(**main(*MINE, LLAMA), gateway=Gateway()).slices[0].to_json())
     assert "runtime" not in shown and "llm_port" not in shown
 
@@ -208,5 +208,6 @@ def test_a_fit_shows_an_llm_beside_triton_and_who_else_could_serve_it(runtime: s
 
 def test_an_architecture_that_triton_lacks_is_offered_the_program_that_has_it() -> None:
     lacking = replace(ARCHITECTURES["LlamaForCausalLM"], pytorch_since="1.3", engine=False)
-    assert runtimes.runtime_instead(LLAMA, lacking, "1.2.1") == "trtllm-serve"
+    assert runtimes.runtime_instead(LLAMA, lacking, "1.2.1") == "vllm", "a release before a candidate"
+    assert runtimes.runtime_instead(LLAMA, replace(lacking, name="Latest"), "1.2.1") == "trtllm-serve"
     assert runtimes.image_for("trtllm-serve", lacking) == "nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc29"

@@ -96,7 +96,7 @@ def test_the_embedder_gets_exactly_these_settings() -> None:
 
 
 def test_8_bit_products_are_written_where_they_are_asked_for() -> None:
-    """Other releases have no such setting, so that they keep their names."""
+    """Other releases are rendered without this setting, so that they keep their names."""
     assert settings(replace(EMBEDDER, products="fp8"))["products"] == "fp8"
     assert "products" not in settings(EMBEDDER)
 
@@ -109,7 +109,7 @@ def test_streams_are_written_where_there_are_several() -> None:
 
 
 def test_an_encoder_on_the_cpu_has_the_setting_for_it() -> None:
-    """It has no limit of CUDA memory."""
+    """An encoder on the CPU has no limit of CUDA memory."""
     written = settings(replace(RERANKER, device="cpu", dtype="float32"))
     assert (written["device"], written["dtype"], written["memory_mib"]) == ("cpu", "fp32", "0")
 
@@ -123,7 +123,7 @@ def test_the_encoders_know_every_parameter(model: object) -> None:
 
 
 def test_a_split_over_stages_is_written() -> None:
-    """Four GPUs in two stages of two."""
+    """Four GPUs form two stages of two GPUs each."""
     data = main(replace(LLAMA, parallel=Parallel(pipeline=2)), gpus=(0, 1, 2, 3))
     written = plan(**(data | {"machine": replace(MACHINE, gpus=4)})).for_host("h100-01").servers[0].models[0].settings
     assert (written["tensor_parallel_size"], written["pipeline_parallel_size"]) == (2, 2)
@@ -140,14 +140,14 @@ def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
 
 
 def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
-    """It is spelt as in its enumeration."""
+    """The scheduler is spelt as in its enumeration."""
     assert settings(replace(LLAMA, scheduler="max_utilization"))["scheduler_config"] == {
         "capacity_scheduler_policy": "MAX_UTILIZATION"
     }
 
 
 def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
-    """4,096 MiB in bytes."""
+    """The setting has the 4,096 MiB in bytes."""
     cache = settings(replace(LLAMA, kv_cache=KVCache(host_mib=4096)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["host_cache_size"] == 4_294_967_296
@@ -155,14 +155,14 @@ def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
 
 @pytest.mark.parametrize(("dtype", "written"), [("auto", "auto"), ("bfloat16", "auto"), ("fp8", "fp8")])
 def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
-    """The backend knows auto, fp8 and nvfp4, and refuses bfloat16."""
+    """The backend accepts auto, fp8 and nvfp4, and refuses bfloat16."""
     cache = settings(replace(LLAMA, kv_cache=KVCache(dtype=dtype)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["dtype"] == written
 
 
 def test_a_dtype_is_written_where_it_was_chosen() -> None:
-    """Otherwise it is the checkpoint's."""
+    """Without a chosen precision, the engine reads the dtype from the checkpoint."""
     assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
 
 

@@ -20,7 +20,8 @@ def two_servers(first: LLM, second: LLM) -> Slice:
 
 
 def test_one_checkpoint_under_two_names_is_fetched_once() -> None:
-    """It is in the directory of the first; both servers read it there, and the disk has it once."""
+    """The checkpoint is in the directory of the first model; both servers read it from there, and the disk has it
+    once."""
     mine = two_servers(LLAMA, LONG)
     alone = plan(machine=TWO_GPUS, servers=(replace(MAIN, models=(LLAMA,)),)).slices[0]
     assert [weights.model for weights in mine.weights] == ["llama"]
@@ -29,13 +30,13 @@ def test_one_checkpoint_under_two_names_is_fetched_once() -> None:
 
 
 def test_one_repository_at_two_commits_is_fetched_twice() -> None:
-    """They are different files, in separate directories."""
+    """The two commits have different files, in separate directories."""
     mine = two_servers(LLAMA, replace(LONG, weights=replace(LONG.weights, revision="b" * 40)))
     assert [weights.model for weights in mine.weights] == ["llama", "llama-128k"]
 
 
 def test_a_model_alone_keeps_the_directory_of_its_name() -> None:
-    """A host that serves it already fetches nothing."""
+    """A host that already serves the model fetches nothing."""
     assert [weights.model for weights in plan(servers=(replace(MAIN, models=(LONG,)),)).slices[0].weights] == [
         LONG.name
     ]

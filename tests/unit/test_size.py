@@ -40,7 +40,8 @@ def size(demand: Demand = ASKED, loads: Any = (), names: tuple[str, ...] = MODEL
 
 
 def test_cards_by_memory_agree_with_fit() -> None:
-    """4,000 sequences of 2,400 tokens, divided by those that one card's cache holds; rounded up."""
+    """The number of cards is 4,000 sequences of 2,400 tokens, divided by the sequences that one card's cache holds,
+    rounded up."""
     tokens = fit("h100-80", MODELS, "26.07", AROUND).cache_tokens
     held = size().sequences
     # 54,811 MiB for the cache (README), 48 KiB a token, in blocks: 2,400 tokens a sequence
@@ -97,13 +98,13 @@ def test_a_model_is_split_where_that_takes_fewer_cards() -> None:
 
 
 def test_a_card_that_does_not_fit_says_why() -> None:
-    """It is the plan's own sentence."""
+    """The reason is the plan's own sentence."""
     sized = size(card="l40s-48", names=("gpt-oss-20b",))
-    assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
+    assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; the GPU has SM 89")
 
 
 def test_size_prints_its_assumptions() -> None:
-    """They are as typed, with times in milliseconds too."""
+    """The assumptions are printed as typed, with times in milliseconds too."""
     words = ["size", "--users", "400", "--prompt", "2000", "--answer", "400", "--first-token", "800ms", "--gpu", "h100"]
     output = CliRunner().invoke(enginehouse, [*words, "gpt-oss-20b"]).output
     assert "at least 1" in output and "not measured: gpt-oss-20b" in output
@@ -111,6 +112,6 @@ def test_size_prints_its_assumptions() -> None:
 
 
 def test_passages_without_a_rate_are_no_load() -> None:
-    """They are refused, not ignored."""
+    """Passages without a rate are refused, not ignored."""
     words = ["size", "--users", "4", "--prompt", "20", "--answer", "4", "--passages", "9", "gpt-oss-20b"]
     assert CliRunner().invoke(enginehouse, words).exit_code == 2

@@ -27,7 +27,8 @@ def resolved(words: list[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ["chat-01.example.internal", "2001:db8::7"])
 def test_a_jump_host_known_hosts_and_agent_are_the_same_for_every_program(tmp_path: Path, name: str) -> None:
-    """It is only in the operator's file; its `Host` line matches the address, which is not part of the host's name."""
+    """The jump host is only in the operator's file, where the `Host` line matches the address, which is not part of
+    the host's name."""
     address = "198.51.100.11" if "." in name else name
     own = tmp_path / "ssh_config"
     own.write_text(

@@ -25,7 +25,7 @@ def test_any_inventory_is_refused_in_words_or_planned_sensibly(draw: random.Rand
 
 @pytest.mark.parametrize("key", ["machine", "servers", "release", "gateway", "docker", "ssh_port", "triton_settings"])
 def test_any_object_at_the_top_of_the_data_is_refused_in_words(key: str) -> None:
-    """Each of them is tried, so that none depends on a draw."""
+    """Every object is tried, so that the test does not depend on a draw."""
     _name, hosts = BASES[0]
     for value in (*VALUES, *(make() for make in MADE)):
         changed_hosts = {name: {**data, key: value} for name, data in hosts.items()}

@@ -1,4 +1,4 @@
-"""The time line of a rollout: the balancer's events, and those of a run that a gate stopped."""
+"""The time line of a rollout: the balancer's events, and the events of a run that a gate stopped."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_dcgms_watts_count_before_tritons() -> None:
 
 
 def test_every_metric_that_is_asked_for_exists() -> None:
-    """It exists in a recorded scrape, or in its source; `host` is a label of our own targets."""
+    """Each metric is in a recorded scrape, or in its exporter's source; `host` is a label of our own targets."""
     for figure in FIGURES:
         for metric, _ in figure.metrics:
             wrong = wrong_names(figure.expression(metric))

@@ -1,4 +1,4 @@
-"""Texts with a secret are refused; texts that only resemble one are not."""
+"""Texts with a secret are refused; texts that only resemble a secret are accepted."""
 
 from __future__ import annotations
 

@@ -72,11 +72,11 @@ def test_another_engine_than_the_one_signed_before_is_refused() -> None:
 
 
 def test_on_the_pytorch_path_the_choice_says_nothing() -> None:
-    """There the checkpoint itself serves."""
+    """On the PyTorch path the checkpoint itself serves."""
     assert not [note for note in plan(**main(LLAMA)).warnings if "unjudged" in note]
 
 
 def test_the_report_says_it_beside_the_engine() -> None:
-    """It replaces the share of equal tokens."""
+    """The reason replaces the share of equal tokens."""
     facts = list(engines_report(engine_plan(CHOSEN).slices[0], {}))[1]
     assert f"signed unjudged, by choice: {REASON}" in [cell for column in facts.columns for cell in column.cells]

@@ -34,7 +34,7 @@ def test_a_pool_of_several_cards_is_noted() -> None:
 
 @pytest.mark.parametrize("key", ["http_proxy", "proxies", "HTTPS_PROXY", "model_repository", "nnodes", "ray_head"])
 def test_a_key_that_belongs_elsewhere_gets_no_near_key(key: str) -> None:
-    """Its hint has the right place, and offers no near key."""
+    """The hint has the key's right place, and offers no near key."""
     assert elsewhere(key)
     if not key.isupper():
         (problem,) = refusals(**{key: "x"})
@@ -42,6 +42,6 @@ def test_a_key_that_belongs_elsewhere_gets_no_near_key(key: str) -> None:
 
 
 def test_a_key_next_to_a_password_of_pyinfra_is_offered_no_password() -> None:
-    """It is a name of pyinfra 2, whose nearest key would be refused next."""
+    """The key is a name of pyinfra 2, whose nearest present key would be refused next."""
     (problem,) = refusals(_use_sudo_password=True)
     assert "NOPASSWD" in problem.attempt

@@ -72,6 +72,14 @@ def test_a_host_with_absurd_numbers_is_named_and_the_others_are_counted(absurd: 
     assert (report.missing, report.lines[0].counts["requests"]) == (("b",), 100)
 
 
+@pytest.mark.parametrize("piece", ["[],", "{},"])
+def test_brackets_without_content_are_no_usage_and_are_not_parsed(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 MiB of them took a control machine 6 GiB (2026-11-28). Rows of any number are read."""
+    assert len(rows_of(json.dumps({"rows": [json.loads(answered(ROW))["rows"][0] | {"times": {}}] * 500})) or ()) == 500
+    monkeypatch.setattr(json, "loads", None)
+    assert rows_of('{"rows":[' + piece * 1000 + "0]}") is None
+
+
 def test_a_host_that_is_down_is_named_and_the_others_are_counted() -> None:
     report = added_up({"a": rows_of(answered(ROW)), "b": None}, ("tenant",), "2026-11-01")
     console = Console(width=120, record=True, file=io.StringIO())

@@ -52,7 +52,7 @@ def test_more_canaries_than_a_pool_allows_go_one_after_the_other() -> None:
 
 
 def test_a_wave_leaves_room_for_the_hosts_that_may_be_lost() -> None:
-    """They are out while the next wave goes out."""
+    """Lost hosts stay out while the next wave is drained."""
     rollout = Rollout(canary_hosts=0, wave_percent=100, max_unavailable=3, may_be_lost=1)
     assert made(CHAT, rollout) == (("c1", "c2"), ("c3", "c4"), ("c5", "c6"))
 
@@ -68,7 +68,7 @@ def test_hosts_that_go_out_together_are_counted_as_one() -> None:
 
 
 def test_a_farm_host_counts_in_no_pool_and_is_no_canary() -> None:
-    """It does not serve, so it is in the last wave."""
+    """A farm host does not serve, so it is in the last wave."""
     rollout = Rollout()
     assert waves(pools_of([("h1", ""), ("h2", "")], rollout), rollout, beside=["a-farm"]) == (("h1",), ("a-farm", "h2"))
     assert waves((), rollout, beside=["a-farm"]) == (("a-farm",),)
@@ -102,7 +102,7 @@ def test_under_limit_the_waves_and_the_pool_stay_those_of_the_fleet() -> None:
 
 
 def test_a_pool_is_part_of_the_plan_and_of_its_digest() -> None:
-    """A plan without one keeps its digest."""
+    """A plan without a pool keeps its digest."""
     without = plan(*sources("a", "b", "c", "d", "e", "f"))
     assert in_a_pool().digest != without.digest
     assert "pool" not in str(without.to_json())
@@ -110,14 +110,15 @@ def test_a_pool_is_part_of_the_plan_and_of_its_digest() -> None:
 
 
 def test_the_printed_plan_says_how_many_of_a_pool_may_be_out() -> None:
-    """It is printed beside the waves; without pools the output is unchanged."""
+    """The number is printed beside the waves; without pools the output is unchanged."""
     lines = printed(plan_report(in_a_pool())).splitlines()
     assert "pool chat  1 of 6 may be out: a, b, c, d, e, f" in lines
     assert not [line for line in printed(plan_report(plan())).splitlines() if line.startswith("pool")]
 
 
 def test_an_invalid_share_takes_no_host_out() -> None:
-    """Its own refusal names it; the count raises nothing (a million inventories by a seed, 2026-11-27)."""
+    """A refusal names the invalid share; the count raises no exception (a million inventories by a seed,
+    2026-11-27)."""
     for share in (" ", "/", "a quarter", "%"):
         (pool,) = pools_of([("a", "chat"), ("b", "chat")], Rollout(max_unavailable=share))
         assert pool.allowed == 0

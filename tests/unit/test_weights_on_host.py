@@ -70,7 +70,7 @@ def test_a_host_without_weights_on_it_has_no_trace_of_the_field() -> None:
 
 
 def test_a_model_by_its_name_is_compared_with_its_lock() -> None:
-    """The lock's commit and size stand in what preflight compares."""
+    """The lock's commit and size are among the values that preflight compares."""
     around = replace(AROUND, locked={"x/qwen3-32b": locked("qwen3-32b")})
     model = LLM("x/qwen3-32b", weights=Weights.on_host("/srv/models/qwen3-32b"))
     (files,) = plan(*sources(**main(model)), around=around).slices[0].on_host
@@ -89,7 +89,7 @@ def test_an_llm_beside_triton_reads_weights_on_the_host() -> None:
 
 
 def test_a_bundle_has_no_weights_that_are_on_the_host() -> None:
-    """A host without a network wants nothing of such a model from its bundle."""
+    """A host without a network needs no file of such a model from its bundle."""
     mine = replace(planned(MODEL).slices[0], bundle="bundle")
     assert list(_weights(mine, Contents.__new__(Contents))) == []
 

@@ -36,7 +36,7 @@ def test_a_number_is_a_reset_only_where_the_catalogue_asks_for_one_or_its_workfl
 
 @pytest.mark.parametrize("number", range(167, 173))
 def test_a_number_without_an_action_in_the_catalogue_has_a_row_and_stops_nothing(number: int) -> None:
-    """The driver's own recovery action decides."""
+    """For such a number the driver's own recovery action decides."""
     assert (XIDS[number].action, XIDS[number].stops(8)) == ("none named", False)
 
 

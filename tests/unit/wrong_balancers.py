@@ -24,7 +24,7 @@ def pool(**changes: Any) -> dict[str, Any]:
 
 
 def second(**changes: Any) -> Source:
-    """Another host of the pool."""
+    """The pool's second host."""
     return Source("h100-02", {"machine": MACHINE, **pool(peer_address="10.0.0.12"), **changes})
 
 

@@ -17,7 +17,7 @@ def place(name: str, *fields: str) -> str:
 
 
 def named(model: Model, kind: str, where: str, **data: Any) -> Wrong:
-    """An inventory with this one model, and a lock that has its repository if there is such a case."""
+    """An inventory with this one model, and a lock with the model's repository, if the case has one."""
     name = model.source.rpartition("/")[2].partition("@")[0]
     try:
         around = replace(AROUND, inventory="inventories/mine.py", locked={model.source: locked(name)})

@@ -70,7 +70,6 @@ ALL = {
     "vllm makes no awq of 16 bit weights": Wrong(
         beside(precision="int4_awq"), "precision-of-another-runtime", f"{MODEL}.precision"
     ),
-    "fp8 of vllm wants ada or hopper": Wrong(beside(gpu="a100-80", precision="fp8"), "wrong-sm", f"{MODEL}.precision"),
     "an fp8 cache of vllm wants ada or hopper": Wrong(
         beside(gpu="a100-80", kv_cache=KVCache(dtype="fp8")), "fp8-cache", f"{MODEL}.kv_cache.dtype"
     ),

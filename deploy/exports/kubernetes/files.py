@@ -3,8 +3,6 @@
 `kubectl apply` keeps an object as JSON in an annotation of at most 262,144 bytes, and etcd takes about 1 MiB.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

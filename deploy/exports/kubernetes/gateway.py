@@ -4,8 +4,6 @@ The image is made of the Containerfile beside the manifests: the packages of the
 that the host's unit starts them from.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

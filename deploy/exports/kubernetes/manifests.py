@@ -8,8 +8,6 @@ gateway-image/              files from which the gateway's image is built
 README.md                   commands to type, and the differences between a Pod and a host
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any

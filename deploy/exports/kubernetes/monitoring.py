@@ -1,7 +1,5 @@
 """PodMonitors, rules and dashboards for a Prometheus operator, with the jobs and instances of a monitor host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from deploy.exports.kubernetes.names import Manifest, manifest

@@ -1,7 +1,5 @@
 """Names of Kubernetes objects: a host's label, labels of Pods, and the first fields of every object."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

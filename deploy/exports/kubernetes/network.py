@@ -1,7 +1,5 @@
 """Services and network policies: the Pods' counterpart of a host's loopback, bridge and firewall."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page beside the manifests: the commands in their order, the Secrets, and how Pods differ from hosts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from deploy.exports.kubernetes.gateway import IMAGE, KEYS_SECRET

@@ -6,8 +6,6 @@ triton       run; its startup probe is `host prove`, its liveness probe is that 
 llm          llm/run, started after Triton as on a host: Triton is then a sidecar whose startup probe has to pass first
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from deploy.exports.kubernetes.files import volume

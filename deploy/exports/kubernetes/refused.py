@@ -1,11 +1,9 @@
 """Refusals of a plan whose servers no Pod could run as their hosts do."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 
-from deploy.exports.refused import weights_problems
+from deploy.exports.refused import unserved_models, weights_problems
 from deploy.exports.served import Served, ServedHost, ServedServer
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
@@ -62,25 +60,15 @@ def _of_host(host: ServedHost) -> Iterator[Refusal]:
 
 
 def _of_server(host: str, server: ServedServer) -> Iterator[Refusal]:
-    for own in server.slice.own_models:
-        yield refuse(
-            "own-model-of-a-host",
-            f"a Pod has no directory of a host, and {own.name} is the operator's own model in one",
-            where=f"{host}: servers[{server.slice.name!r}].own_models[{own.name!r}]",
-            seen=own.directory,
-            wanted="models that the plan knows, whose weights the cluster fetches",
-            attempt="leave it out here, and serve it from a Deployment of your own",
-        )
-    for model in server.slice.models:
-        if model.path == "engine":
-            yield refuse(
-                "engine-in-kubernetes",
-                f"{model.name} is served by an engine that a host compiles and signs; no Job does that",
-                where=f"{host}: servers[{server.slice.name!r}].models[{model.name!r}].path",
-                seen='path="engine"',
-                wanted="the PyTorch backend, or a program beside Triton",
-                attempt='path="pytorch"',
-            )
+    yield from unserved_models(
+        host,
+        server.slice,
+        reader="a Pod",
+        own="a Deployment",
+        builder="Job",
+        kind="engine-in-kubernetes",
+        wanted="the PyTorch backend, or a program beside Triton",
+    )
     if server.slice.beside and server.slice.in_triton:
         yield refuse(
             "gpu-of-two-containers",

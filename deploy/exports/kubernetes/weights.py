@@ -1,7 +1,5 @@
 """Weights of a host's servers: a claim, and a Job that fetches and verifies them as the host would."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

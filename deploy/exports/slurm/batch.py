@@ -1,7 +1,5 @@
 """The batch files: one for each job that serves, and one that fetches weights to the cluster's directory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from deploy.exports.served import Served, ServedHost

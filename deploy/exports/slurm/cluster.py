@@ -1,7 +1,5 @@
 """The operator's settings of a cluster: its container runtime, its shared directory, the time limit of a job."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

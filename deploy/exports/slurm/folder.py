@@ -10,8 +10,6 @@ programs/               the hosts' own programs
 README.md               commands to type, and the differences between a job and a host
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

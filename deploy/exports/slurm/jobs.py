@@ -1,7 +1,5 @@
 """Hosts that share a batch file, the number of ranks of their servers, and the times of a job."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The page beside the batch files: the commands in their order, and the differences between a job and a host."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from deploy.exports.served import Served

@@ -1,11 +1,9 @@
 """Refusals of a plan that no job could serve as its hosts do, and of settings that are wrong for every cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 
-from deploy.exports.refused import weights_problems
+from deploy.exports.refused import unserved_models, weights_problems
 from deploy.exports.served import ServedHost, ServedServer
 from deploy.exports.slurm.cluster import NO_LIMIT, Cluster, seconds_of
 from deploy.exports.slurm.jobs import Job
@@ -73,25 +71,15 @@ def _of_host(host: ServedHost, cluster: Cluster) -> Iterator[Refusal]:
 
 def _of_server(host: ServedHost, server: ServedServer, cluster: Cluster) -> Iterator[Refusal]:
     name = server.slice.name
-    for own in server.slice.own_models:
-        yield refuse(
-            "own-model-of-a-host",
-            f"a job has no directory of a host, and {own.name} is the operator's own model in one",
-            where=f"{host.slice.host}: servers[{name!r}].own_models[{own.name!r}]",
-            seen=own.directory,
-            wanted="models that the plan knows, whose weights the cluster fetches",
-            attempt="leave it out here, and serve it from a job of your own",
-        )
-    for model in server.slice.models:
-        if model.path == "engine":
-            yield refuse(
-                "engine-in-a-job",
-                f"{model.name} is served by an engine that a host compiles and signs; no job does that",
-                where=f"{host.slice.host}: servers[{name!r}].models[{model.name!r}].path",
-                seen='path="engine"',
-                wanted="the PyTorch backend",
-                attempt='path="pytorch"',
-            )
+    yield from unserved_models(
+        host.slice.host,
+        server.slice,
+        reader="a job",
+        own="a job",
+        builder="job",
+        kind="engine-in-a-job",
+        wanted="the PyTorch backend",
+    )
     if server.slice.beside:
         model, runtime = server.slice.beside
         yield refuse(

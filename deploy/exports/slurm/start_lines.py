@@ -1,7 +1,5 @@
 """The container of a server as a job starts it: the host's start line, under Docker or under pyxis."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -37,30 +37,30 @@ CAUSES = [
     ),
     (
         r"invalid choice: ([^\n]*)|argument (--\S+: Invalid value [^\n]*)",
-        "the program in the image does not take the value {0}",
+        "the program in the image does not accept the value {0}",
         "enginehouse check '<the command>' names the choices of this release",
     ),
     (
         r"no kernel image is available for execution|[Uu]nsupported (?:SM|GPU arch|compute capability)|"
         r"requires? (?:SM|compute capability) ?[\d.]+|not supported on (?:SM|sm_?)\s*\d+|FP8 is (?:not|un)supported|"
         r"Target GPU SM \d+ is not supported",
-        "this GPU's SM does not run what was asked for",
+        "this GPU's SM cannot run the requested build",
         "choose a precision this GPU has (FP8 from SM 89, NVFP4 from SM 100), or a host with another GPU",
     ),
     (
         r"(?:[Uu]nsupported|[Uu]nknown|[Uu]nrecognized) (?:model )?(?:architecture|model type|model_type)"
         r"[^\n\w]*([\w.-]*)|KeyError: '(?:\w+For\w+)'|does not recognize this architecture",
         "this release has no engine for the checkpoint's architecture",
-        "path='pytorch' for this model, or a release whose engine path knows it",
+        "path='pytorch' for this model, or a release whose engine path supports it",
     ),
     (
         CALIBRATION,
-        "the texts for calibration are not there: a build has no network, and the default set comes from a hub",
+        "the texts for calibration are missing: a build has no network, and the default texts come from a hub",
         "name a directory of the control machine with texts (Calibration), or a precision that needs none",
     ),
     (
         r"unresolvable CDI devices? ([^\s:]*)|failed to inject CDI|could not select device driver",
-        "Docker does not know the GPU it was asked to hand over",
+        "Docker does not know the requested GPU",
         "systemctl start nvidia-cdi-refresh.service, then nvidia-ctk cdi list on the host",
     ),
     (
@@ -70,13 +70,13 @@ CAUSES = [
     ),
     (
         r"CUDA driver version is insufficient|cudaErrorInsufficientDriver|forward compatibility was attempted",
-        "the driver is older than the image wants",
+        "the driver is older than the image requires",
         "let the nvidia_driver role manage it, or pin a release this driver runs",
     ),
     (
         r"MPI_INIT failed|(?:opal|orte|ompi_mpi)_init failed|PML add procs failed",
         "MPI did not start inside the container",
-        "see in build.log what it names; UCX and mlx5 are InfiniBand devices the container does not have "
+        "build.log names the device; UCX and mlx5 are InfiniBand devices, which the container does not have "
         "(TensorRT-LLM#3112)",
     ),
     (
@@ -96,9 +96,9 @@ CAUSES = [
     ),
 ]
 KILLED = "the host ran out of memory: the kernel killed the build"
-ENDED = "the build was killed from outside, or by the kernel for want of the host's memory"
+ENDED = "the build was killed by another process, or by the kernel because the host ran out of memory"
 MORE = "a host with more memory, or fewer `--workers`: each loads its rank's weights"
-UNKNOWN = "its last lines are all that is known"
+UNKNOWN = "its cause is unknown; the log's last lines follow"
 READ = "read build.log on the host; the commands are in `enginehouse plan --json`"
 
 

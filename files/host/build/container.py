@@ -65,7 +65,7 @@ def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> li
 
 
 def memlock() -> str:
-    """Unlimited locked memory, or the most that this machine allows root (some VMs limit it)."""
+    """Unlimited locked memory, or the machine's limit for root (some VMs have one)."""
     try:
         resource.setrlimit(resource.RLIMIT_MEMLOCK, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return "-1"

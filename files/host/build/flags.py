@@ -1,7 +1,7 @@
 """Compares the flags of a planned build with the `--help` (argparse) of the program in the image.
 
-Names are compared exactly. argparse itself accepts prefixes, so a misspelt flag may silently become another one; and a
-plan for a release that the catalog does not know exactly may have a flag that the image lacks. Both are reported here,
+Names are compared exactly. argparse itself accepts prefixes, so a misspelt flag may silently become another flag; and
+the plan for a release without an exact row in the catalog may have a flag that the image lacks. Both are reported here,
 before any GPU time is spent. If a help text prints no choices, none are checked.
 """
 
@@ -67,7 +67,8 @@ def planned(argv: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def problems(argv: list[str], help_text: str, row: str) -> list[str]:
-    """Differences of a planned command from the image's program: the catalog's name, the image's, the nearest."""
+    """Differences of a planned command from the image's program: each flag with the catalog's text and the image's
+    problem."""
     known = flags_in(help_text)
     name = Path(program_of(argv)[-1]).name
     catalog = f"\n  catalog  {row}" if row else ""
@@ -75,7 +76,7 @@ def problems(argv: list[str], help_text: str, row: str) -> list[str]:
     for flag, values in planned(argv):
         if problem := _problem(known, flag, values):
             line = " ".join([flag, *values])
-            wrong.append(f"{name}: the image does not take `{line}`{catalog}\n  image    {problem}")
+            wrong.append(f"{name}: the image does not accept `{line}`{catalog}\n  image    {problem}")
     return wrong
 
 
@@ -87,6 +88,6 @@ def _problem(known: dict[str, Flag], flag: str, values: list[str]) -> str:
     if here.is_switch and values:
         return f"{flag} is a switch and takes no value"
     if not here.is_switch and not values:
-        return f"{flag} wants a value" + (f" out of {', '.join(here.choices)}" if here.choices else "")
+        return f"{flag} needs a value" + (f" out of {', '.join(here.choices)}" if here.choices else "")
     unknown = [value for value in values if here.choices and value not in here.choices]
     return f"{flag} takes {', '.join(here.choices)}, and not {unknown[0]}" if unknown else ""

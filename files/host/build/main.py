@@ -7,7 +7,8 @@ Refusals that need no GPU come first: a flag that the image lacks, a full disk o
 begins again. The engine is published unsigned: the control machine judges its answers and signs it, and until then no
 server loads it. Only one build runs on a host at a time.
 
-Exit 0: published (or was already). Exit 1: <fingerprint>.failed has build.log and why.json; no other file changed.
+Exit 0: the engine is published, now or earlier. Exit 1: <fingerprint>.failed has build.log and why.json; no other file
+changed.
 """
 
 from __future__ import annotations
@@ -154,9 +155,9 @@ class Build:
         try:
             here = room.gpus()
         except NoAnswer as silent:
-            raise Stopped("room", f"the GPU cannot be asked: nvidia-smi says: {silent}", "nvidia-smi on the host") from None
+            raise Stopped("room", f"the GPU is unknown: nvidia-smi failed: {silent}", "nvidia-smi on the host") from None
         for device in filter(room.is_slice, devices):
-            print(f"{device} is a MIG instance: nvidia-smi does not say what is free in it, so nothing was compared")
+            print(f"{device} is a MIG instance: nvidia-smi does not report its free memory; nothing was checked")
         self.gpus = room.chosen(devices, here)
         whole = room.chosen([device for device in devices if not room.is_slice(device)], here)
         problem = (
@@ -182,8 +183,9 @@ class Build:
                 (self.work / f"{name}.jsonl").chmod(0o644)
 
     def require_flags(self) -> None:
-        """Checks that every flag and choice of the plan is in the image's `--help`. Raises Stopped with the others."""
-        say("reading which flags the image has")
+        """Checks that every flag and choice of the plan is in the image's `--help`. Raises Stopped with the missing
+        ones."""
+        say("reading the image's flags")
         row, helps, wrong = self.settings.get("flags_row", ""), dict[tuple[str, ...], str](), list[str]()
         for step in self.settings["steps"]:
             program = flags.program_of(step["argv"])
@@ -240,7 +242,7 @@ class Build:
             return False
         if (self.settings["fields"].get("checkpoint") or {}).get("kind") == "trtllm":
             raise Stopped(
-                "reference", "a finished TensorRT-LLM checkpoint answers nothing before it is an engine", STORE
+                "reference", "a finished TensorRT-LLM checkpoint cannot answer before an engine is built of it", STORE
             )
         return True
 
@@ -265,7 +267,7 @@ class Build:
         missing = [name for name in names if not (self.engine / name).is_file()]
         if missing:
             log = (self.staging / "build.log").read_text(errors="replace")
-            cause = f"the last step ended well and left no {', '.join(missing)}"
+            cause = f"the last step succeeded without writing {', '.join(missing)}"
             raise Stopped(self.settings["steps"][-1]["stage"], cause, causes.READ, 0, log)
 
     def publish(self) -> None:
@@ -285,6 +287,6 @@ class Build:
 
 
 def split(problem: str) -> tuple[str, str]:
-    """A problem of build_room, and its `try` row separately."""
+    """A problem of build_room, and the line of advice (`try`) separately."""
     cause, _, remedy = problem.partition("\n  try     ")
     return cause, remedy

@@ -17,7 +17,7 @@ from host.build import causes, container
 from host.disk import flush, sha256
 
 KEPT = ("build.log", "answers.jsonl", "reference.jsonl")
-STATE = "nothing that serves was touched, and nothing was published"
+STATE = "no serving program was changed, and nothing was published"
 DIGESTS = "{{range .RepoDigests}}{{println .}}{{end}}{{.Id}}"
 
 
@@ -68,7 +68,7 @@ def measured(path: Path) -> dict[str, Any]:
 def require_plain_file(path: Path) -> None:
     """Raises: Stopped for anything but a plain file: the container could have made a link for root to follow."""
     if not stat.S_ISREG(path.lstat().st_mode):
-        raise Stopped("publish", f"{path} is no plain file", "look at what the container of this build does")
+        raise Stopped("publish", f"{path} is not a plain file", "check the programs in this build's container")
 
 
 def keep_failure(settings: dict[str, Any], stopped: Stopped) -> None:

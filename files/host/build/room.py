@@ -44,7 +44,7 @@ def disk_problem(place: Path, needed_mib: int) -> str:
     if free >= needed_mib:
         return ""
     return (
-        f"the build wants {needed_mib:,} MiB of disk and {free:,} are free under {place}\n"
+        f"the build needs {needed_mib:,} MiB of disk and {free:,} are free under {place}\n"
         "  try     free some (old images, old weights), or declare a larger data disk"
     )
 
@@ -55,7 +55,7 @@ def is_slice(device: str) -> bool:
 
 
 def chosen(devices: list[str], here: list[Gpu]) -> list[Gpu]:
-    """The GPUs that CDI devices name; for a MIG instance, its card."""
+    """The GPUs that CDI devices name; a MIG instance counts as its card."""
     names = {device.partition("=")[2].partition(":")[0] for device in devices}
     return [gpu for gpu in here if "all" in names or gpu.index in names or gpu.uuid in names]
 
@@ -79,9 +79,9 @@ def gpu_problem(wanted: list[Gpu], needed_mib: int, servers: list[str]) -> str:
     rows += [f"  used    by {who}" for who in holders(short)]
     rows += [f"  serves  triton@{name}.service, on the GPUs this build was given" for name in serving]
     what = f"stop {serving[0]} (systemctl stop triton@{serving[0]})" if serving else "stop what uses the GPU"
-    head = f"the build wants {needed_mib:,} MiB free on each of its GPUs"
+    head = f"the build needs {needed_mib:,} MiB free on each of its GPUs"
     return "\n".join(
-        [head, *rows, f"  try     the build waits for no one: {what}, or build on another host (build.py, a farm host)"]
+        [head, *rows, f"  try     a build never waits for memory: {what}, or build on another host (build.py, a farm host)"]
     )
 
 
@@ -92,7 +92,7 @@ def sm_problem(wanted: list[Gpu], sm: str) -> str:
         return ""
     return (
         f"GPU {mismatched[0].index} is a {mismatched[0].name} of SM {mismatched[0].sm}, and the engine is planned for SM {sm}\n"
-        "  try     correct the GPU in the inventory: an engine runs on the SM it was built on only"
+        "  try     correct the GPU in the inventory: an engine runs only on the SM on which it was built"
     )
 
 

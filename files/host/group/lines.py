@@ -25,7 +25,7 @@ class Connection:
         except asyncio.TimeoutError:
             raise OSError(f"silent for {SILENCE_SECONDS} seconds") from None
         except (ValueError, RecursionError):
-            raise OSError("no line of a member") from None
+            raise OSError("not a line of a group's member") from None
         if not isinstance(value, dict):
             raise OSError("the connection ended")
         return value

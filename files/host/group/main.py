@@ -10,10 +10,10 @@ host, so its count of starts is reset. Both sides send lines of JSON; an empty o
     follower   {"number", "identity", "put_back": {"identity", "run"}}      first; {"leaving": true} before it stops
     leader     the same; {"start": true} once all are connected
 
-A member whose swap has put its old release back reports that: a member that waits with the new release, in the same
-run, ends at once, and its own swap puts back. Requests end before a member stops: the leader stops first, whichever
-member is asked to stop. A follower's port on loopback leads to the leader, so that a probe on this host reaches the
-group.
+A member whose swap has restored its old release reports the restored identity. Another member that waits with the new
+release of the same run then ends at once, and its own swap restores the old release. Requests end before a member
+stops: the leader stops first, whichever member is asked to stop. A follower's port on loopback leads to the leader, so
+that a probe on this host reaches the group.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOST, STOPPED = 1, 143
 
 
 class Ended(Exception):
-    """This host's part ends; the text is the reason. `is_own`: this host is the cause, and not another member."""
+    """Ends this host's part; the text is the reason. `is_own`: this host, not another member, is the cause."""
 
     def __init__(self, reason: str, status: int = LOST, is_own: bool = False) -> None:
         super().__init__(reason)
@@ -76,7 +76,8 @@ class Member:
             self.end.set_result(ended)
 
     def judge(self, hello: Line, name: str) -> bool:
-        """True if the other member has the same release; ends this part if that member has put this release back."""
+        """True if the other member has the same release; ends this part if that member has undone its swap to this
+        release."""
         if hello.get("identity") == self.identity:
             return True
         gone = hello.get("put_back")
@@ -161,7 +162,7 @@ class Member:
             connection.close()
 
     async def hear(self, connection: Connection, number: int) -> None:
-        """Listens to a follower that has joined; once the ranks run, its end is the end of the whole group."""
+        """Listens to a follower that has joined; once the ranks run, the whole group ends with this follower."""
         if before := self.joined.get(number):
             before.close()
         self.joined[number] = connection
@@ -209,7 +210,7 @@ class Member:
 
     async def start(self) -> None:
         """Starts this host's ranks; when they end, this host's part ends."""
-        say(f"all {len(self.members)} hosts are there: starting", also_print=True)
+        say(f"all {len(self.members)} hosts are connected: starting", also_print=True)
         self.child = await asyncio.create_subprocess_exec(*self.command)
         self.spawn(self.await_child())
 
@@ -263,7 +264,7 @@ def run_of(wanted: Any) -> str:
 
 
 def put_back_of(record: Any) -> Line:
-    """The group's identity that this host has put back, and the run; empty if it has put none back."""
+    """The group's identity that this host has restored after a swap, and the run; empty if this host restored none."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(record.read_text())
         facts = json.loads((places.release(known["release"]) / "server.json").read_text())

@@ -38,7 +38,7 @@ ENDING = {"Preempt", "Terminate", "Reboot", "Redeploy"}
 
 
 class Unread(Exception):
-    """The cloud's answer is missing or has another form."""
+    """An answer of the cloud that is missing or malformed."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedire
 
 @contextmanager
 def _limited() -> Iterator[None]:
-    """Ends the block after ANSWER_SECONDS; a socket's own limit would start again with each byte."""
+    """Ends the block after ANSWER_SECONDS; a socket's own limit would restart with each byte."""
 
     def late(*_: Any) -> None:
-        raise TimeoutError(f"no whole answer in {ANSWER_SECONDS:g} s")
+        raise TimeoutError(f"no complete answer within {ANSWER_SECONDS:g} s")
 
     before = signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, ANSWER_SECONDS)
@@ -109,12 +109,12 @@ def _limited() -> Iterator[None]:
 
 
 def aws(metadata: Metadata) -> list[Notice]:
-    """The notices of EC2. A refused token is requested again at the next look."""
+    """The notices of EC2. A refused token is replaced at the next check."""
     if not metadata.token:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
         token = (metadata.read("/latest/api/token", ttl, "PUT") or "").strip()
         if not (token and token.isascii() and token.isprintable() and len(token) < 1024):
-            raise Unread("/latest/api/token answers no token")
+            raise Unread("/latest/api/token returned no token")
         metadata.token = token
     headers, paths = {"X-aws-ec2-metadata-token": metadata.token}, "/latest/meta-data"
     try:
@@ -146,7 +146,7 @@ def gcp(metadata: Metadata) -> list[Notice]:
     if preempted not in ("TRUE", "FALSE"):
         raise Unread(f"{instance}/preempted answers neither TRUE nor FALSE")
     if event not in ("NONE", "MIGRATE_ON_HOST_MAINTENANCE", "TERMINATE_ON_HOST_MAINTENANCE"):
-        raise Unread(f"{instance}/maintenance-event answers no known event")
+        raise Unread(f"{instance}/maintenance-event returned an unknown event")
     notices = []
     if preempted == "TRUE":
         notices.append(Notice("preemption", "preemption", within=PREEMPTED_SECONDS))
@@ -164,7 +164,7 @@ def azure(metadata: Metadata) -> list[Notice]:
         path = "/metadata/instance/compute/name?api-version=2021-02-01&format=text"
         name = (metadata.read(path, headers) or "").strip()
         if not name.isprintable() or not 0 < len(name) < 256:
-            raise Unread("/metadata/instance/compute/name answers no name")
+            raise Unread("/metadata/instance/compute/name returned no name")
         metadata.answers["name"] = name
     text = metadata.read("/metadata/scheduledevents?api-version=2020-07-01", headers)
     events = _object(text or '{"Events": []}').get("Events")
@@ -182,7 +182,7 @@ def _azure_notice(event: dict[str, Any]) -> Notice:
     try:
         ends = parsedate_to_datetime(str(event["NotBefore"])).timestamp() if event.get("NotBefore") else 0.0
     except (TypeError, ValueError, OverflowError):
-        raise Unread(f"NotBefore of the event {kind} is no time") from None
+        raise Unread(f"NotBefore of the event {kind} is not a time") from None
     return Notice(identity, kind, ends=ends, drains=drains)
 
 
@@ -194,9 +194,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unread("an answer is no JSON") from None
+        raise Unread("an answer is not JSON") from None
     if not isinstance(value, dict):
-        raise Unread("an answer is no object of JSON")
+        raise Unread("an answer is not a JSON object")
     return value
 
 

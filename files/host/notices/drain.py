@@ -16,11 +16,12 @@ from host.traffic.draining import units
 from host.traffic.state import cut_file
 
 HELD_SECONDS = 300.0
-"""Beyond the end, renewed while the notice stands: a host that lives on takes requests again by itself."""
+"""Seconds of a hold beyond the announced end, renewed while the notice stands: a surviving host then takes requests
+again by itself."""
 
 
 def cut(traffic: dict[str, Any]) -> None:
-    """Marks that the servers are being stopped, which ends their own wait for balancers at once."""
+    """Marks that the servers are being stopped, which ends the servers' own wait for balancers at once."""
     cut_file().parent.mkdir(parents=True, exist_ok=True)
     cut_file().touch()
     systemctl("stop", "--no-block", *units(traffic))

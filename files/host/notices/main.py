@@ -35,7 +35,7 @@ NEAR_SECONDS = 15.0
 BALANCER_SECONDS = 1
 MARK = "cloud"
 WRITE_SECONDS = 60.0
-"""Between two writings of a state that has not changed."""
+"""Seconds between two writes of an unchanged state."""
 
 
 def main(arguments: list[str]) -> int:
@@ -91,7 +91,7 @@ class Watch:
         return TICK_SECONDS if self.kept["active"] else POLL_SECONDS[self.settings["cloud"]]
 
     def look(self, now: float) -> None:
-        """Asks the cloud, if it is time to, and takes the next step of the drain."""
+        """Asks the cloud if a check is due, and takes the next step of the drain."""
         if self.is_due(now):
             self.read(now)
         draining = [(self.end_of(notice), notice) for notice in self.notices if self.is_to_drain(notice)]
@@ -108,7 +108,7 @@ class Watch:
         return not is_near and now - self.read_at >= POLL_SECONDS[self.settings["cloud"]]
 
     def read(self, now: float) -> None:
-        """Reads the cloud's notices; those of the last answer if this one is missing."""
+        """Reads the cloud's notices; without an answer, the notices of the last answer are kept."""
         self.read_at = now
         try:
             self.notices = CLOUDS[self.settings["cloud"]](self.metadata)
@@ -205,7 +205,7 @@ def metrics(record: dict[str, Any]) -> str:
         (
             "ends_timestamp_seconds",
             "gauge",
-            "When it takes the host; 0 without a notice.",
+            "Time at which the cloud takes the host; 0 without a notice.",
             (active or {"ends": 0})["ends"],
         ),
         (
@@ -214,7 +214,7 @@ def metrics(record: dict[str, Any]) -> str:
             "Requests that were still in flight when their servers were stopped.",
             record["cut"],
         ),
-        ("answered_timestamp_seconds", "gauge", "When the cloud last gave an answer.", record["answered"]),
+        ("answered_timestamp_seconds", "gauge", "Time of the cloud's last answer.", record["answered"]),
     ]
     lines = [
         line

@@ -37,9 +37,9 @@ ROOT_STEPS: dict[str, Callable[[Settings], object]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the step is done; the module's docstring has the others. 64 without a step and settings."""
+    """Returns 0 once the step is done, 64 without step and settings; the module's docstring has the other statuses."""
     if len(arguments) not in (2, 3) or (arguments[0] == "prepare") != (len(arguments) == 3):
-        print("a step and a file of settings are wanted: host peers STEP SETTINGS", file=sys.stderr)
+        print("usage: host peers STEP SETTINGS, with a file of settings", file=sys.stderr)
         return 64
     step, settings = arguments[0], Settings.read(Path(arguments[-1]))
     if step not in ("receive", "give"):
@@ -76,5 +76,5 @@ def with_peers(step: str, settings: Settings) -> int:
 
 def _broken(settings: Settings, problem: Exception) -> int:
     print(f"{settings.target.name}: {problem}", file=sys.stderr)
-    print("  state  what was received is kept and continued next time", file=sys.stderr)
+    print("  state  the received data is kept, and the next run resumes", file=sys.stderr)
     return 1

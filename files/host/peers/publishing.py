@@ -1,4 +1,4 @@
-"""The steps of root, before and after those of the receiving user. They parse only file names of the peers' data."""
+"""Root's steps before and after the receiving user's. Of the peers' data, they parse only file names."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def _publish_received(settings: Settings) -> None:
     if is_whole:
         noted = session.get("senders")  # by a user that is not believed: no words of it are printed
         names = sorted(name for name in settings.peers.values() if isinstance(noted, list) and name in noted)
-        senders = ", ".join(names) or "nobody of this session"
+        senders = ", ".join(names) or "no peer of this session"
         print(
             f"{settings.target.name}: {', '.join(wrong[:5])}: not the offer's sha256; sent by {senders}",
             file=sys.stderr,
         )
     kept = _keep_whole(settings, settings.offer)
-    print(f"  state  not published; {kept} whole files are kept for the direct way", file=sys.stderr)
+    print(f"  state  not published; {kept} complete files are kept for the direct fetch", file=sys.stderr)
 
 
 def _publish_offer(settings: Settings) -> None:
@@ -86,7 +86,7 @@ def _publish_offer(settings: Settings) -> None:
     except (ValueError, KeyError, TypeError):
         offer = Offer("", {})
     if offer.files != right or not re.fullmatch("[0-9a-f]{64}", offer.digest):
-        raise ValueError("the offer that was made of it is of other files; it is not published")
+        raise ValueError("the receiving user's offer does not match the published files; it is not published")
     disk.write(settings.beside(TORRENT), (settings.folder / TORRENT).read_bytes())
     disk.replace(settings.beside(OFFER), offer.text())
     made.unlink()

@@ -43,7 +43,7 @@ class Settings:
     here: str
     peers: dict[str, str]
     folder: Path
-    """All that the receiving user may write into; on the file system of `target`."""
+    """Folder with everything that the receiving user may write, on the file system of `target`."""
     bytes_per_second: int = 0
     seed_seconds: int = 3600
     patience_seconds: int = 60

@@ -16,12 +16,12 @@ MIB = 1 << 20
 TICK_SECONDS = 0.2
 REACH_SECONDS = 1
 LINGER_SECONDS = 5
-"""A host that leaves first stays this long, so that the others, which look five times a second, see that it has
-everything and can leave as well. Nobody waits for it; with 1 s a busy machine missed it, and gave for an hour."""
+"""Seconds that the first finished host stays, so that the others, which check five times a second, see its completion
+and can end as well. No run waits for this host; with 1 s a busy machine missed it, and shared for an hour."""
 
 
 class NotDelivered(Exception):
-    """The peers are too slow or gone, or sent other data than the offer's."""
+    """The peers are too slow or gone, or sent data that differs from the offer."""
 
 
 class Refused(Exception):
@@ -55,7 +55,7 @@ def describe_published(settings: Settings) -> None:
 def receive_from_peers(settings: Settings) -> None:
     """Receives every piece of every file, durably, with the data for resuming as a sender."""
     if not settings.offer:
-        raise Refused("it is not here, and no other host has it yet")
+        raise Refused("it is not on this host, and no other host has it yet")
     torrents = TorrentSession(settings.here, settings.peers, settings.bytes_per_second)
     drop_halves(settings, settings.offer)
     need_space(settings)
@@ -70,7 +70,7 @@ def receive_from_peers(settings: Settings) -> None:
     noted = {"is_whole": True, "received": torrents.progress().received}
     names = {"senders": sorted(torrents.senders), "whole": sorted(torrents.whole)}
     (settings.folder / publishing.SESSION).write_text(json.dumps(noted | names))
-    say(f"{settings.target.name} has come; next it is checked again and published")
+    say(f"{settings.target.name} is received; next it is checked again and published")
 
 
 def give(settings: Settings) -> None:
@@ -85,7 +85,7 @@ def give(settings: Settings) -> None:
         torrents.whole |= set(session.get("whole", ()))
         seed(torrents, settings, session.get("received", 0))
     except (SessionBroke, OSError, RuntimeError) as problem:
-        print(f"{settings.target.name} is not given to the others: {problem}", flush=True)
+        print(f"{settings.target.name} cannot be shared with the others: {problem}", flush=True)
 
 
 def drop_halves(settings: Settings, offer: Offer) -> None:
@@ -155,7 +155,7 @@ class Pace:
 
 def report(caught: list[str], settings: Settings) -> None:
     for name in caught:
-        what = "sent a piece that does not verify, or a part of it; no more is taken from it"
+        what = "sent a corrupt piece, or a part of one; its data is not used any more"
         print(f"{settings.target.name}: {name} {what}", flush=True)
 
 
@@ -166,7 +166,7 @@ def seed(torrents: TorrentSession, settings: Settings, received: int) -> None:
     and left while this host published. Later peers get the files from hosts that had them before the run.
     """
     came = f"{received / MIB:,.1f} MiB came from peers"
-    say(f"{settings.target.name} is here, {came}, and is given to {len(settings.peers)} hosts", True, is_ready=True)
+    say(f"{settings.target.name} is here, {came}, and is shared with {len(settings.peers)} hosts", True, is_ready=True)
     until = time.monotonic() + settings.seed_seconds
     needed = time.monotonic()
     while time.monotonic() < until:

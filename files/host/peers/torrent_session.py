@@ -17,10 +17,10 @@ from pathlib import Path
 import libtorrent as lt
 
 LEAST_PIECE, MOST_PIECE, PIECES = 1 << 14, 1 << 24, 8192
-"""Bytes of a piece, and about how many there are: a host passes on what it has whole pieces of. The least is one block,
-which has one sender: who sent a wrong one is certain."""
+"""Smallest and largest piece in bytes, and the approximate number of pieces: a host can pass on whole pieces only. The
+smallest piece is one block, which has one sender, so the sender of a corrupt block is certain."""
 BANNED = "peer banned"
-"""smart_ban's message in libtorrent that a peer sent a corrupt block; it posts no alert."""
+"""Libtorrent's message when smart_ban bans the sender of a corrupt block; libtorrent has no alert type for it."""
 SETTINGS = {
     "user_agent": "enginehouse",
     # The port is the one that the others were told and the firewall lets through.
@@ -95,12 +95,12 @@ class TorrentSession:
         # Otherwise every address of a private network is "local" as well, and no limit holds for it.
         self.session.set_peer_class_filter(everywhere(1 << self.session.global_peer_class_id))
         self.wrong: set[str] = set()
-        """Hosts that nothing more is taken from."""
+        """Hosts that sent wrong data, and from which no more data is accepted."""
         self.senders: set[str] = set()
         self.whole: set[str] = set()
-        """Hosts that were seen to have everything."""
+        """Hosts that were seen to have all files."""
         self.is_flushed = False
-        """All that was received is in the files."""
+        """True once all received data is in the files."""
 
     def join(self, digest: str, folder: Path) -> None:
         """Requests all files into `folder`/name; verified existing ones are kept."""
@@ -130,7 +130,7 @@ class TorrentSession:
                     return bytes(lt.write_resume_data_buf(alert.params))
                 if isinstance(alert, lt.save_resume_data_failed_alert):
                     raise SessionBroke(alert.message())
-        raise SessionBroke("libtorrent does not say where it is")
+        raise SessionBroke("libtorrent does not report its state")
 
     def _add(self, parameters: lt.add_torrent_params, folder: Path) -> None:
         parameters.save_path = str(folder)
@@ -189,8 +189,8 @@ class TorrentSession:
     def heed(self, seconds: float) -> list[str]:
         """Hosts banned since the last call. Waits for `seconds`. Raises `SessionBroke`.
 
-        Each sent a corrupt piece, or a part of one. libtorrent 2.0 bans a host at once when it knows that its block is
-        corrupt, and also when it contributed to several corrupt pieces.
+        Each host sent a corrupt piece, or a part of a corrupt piece. libtorrent 2.0 bans a host at once when it knows
+        that its block is corrupt, and also when it contributed to several corrupt pieces.
         """
         caught = set()
         for alert in self._alerts_after(seconds):
@@ -207,7 +207,7 @@ class TorrentSession:
 
 
 def is_ban(alert: lt.alert) -> bool:
-    """True if it reports a host that sent corrupt data."""
+    """True if the alert reports a host that sent corrupt data."""
     was_left = isinstance(alert, lt.peer_disconnected_alert) and alert.error.message() == BANNED
     return was_left or isinstance(alert, lt.peer_ban_alert)
 

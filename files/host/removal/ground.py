@@ -18,11 +18,11 @@ BEFORE = Path(f"{SETTINGS}/before")
 LABELS = ("enginehouse.server", "enginehouse.llm", "enginehouse.build", "io.enginehouse.probe", "enginehouse.exporter")
 ENVIRONMENT = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_SUSPEND": "1", "LC_ALL": "C.UTF-8"}
 Step = tuple[str, Callable[[], object]]
-"""(the thing to remove, in words; the function that removes it)."""
+"""A step of the removal: the item in words, and the function that removes the item."""
 
 
 def no_act() -> None:
-    """Does nothing, for a step that only reports a kept item."""
+    """Makes no change; the function of a step that only reports a kept item."""
 
 
 def recorded(name: str) -> set[str]:

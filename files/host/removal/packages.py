@@ -42,10 +42,11 @@ FAMILIES = {
 
 
 def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
-    """Steps for the packages that the project installed, by family; its holds on packages that stay are lifted."""
+    """Steps for the packages that the project installed, by family; the project's holds on the remaining packages are
+    lifted."""
     if not BEFORE.exists() or (BEFORE / "late").exists():
         if is_ours:
-            yield "stays: every package; what was here before the first deploy is not recorded", no_act
+            yield "stays: every package; the packages from before the first deploy are not recorded", no_act
         return
     before = recorded("packages")
     held = sorted(set(run("apt-mark", "showhold").split()) - recorded("holds"))
@@ -58,7 +59,7 @@ def packages(docker_roots: list[str], is_ours: bool) -> Iterator[Step]:
     if going:
         families = "; ".join(f"{family}: {' '.join(names)}" for family, names in going.items())
         names = [name for family in going.values() for name in family]
-        yield f"packages (what is loaded of them stays until the next boot): {families}", lambda: purge(names, before)
+        yield f"packages (loaded kernel modules stay until the next boot): {families}", lambda: purge(names, before)
     if "Docker" in going:
         yield from after_docker(docker_roots)
     if "monitoring" in going:
@@ -116,7 +117,7 @@ def roots_of_docker() -> list[str]:
 
 
 def who_needs(names: list[str], before: set[str]) -> list[str]:
-    """Foreign packages that would be removed too: those there before, or installed by hand since."""
+    """Foreign packages that would also be removed: packages from before the project, or installed by hand later."""
     simulated = run("apt-get", "--simulate", "--allow-change-held-packages", "purge", *names)
     gone = set(re.findall(r"(?m)^(?:Remv|Purg) (\S+)", simulated)) - set(names)
     automatic = set(run("apt-mark", "showauto").split())

@@ -40,7 +40,7 @@ def root_of_containerd() -> Iterator[Step]:
         if without_root(path.read_text()) == without_root(kept.read_text()):
             yield f"the root in {path}", functools.partial(shutil.copy2, kept, path)
         else:
-            yield f"stays: {path}, which somebody else changed too", no_act
+            yield f"stays: {path}, which was also changed by others", no_act
 
 
 def certificates() -> Iterator[Step]:
@@ -98,7 +98,7 @@ def apt_sources() -> Iterator[Step]:
         path = Path(f"{PREFIX}/etc/apt") / kept.relative_to(BEFORE / "apt")
         aside = path.with_name(f"{path.name}.disabled")
         if not path.exists() and aside.exists():
-            yield f"set aside: {path} comes back", functools.partial(aside.rename, path)
+            yield f"set aside: {path} is restored", functools.partial(aside.rename, path)
         elif path.exists() and path.read_text() != kept.read_text():
             ours = re.sub(r"(?m)^# set aside by enginehouse: ", "", path.read_text()).replace("main contrib", "main")
             if ours == kept.read_text().replace("main contrib", "main"):

@@ -174,7 +174,7 @@ def disk() -> Iterator[Step]:
             new.write_bytes(b"".join(line for line in table.read_bytes().splitlines(keepends=True) if line not in ours))
             new.rename(table)
 
-        yield f"disk: {mount} is emptied of ours and unmounted; its file system stays", unmount
+        yield f"disk: {mount}: our files are removed and it is unmounted; its file system stays", unmount
 
 
 def files() -> Iterator[Step]:

@@ -19,7 +19,7 @@ from host.traffic.draining import units
 
 HOLDERS = (*mig.HOLDERS, "enginehouse-dcgm.service", mig.PERSISTENCE)
 READERS = ("enginehouse-gpu-state.timer", "enginehouse-gpu-state.service")
-"""A reset is refused while another nvidia-smi asks."""
+"""Units that run nvidia-smi, which refuses a reset while another nvidia-smi runs."""
 REBOOT_SECONDS = 300.0
 LOOK_SECONDS = 1.0
 
@@ -39,7 +39,7 @@ def host_to_itself(traffic: dict[str, Any]) -> Iterator[str]:
             if not stack.enter_context(server.locked(wait=False)) or server.swap_file.exists():
                 yield f"a swap of server {name} is under way"
                 return
-        yield "" if stack.enter_context(_run_lock()) else "a run is at work on this host"
+        yield "" if stack.enter_context(_run_lock()) else "a run is changing this host"
 
 
 @contextlib.contextmanager
@@ -83,7 +83,7 @@ def start_servers(traffic: dict[str, Any]) -> None:
 
 
 def reset(gpus: tuple[int, ...], traffic: dict[str, Any]) -> None:
-    """Resets the GPUs and starts servers. Raises NotDone with nvidia-smi's reason."""
+    """Resets the GPUs and starts servers. Raises NotDone with nvidia-smi's reason for a refusal."""
     held = mig.active(*HOLDERS, *READERS)
     try:
         stop_servers(traffic)
@@ -120,7 +120,7 @@ def prove_seconds(traffic: dict[str, Any]) -> float:
 
 
 def prove(traffic: dict[str, Any], until: float) -> str:
-    """Empty once every server answers; else the units that do not, at the end of the time."""
+    """Empty once every server answers; else the units that do not answer at the end of the time."""
     names = units(serving(traffic))
     while True:
         states = dict(zip(names, systemd.active_states(*names), strict=True)) if names else {}

@@ -40,12 +40,12 @@ from host.traffic.state import hold_file
 from host.traffic.state import settings as traffic_settings
 
 LOOKS = 2
-"""Looks in a row at which a GPU is not fit before anything is done."""
+"""Consecutive checks with an unfit GPU before a repair."""
 HEARD_SECONDS = 30.0
 """Seconds for every balancer to show a drain."""
 MARK = "repair"
 SPARE_SECONDS = 600.0
-"""Seconds of a hold beyond the repair's limit: it ends by itself if this program does not return."""
+"""Seconds of a hold beyond the repair's limit: the hold ends by itself if this program does not return."""
 EMPTY: dict[str, Any] = {"phase": "", "remedy": "", "why": "", "boot": "", "since": 0.0, "tries": [],
                          "refused": "", "waits": "", "person": "", "totals": {}}  # fmt: skip
 
@@ -138,7 +138,7 @@ class Repairs:
                 time.sleep(seen.seconds_to_turn(now))
                 seen = pool.seen_by_balancers(self.traffic)
             if seen and not seen.has_room(self.settings["max_unavailable"]):
-                return f"{', '.join(seen.others_out)} of the pool are out of service, and no more may be"
+                return f"{', '.join(seen.others_out)} of the pool are out of service, which is the limit"
             with act.host_to_itself(self.traffic) as somebody:
                 return somebody or self.claimed(remedy, time.time(), was_out=seen is None or seen.is_out)
         except (pool.Unknown, OSError) as problem:
@@ -174,7 +174,8 @@ class Repairs:
 
     @contextmanager
     def released_afterwards(self) -> Iterator[None]:
-        """Lets the host take requests after the block, unless this program is stopped in it, as by a reboot."""
+        """Lets the host take requests after the block, unless this program is stopped within the block, for example by
+        a reboot."""
         is_stopped = False
         try:
             yield
@@ -227,7 +228,7 @@ class Repairs:
         with self.released_afterwards():
             act.start_servers(self.traffic)
             if phase == "reboot" and self.kept["boot"] == boot():
-                self.end("failed", "the repair was cut before the host rebooted")
+                self.end("failed", "the repair was interrupted before the host rebooted")
             else:
                 self.prove()
             self.write(now)
@@ -238,7 +239,7 @@ class Repairs:
         draining.hold(self.servers, until, "this host's repair of its GPUs", MARK, now)
 
     def end(self, result: str, reason: str) -> None:
-        """Ends the repair."""
+        """Records the repair's result, and ends its phase."""
         key = f"{self.kept['remedy']} {result}"
         self.kept["totals"][key] = self.kept["totals"].get(key, 0) + 1
         self.kept["phase"] = ""

@@ -18,7 +18,7 @@ def metrics(record: dict[str, Any]) -> str:
     for name, meaning, key in ROWS:
         lines += [f"# HELP enginehouse_repair_{name} {meaning}", f"# TYPE enginehouse_repair_{name} gauge"]
         lines.append(f"enginehouse_repair_{name} {int(bool(record[key]))}")
-    lines += ["# HELP enginehouse_repair_looked_timestamp_seconds When the GPUs were last looked at."]
+    lines += ["# HELP enginehouse_repair_looked_timestamp_seconds Time when the GPUs were last checked."]
     lines += ["# TYPE enginehouse_repair_looked_timestamp_seconds gauge"]
     lines.append(f"enginehouse_repair_looked_timestamp_seconds {record['looked']:.0f}")
     lines += ["# HELP enginehouse_repairs_total Repairs by remedy and result."]

@@ -16,7 +16,7 @@ from typing import Any
 from host.traffic.stopping import Line, lines_at
 
 TURN_SECONDS = 10
-"""Longer than balancers take to hear of a drain."""
+"""Seconds of a turn: longer than balancers need to notice a drain."""
 IN_SERVICE = "UP"
 """HAProxy's word for a server that gets new requests; every other word counts as out of service."""
 
@@ -27,7 +27,8 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Pool:
-    """Hosts of the pool, by the names of their lines: this host, all of them, and those that a balancer has taken out.
+    """Hosts of the pool, by the names of their lines: this host, all hosts, and the hosts that a balancer has taken
+    out.
 
     `is_out`: every balancer has taken this host out.
     """
@@ -65,7 +66,7 @@ def seen_by_balancers(traffic: dict[str, Any]) -> Pool | None:
         lines = {line: state for line, state in states.items() if line[0] in backends}
         mine = [lines[line] for line in own if line in lines]
         if not mine:
-            raise Unknown(f"{balancer['name']} says nothing of this host")
+            raise Unknown(f"{balancer['name']} reports nothing about this host")
         hosts |= {_host_of(server) for _, server in lines}
         out |= {_host_of(server) for (_, server), state in lines.items() if state != IN_SERVICE}
         is_out = is_out and IN_SERVICE not in mine

@@ -35,7 +35,7 @@ def remedy_of(problems: list[Problem], settings: dict[str, Any], refused: str, t
         reason = f"nvidia-smi refused the reset ({refused})" if "boot" not in needs else "a reboot is needed"
         return Remedy("", gpus, f'{reason}, and Machine(repair="reset") allows no reboot: reboot the host')
     if len(tries) >= settings["tries"]:
-        return Remedy("", gpus, f"repaired {len(tries)} times within a day, and it came back: look at the card")
+        return Remedy("", gpus, f"repaired {len(tries)} times within a day, and the fault came back: check the card")
     return Remedy(action, gpus)
 
 

@@ -24,7 +24,8 @@ ASKED_SECONDS = 5.0
 LOOKED_SECONDS = 10.0
 LONGEST_QUESTION = 8192
 FREEBIND = {socket.AF_INET: (socket.IPPROTO_IP, 15), socket.AF_INET6: (socket.IPPROTO_IPV6, 78)}
-"""IP_FREEBIND and IPV6_FREEBIND of Linux, which Python does not name: at a boot the address may come later."""
+"""Linux's IP_FREEBIND and IPV6_FREEBIND, without names in Python: the address may appear after the program's start at a
+boot."""
 
 
 @dataclass
@@ -35,9 +36,9 @@ class Service:
     units: dict[str, Unit] = field(default_factory=dict)
     holds: dict[str, Hold | None] = field(default_factory=dict)
     beside: frozenset[str] = frozenset()
-    """Servers with an LLM beside Triton in another unit: they are ready when both are."""
+    """Servers with an LLM beside Triton in another unit; such a server is ready when both units are."""
     is_deaf: bool = False
-    """systemd has not answered the last time it was asked."""
+    """True if systemd did not answer the last query."""
     status_line: str = ""
     """The unit's status line."""
 
@@ -65,7 +66,7 @@ class Service:
             return status(worst), body
         if path.startswith("/ready/") and server in states:
             return status(states[server]), states[server].to_json(self.models[server])
-        return HTTPStatus.NOT_FOUND, {"error": f"no such page; there are {', '.join(['/ready', *self.pages()])}"}
+        return HTTPStatus.NOT_FOUND, {"error": f"no such page; the pages are {', '.join(['/ready', *self.pages()])}"}
 
     def pages(self) -> Iterator[str]:
         return (f"/ready/{name}" for name in self.models)
@@ -86,7 +87,7 @@ class Service:
                 process.kill()
         units_now = parsed(output.decode())
         if not units_now and not self.is_deaf:
-            print("<4>systemd tells nothing of the servers; what is said of them stays as it was", flush=True)
+            print("<4>systemd does not answer; the servers' reported states stay unchanged", flush=True)
         self.is_deaf = not units_now
         self.units |= units_now
 
@@ -99,7 +100,8 @@ class Service:
             self.say_states()
 
     def say_states(self, is_ready: bool = False) -> None:
-        """Writes the servers' states to the unit's status line; `is_ready`: also that the service answers."""
+        """Writes the servers' states to the unit's status line; `is_ready`: also reports to systemd that the service
+        answers."""
         line = ", ".join(f"{name}: {self.state(name).word}" for name in self.models)
         if is_ready or line != self.status_line:
             say(line, is_ready=is_ready)
@@ -176,7 +178,7 @@ async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """A socket that listens there, even if the host does not have the address yet."""
+    """A socket that listens at the address, even if the host does not have the address yet."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

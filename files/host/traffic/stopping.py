@@ -17,7 +17,7 @@ SCRAPE_SECONDS = 0.25
 MOST_BYTES = 2**25
 """Bytes of a balancer's page; a line of a server has some 100."""
 GONE = {"DRAIN", "MAINT", "DOWN"}
-"""State in HAProxy's exporter of a server that gets no new request."""
+"""HAProxy's state, in its exporter, of a server without new requests."""
 
 
 def drained(server: str) -> int:
@@ -29,7 +29,7 @@ def drained(server: str) -> int:
     try:
         mark(server)
     except OSError as problem:  # the service sees it a few seconds later, at its next look at systemd
-        print(f"<4>{server} could not say that it stops: {problem}", flush=True)
+        print(f"<4>{server} could not announce its stop: {problem}", flush=True)
     try:
         wanted = settings()
         seen_as = wanted["servers"][server]["seen_as"]
@@ -66,9 +66,9 @@ class Wait:
         self.drain_seconds, self.heard_seconds = wanted["drain_seconds"], wanted["heard_seconds"]
 
     def ended(self) -> str:
-        """A sentence for the journal with the end of the wait."""
+        """A sentence for the journal about the end of the wait."""
         began = answered_at = time.monotonic()
-        heard, sessions, problem = 0.0, 0, "it was not asked"
+        heard, sessions, problem = 0.0, 0, "it was not queried"
         while (now := time.monotonic()) - began < self.drain_seconds:
             try:
                 state, sessions = self.scraped()
@@ -81,7 +81,7 @@ class Wait:
             except (OSError, HTTPException, ValueError, LookupError) as error:
                 problem = str(error)
                 if time.monotonic() - answered_at >= self.heard_seconds:
-                    return f"<4>{self.name} cannot be asked for {self.heard_seconds} s, so it is passed over: {problem}"
+                    return f"<4>{self.name} cannot be asked for {self.heard_seconds} s, so it is ignored: {problem}"
             time.sleep(SCRAPE_SECONDS)
         what = f"still has requests in flight here ({sessions})" if heard else "has not heard that this server stops"
         return f"<4>{self.name} {what} after {self.drain_seconds} s"
@@ -91,7 +91,7 @@ class Wait:
         states, sessions = lines_at(self.address, self.heard_seconds)
         for line in self.lines:
             if line not in states or line not in sessions:
-                raise LookupError(f"it says nothing of {'/'.join(line)}")
+                raise LookupError(f"it reports nothing about {'/'.join(line)}")
         return {states[line] for line in self.lines}, sum(sessions[line] for line in self.lines)
 
 

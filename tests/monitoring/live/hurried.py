@@ -1,7 +1,7 @@
 """Copies of the monitor's rules and settings with short times; production rules stay unchanged.
 
-A second stands for a minute of `for`; pages are read every four seconds, and rules evaluated every two. Expressions,
-limits and the ranges in them are the ones of production. The next plain run puts the real files back.
+Each minute of `for` becomes a second; pages are read every four seconds, and rules evaluated every two. Expressions,
+limits and the ranges in expressions are those of production. The next plain run restores the real files.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class Watched:
         self.serving.run(f"{commands}; {ready}; true")
 
     def look(self) -> set[str]:
-        """Asks the dashboards' open queries; returns those that still have had no answer."""
+        """Asks the dashboards' open queries; returns the queries without an answer so far."""
         left = [query for query in queries() if query not in self.full]
         self.full |= {query for query in left if self.prometheus(query)}
         return set(left) - self.full

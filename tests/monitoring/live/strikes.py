@@ -24,7 +24,7 @@ EMPTY = f"umount -l {DATA}; umount -l {UNDER}; rmdir {UNDER}; true"
 class Strike:
     """A fault: only `alert` on the host of that name may be notified.
 
-    The alerts `behind` fire as well, and Alertmanager inhibits them because that alert explains them.
+    The alerts `behind` fire as well, but Alertmanager inhibits these, because `alert` explains them.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The rehearsal's machines with one engine LLM, which the environment changes for a test.
 
 ENGINE_BATCH: another max_batch_size, so another engine. ENGINE_WEIGHTS: a directory in the rehearsal's state, a
-checkpoint whose build or answers are not as they should be. ENGINE_KEY: another signing key.
+checkpoint with a failing build or wrong answers. ENGINE_KEY: another signing key.
 """
 
 import os

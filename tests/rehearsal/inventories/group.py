@@ -1,4 +1,5 @@
-"""Rehearsal machines that serve one LLM together: BATCH is the requests at once, another one a new release.
+"""Rehearsal machines that serve one LLM together: BATCH is the number of concurrent requests; another number gives a
+new release.
 
 RUNTIME is the program: vllm or trtllm-serve.
 """

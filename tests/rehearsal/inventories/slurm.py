@@ -1,4 +1,4 @@
-"""Two rehearsal machines with a GPU in a pool, and a balancer before them that holds requests while none is ready."""
+"""Two rehearsal machines with a GPU in a pool, and a balancer that holds requests while neither is ready."""
 
 import os as _os
 import runpy as _runpy

@@ -1,7 +1,7 @@
 """The rehearsal's machines with one embedder and one LLM, which the environment changes for a test.
 
 SURFACE_VERBOSE: Triton's log_verbose. SURFACE_ALLOW, SURFACE_SSH: networks of a declared firewall, comma-separated.
-SURFACE_REST: what of the rest. SURFACE_BIP: an address of Docker's own bridge.
+SURFACE_REST: the firewall's `rest`. SURFACE_BIP: an address of Docker's own bridge.
 """
 
 import os

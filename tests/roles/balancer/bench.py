@@ -232,7 +232,7 @@ async def bench(
     prepare: Callable[[list[Host]], Awaitable[None]] | None = None,
     **how: Any,
 ) -> AsyncIterator[Bench]:
-    """A running balancer, and hosts h1, h2 … whose agents say `words`; `prepare` adds to them."""
+    """A running balancer, and hosts h1, h2 … whose agents answer `words`; `prepare` adds to the hosts."""
     hosts = [await Host(f"h{number}").start() for number in range(1, count + 1)]
     if prepare:
         await prepare(hosts)

@@ -115,7 +115,7 @@ async def left(edge: Bench, pem: Path) -> dict[str, Any]:
 
 
 async def renewed(edge: Bench, pem: Path) -> dict[str, Any]:
-    """A new certificate while an answer streams: the stream continues, and new clients get the new one."""
+    """A new certificate while an answer streams: the stream continues, and new clients get the new certificate."""
     gateway = edge.hosts[0].gateway
     async with connection(edge, pem) as (reader, writer):
         writer.write(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n")

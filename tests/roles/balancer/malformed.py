@@ -1,8 +1,8 @@
 """Requests that break HTTP's rules, or that two programs could read differently, each with its expected result.
 
 `answered`: the gateway answers 200, once for each request. `refused`: a status of the 400s or 500s, a reset stream or a
-closed connection. `either`: both are right. `requests` is the most requests that the gateway may see; for `answered`
-the exact number. More than 300 lines, because it is one table.
+closed connection. `either`: both results are right. `requests` is the most requests that the gateway may see; for
+`answered` the exact number. More than 300 lines, because it is one table.
 """
 
 from __future__ import annotations

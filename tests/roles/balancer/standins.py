@@ -33,7 +33,7 @@ class Host:
         self._server: Any = None
 
     async def start(self) -> Host:
-        """Starts to listen, at the earlier ports if there were any."""
+        """Starts to listen, at the earlier ports after a restart."""
         triton = await asyncio.start_server(self._http, "127.0.0.1", self.http_port)
         if not self.agent_port:
             agent = await asyncio.start_server(self._agent, "127.0.0.1", 0)

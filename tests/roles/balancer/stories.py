@@ -144,7 +144,7 @@ async def paced() -> dict[str, Any]:
 
 
 async def forsaken() -> dict[str, Any]:
-    """No host becomes ready while forty requests wait: one in flight, the others in the queue."""
+    """No host becomes ready while forty requests wait: one request is in flight, the others are in the queue."""
     async with bench(1, words="drain", hold_seconds=1, held_in_flight=1) as edge:
         await until(lambda: set(edge.states().values()) == {"DRAIN"})
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -251,7 +251,8 @@ async def spared() -> dict[str, Any]:
 
 
 async def crowded() -> dict[str, Any]:
-    """A client address uses its whole allowance, a second one fills the ports, and a third one arrives meanwhile."""
+    """A client address uses its whole allowance, a second address fills the ports, and a third address connects
+    meanwhile."""
     async with bench(1, bounds=(8, 6)) as edge, edge.channel() as channel:
         answers, over_grpc = [await _or_closed(edge, "127.0.0.1") for _ in range(7)], await _awaited(unary(channel))
         where = {"port": edge.http_port, "local_addr": ("127.0.0.2", 0)}

@@ -45,7 +45,7 @@ def test_ports_that_ask_for_keys_are_this_file(branch: str) -> None:
 
 
 def test_every_backend_has_servers() -> None:
-    """An alert fires on a backend without one."""
+    """An alert fires on a backend without servers."""
     mine = a_balancer(BEHIND, HELD, keys="file")
     backends = config(mine, everything(mine), TLS).split("\nbackend ")[1:]
     assert [text.split()[0] for text in backends if "\n    server " not in text] == []

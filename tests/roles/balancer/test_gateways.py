@@ -61,7 +61,8 @@ def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: C
 
 
 def test_ambiguous_requests_reach_no_gateway(story: Callable[[str], dict[str, Any]]) -> None:
-    """Requests for internal pages do not either, nor a client's claims about its address and request id."""
+    """Requests for internal pages, and a client's claims about its address and request id, do not reach a gateway
+    either."""
     assert story("strict") == {
         "statuses": {
             "length and encoding": 411,

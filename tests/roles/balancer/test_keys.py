@@ -1,4 +1,4 @@
-"""Keys at KServe's ports: their files on the host, who sends them, and the behaviour of this machine's HAProxy."""
+"""Keys at KServe's ports: their files on the host, their transfer, and the behaviour of this machine's HAProxy."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story
 
 
 def test_keys_come_and_go_without_a_reload(story: dict[str, Any]) -> None:
-    """500 are added at once; a second time there is nothing to do."""
+    """500 keys are added at once; a second run changes nothing."""
     name = Path(CHAT_MAP).name
     assert (story["differs"], story["done"]) == ([f"changed keys: {name}"], [f"keys updated: {name}"])
     assert (story["revoked"], story["new"], story["other process"]) == (
@@ -206,6 +206,6 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 
 
 def send(*there: str) -> Ran:
-    """A run for gateways alone, on a balancer with these maps; if one is new, the process has other keys."""
+    """A run for gateways alone, on a balancer with these maps; a new map means that the process has other keys."""
     seen = [] if there else ["value\tdiffers\tchanged keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

@@ -54,7 +54,7 @@ def test_requests_wait_while_the_only_host_is_away() -> None:
 
 
 def test_held_requests_reach_a_host_in_order_at_the_pace_of_its_answers() -> None:
-    """So its queues refuse none of them; new requests do not wait behind them."""
+    """The host's queues therefore refuse no request, and new requests do not wait behind the held ones."""
     assert story("paced") == {
         "newcomers": ["h1"],
         "queued": [3, 3],

@@ -60,7 +60,7 @@ def test_only_cases_with_a_refusal_fail(case: Case) -> None:
 
 
 def test_needrestart_restarts_no_unit_that_is_shipped() -> None:
-    """An upgraded library must not cut what a unit serves, nor a swap that is under way."""
+    """An upgraded library must not interrupt a unit's requests or a running swap."""
     contents = defaults.NEEDRESTART_CONTENT + docker_defaults.NEEDRESTART_CONTENT + LLMS
     patterns = re.findall(r"qr\((\S+?)\)}", contents)
     units = [path.name for path in (REPOSITORY / "files/units").glob("*.service")]

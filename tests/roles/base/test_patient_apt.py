@@ -75,7 +75,7 @@ def test_other_errors_of_dpkg_are_reported_at_once(machine: Path) -> None:
 
 
 def test_archives_that_lost_bytes_are_removed_and_fetched_once_more(machine: Path) -> None:
-    """apt itself takes a whole archive by its size alone; a partial one is its own to resume."""
+    """apt itself accepts a complete archive by its size alone, and resumes a partial archive."""
     script(machine / "dpkg", f"rm -f {machine}/journal/*")
     archives = machine / "archives"
     (archives / "partial").mkdir(parents=True)

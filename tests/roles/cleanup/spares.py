@@ -17,7 +17,7 @@ KEEP = {"weights": 1, "engines": 1, "images": 0, "failed": 1}
 
 
 class Host:
-    """ROOT of a host with one server; ages are in steps, a larger one is older, and all files are years old."""
+    """ROOT of a host with one server; ages are in steps; a larger age is older, and all files are years old."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.monkeypatch = root, monkeypatch

@@ -1,4 +1,4 @@
-"""The program that cleans up: the files that it removes, and those that the plan or a release of the host uses."""
+"""The program that cleans up: removed files, and files that the plan or a release of the host uses."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_leftovers_of_an_interrupted_removal_are_deleted(host: Host) -> None:
 
 
 def test_a_transfer_of_an_engine_goes_once_the_engine_is_there(host: Host) -> None:
-    """Another one may still be arriving."""
+    """The files of another engine may still be arriving."""
     host.make(f"engines/llama/{'a' * 16}")
     host.make(f"engines/llama/.{'a' * 16}.incoming", 1)
     host.make(f"engines/llama/.{'b' * 16}.incoming", 1)
@@ -151,7 +151,7 @@ def test_a_transfer_that_was_written_to_lately_stays(host: Host) -> None:
 
 
 def test_an_llm_beside_triton_keeps_its_weights_its_image_and_its_cache(host: Host) -> None:
-    """This includes the previous release: a rollback downloads nothing."""
+    """The previous release's are kept too, so that a rollback downloads nothing."""
     record = json.loads((host.root / "releases/before/server.json").read_text())
     record["llm"] = {"image": "vllm@sha256:1"}
     (host.root / "releases/before/server.json").write_text(json.dumps(record))

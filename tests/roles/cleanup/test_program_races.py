@@ -35,7 +35,7 @@ def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(ho
 
 
 def test_files_of_a_just_published_release_are_kept_however_old(host: Host) -> None:
-    """Its run found weights and image on the host, so neither is new."""
+    """The run that published the release found weights and image on the host, so both are old."""
     for age, name in enumerate(("r2", "r1")):
         host.make(f"weights/llama/{name}", age)
     host.release("coming", image="long here", uses="weights/llama/r1")
@@ -65,7 +65,7 @@ def test_a_request_for_a_release_that_the_host_lacks_is_ignored(host: Host, rele
 
 
 def test_an_image_that_is_being_pulled_again_stays(host: Host) -> None:
-    """Its record is that of an earlier pull."""
+    """The image's record is from an earlier pull."""
     host.image("older")
     host.pull = "activating"
     host.call()

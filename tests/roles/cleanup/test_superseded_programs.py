@@ -1,4 +1,4 @@
-"""Loose programs of the version before, used by its units: they are kept while a unit may start them."""
+"""Loose programs of the earlier version, used by its units, are kept while a unit may start them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_unnamed_loose_programs_are_removed_and_shell_files_stay(old: Host) -> N
 
 def test_loose_programs_are_listed_before_their_removal(old: Host, capsys: pytest.CaptureFixture[str]) -> None:
     old.call("list")
-    assert "swap.py: a program of an earlier version, and no unit starts it any more" in capsys.readouterr().out
+    assert "swap.py: a program of an earlier version that no unit starts" in capsys.readouterr().out
     assert left() == set(superseded_programs.NAMES)
 
 

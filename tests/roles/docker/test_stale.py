@@ -1,4 +1,4 @@
-"""Docker daemons that run with other settings than those on disk: the role's own shell, with a stand-in of systemd."""
+"""Docker daemons whose settings differ from the files on disk: the role's own shell, with a stand-in of systemd."""
 
 from __future__ import annotations
 

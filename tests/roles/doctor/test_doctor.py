@@ -137,7 +137,7 @@ def test_a_balancer_is_asked_of_its_machine_only() -> None:
 
 
 def test_the_command_fits_into_one_argument_of_a_shell() -> None:
-    """Linux takes 128 KiB for one; sudo and a login shell quote it once more."""
+    """Linux allows 128 KiB for an argument; sudo and a login shell quote the command once more."""
     assert len(shlex.quote(script(About(a_slice())))) < 100_000
 
 
@@ -152,7 +152,7 @@ def test_each_model_is_asked_whether_it_is_ready() -> None:
 
 
 def test_no_question_writes() -> None:
-    """No command in them changes a host, and output is redirected only to /dev/null."""
+    """No command of a question changes a host, and output is redirected only to /dev/null."""
     for shell in questions(a_slice()).values():
         words = set(shell.replace(";", " ").split())
         assert words & {"rm", "mv", "tee", "touch", "start", "stop", "restart", "sync", "mount", "kill"} == set()
@@ -196,7 +196,7 @@ def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archi
 
 
 def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_half_removed(tmp_path: Path) -> None:
-    """This project holds Docker's packages."""
+    """The test's example is Docker, whose packages this project holds."""
     lines = r"hi  containerd.io 1.7.24-1\nii  haproxy 2.6.12-1+deb12u3\nrc  docker.io 20.10.24\n"
     (program := tmp_path / "dpkg-query").write_text(f"#!/bin/sh\nprintf '{lines}'; exit 1\n")
     program.chmod(0o755)
@@ -208,7 +208,8 @@ def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_
 
 
 def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
-    """The other checks are answered, and no process of the slow one remains. A process in the driver hangs so."""
+    """The other checks are answered, and no process of the slow one remains. A process that hangs in the driver
+    behaves in this way."""
     stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
     read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
     assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")

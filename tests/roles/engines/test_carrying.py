@@ -67,13 +67,13 @@ def test_a_collected_copy_that_differs_from_its_signature_is_thrown_away(
     kept = Kept(None, trust)
     ran = carry(Collect(there, kept, KEEPING))
     assert (ran.failed_hosts, kept.has(there)) == (("host",), False)
-    assert any("the copy that arrived is not the engine that was signed" in line for line in ran.log)
+    assert any("the received copy differs from the signed engine" in line for line in ran.log)
 
 
 def test_a_store_copy_damaged_by_a_power_cut_is_sent_again(
     there: EngineSlice, trust: EngineTrust, tmp_path: Path
 ) -> None:
-    """Its signature would make it count as stored, and every other machine would refuse it for ever."""
+    """The copy's signature would make it count as stored, and every other machine would refuse the copy for ever."""
     place = tmp_path / "store" / there.name
     place.mkdir(parents=True)
     kept = Kept(EngineStore.directory(str(tmp_path / "store")), trust)
@@ -103,7 +103,7 @@ def test_a_store_receives_an_engine_and_returns_it(
 def test_a_cached_copy_whose_removal_was_cut_is_not_believed(
     there: EngineSlice, trust: EngineTrust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its record may be the last file that is removed; a host would be sent the rest."""
+    """The copy's record may be the last file to be removed; the remaining files would be sent to a host."""
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     (kept.cached(there) / "rank0.engine").unlink()
@@ -140,7 +140,7 @@ def test_a_store_s_copy_signed_by_another_hand_is_refused(
     place = tmp_path / "store" / there.name
     shutil.copytree(there.path, place)
     (place / "engine.json").write_text((place / "engine.json").read_text() + "\n")
-    with pytest.raises(Refusal, match="is not the engine that was signed"):
+    with pytest.raises(Refusal, match="differs from the signed engine"):
         Kept(EngineStore.directory(str(tmp_path / "store")), trust).brought(there)
 
 

@@ -72,17 +72,17 @@ def test_the_catalog_as_it_is_has_nothing_the_image_does_not_take(tmp_path: Path
     [
         (
             renamed,
-            "trtllm-build: the image does not take `--max_num_token 1`\n  catalog  row 1.2\n"
+            "trtllm-build: the image does not accept `--max_num_token 1`\n  catalog  row 1.2\n"
             "  image    knows 71 flags, and not --max_num_token; the nearest is --max_num_tokens",
         ),
         (
             with_a_choice_too_many,
-            "trtllm-build: the image does not take `--gpt_attention_plugin fp8`\n  catalog  row 1.2\n"
+            "trtllm-build: the image does not accept `--gpt_attention_plugin fp8`\n  catalog  row 1.2\n"
             "  image    --gpt_attention_plugin takes auto, float16, float32, bfloat16, int32, disable, and not fp8",
         ),
         (
             with_a_value_for_a_switch,
-            "trtllm-build: the image does not take `--strip_plan enable`\n  catalog  row 1.2\n"
+            "trtllm-build: the image does not accept `--strip_plan enable`\n  catalog  row 1.2\n"
             "  image    --strip_plan is a switch and takes no value",
         ),
     ],

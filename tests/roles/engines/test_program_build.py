@@ -180,7 +180,7 @@ def test_a_failure_is_readable_and_says_what_was_left_alone(host: Host) -> None:
     host.llama("weights", rehearsal_build_seconds=0, rehearsal_build_mib=200000)
     lines = host.build().stderr.splitlines()
     assert lines[0] == "llama-fp8: build: the GPU ran out of memory"
-    assert "  state   nothing that serves was touched, and nothing was published" in lines
+    assert "  state   no serving program was changed, and nothing was published" in lines
 
 
 def test_a_failure_is_forgotten_once_the_engine_is_built(host: Host) -> None:
@@ -198,7 +198,7 @@ def test_an_image_that_is_not_repaired_is_refused_with_its_own_words(host: Host)
 
 def test_a_rank_that_is_missing_is_no_engine(host: Host) -> None:
     assert host.build(world_size=2).returncode == 1
-    assert host.why()["cause"] == "the last step ended well and left no rank1.engine"
+    assert host.why()["cause"] == "the last step succeeded without writing rank1.engine"
 
 
 def test_a_link_among_the_files_is_not_published(host: Host) -> None:
@@ -210,7 +210,7 @@ def test_a_link_among_the_files_is_not_published(host: Host) -> None:
     argv = ["python3", str(escape), "--into", f"{host.staging}/engine"]
     steps = [*host.settings()["steps"], {"stage": "more", "argv": argv}]
     assert host.build(steps=steps).returncode == 1
-    assert host.why()["cause"].endswith("/engine/shadow is no plain file") and not host.path.exists()
+    assert host.why()["cause"].endswith("/engine/shadow is not a plain file") and not host.path.exists()
 
 
 def test_the_unit_runs_what_is_shipped() -> None:

@@ -38,7 +38,7 @@ Plugin config arguments:
         ),
         (
             "error: argument --dtype: invalid choice: 'float8' (choose from 'auto')",
-            "the program in the image does not take the value 'float8' (choose from 'auto')",
+            "the program in the image does not accept the value 'float8' (choose from 'auto')",
         ),
         (
             "AssertionError: Unsupported model architecture: GptOssForCausalLM",
@@ -46,13 +46,13 @@ Plugin config arguments:
         ),
         (
             "ConnectionError: Couldn't reach 'cnn_dailymail' on the Hub (OfflineModeIsEnabled)",
-            "the texts for calibration are not there: a build has no network, and the default set comes from a hub",
+            "the texts for calibration are missing: a build has no network, and the default texts come from a hub",
         ),
-        ("RuntimeError: NVFP4 is not supported on SM 90", "this GPU's SM does not run what was asked for"),
-        ("CUDA error: no kernel image is available for execution", "this GPU's SM does not run what was asked for"),
+        ("RuntimeError: NVFP4 is not supported on SM 90", "this GPU's SM cannot run the requested build"),
+        ("CUDA error: no kernel image is available for execution", "this GPU's SM cannot run the requested build"),
         (
             "docker: Error: CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=3",
-            "Docker does not know the GPU it was asked to hand over",
+            "Docker does not know the requested GPU",
         ),
         ("Unable to find image 'a:b' locally", "the release's image is not on this host"),
         ("Bus error: nonexistent physical address", "shared memory was too small for the ranks of this build"),
@@ -62,7 +62,7 @@ Plugin config arguments:
             "python3: can't open file '/app/x.py': [Errno 2]",
             "the build looked for /app/x.py, which is not in the container",
         ),
-        ("Segmentation fault", "it ended with status 1; its last lines are all that is known"),
+        ("Segmentation fault", "it ended with status 1; its cause is unknown; the log's last lines follow"),
     ],
 )
 def test_a_log_has_a_cause(log: str, cause: str) -> None:
@@ -80,7 +80,7 @@ def test_a_process_the_kernel_killed_ran_out_of_the_hosts_memory() -> None:
 
 def test_a_killed_process_without_a_kill_of_the_kernel_is_not_called_out_of_memory() -> None:
     assert causes.cause_of(137, "")[0] == (
-        "the build was killed from outside, or by the kernel for want of the host's memory"
+        "the build was killed by another process, or by the kernel because the host ran out of memory"
     )
 
 

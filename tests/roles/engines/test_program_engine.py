@@ -67,7 +67,7 @@ def test_one_flipped_byte_is_found(shop: Shop) -> None:
     content = bytearray(shop.files["rank0.engine"])
     content[77] ^= 1
     (shop.engine / "rank0.engine").write_bytes(content)
-    assert shop.says() == "rank0.engine has the right size and another content than was signed"
+    assert shop.says() == "rank0.engine has the right size, but its content differs from the signed content"
 
 
 def test_quick_reads_no_content(shop: Shop) -> None:
@@ -87,24 +87,24 @@ def test_an_unsigned_engine_is_not_loaded(shop: Shop) -> None:
 
 def test_a_foreign_signature_is_told_from_a_broken_one(shop: Shop) -> None:
     shop.sign("foreign")
-    assert shop.says() == f"it is signed with a key that {shop.here}/signers does not name"
+    assert shop.says() == f"it is signed with a key that is not in {shop.here}/signers"
 
 
 def test_a_changed_record_is_not_what_was_signed(shop: Shop) -> None:
     shop.write(fingerprint="f" * 16)
-    assert shop.says() == "engine.json.sig is not a signature of its engine.json: one of the two was changed"
+    assert shop.says() == "engine.json.sig does not match engine.json: one of the two was changed"
 
 
 def test_a_signature_for_another_purpose_does_not_count(shop: Shop) -> None:
     shop.sign("ours", namespace="git")
-    assert shop.says() == "engine.json.sig is not a signature of its engine.json: one of the two was changed"
+    assert shop.says() == "engine.json.sig does not match engine.json: one of the two was changed"
 
 
 def test_a_host_without_signers_can_judge_nothing(shop: Shop) -> None:
     """Exit 2 instead of 1: the engine may be good, and is not moved aside."""
     (shop.here / "signers").unlink()
     assert shop.says(status=2) == (
-        f"{shop.engine} cannot be checked here: {shop.here}/signers is missing, so this host believes no signature"
+        f"{shop.engine} cannot be checked here: {shop.here}/signers is missing, so this host cannot check any signature"
     )
 
 
@@ -114,7 +114,7 @@ def test_a_host_without_ssh_keygen_can_judge_nothing(shop: Shop) -> None:
 
 def test_a_directory_that_is_not_there_is_no_engine(shop: Shop) -> None:
     shop.engine.rename(shop.here / "gone")
-    assert shop.says() == "engine.json is missing, so nothing says what the engine is"
+    assert shop.says() == "engine.json is missing, so the engine is unknown"
 
 
 def test_a_missing_file_is_found(shop: Shop) -> None:

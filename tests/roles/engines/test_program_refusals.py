@@ -35,7 +35,7 @@ def steps(host: Host, *flags: str) -> list[object]:
 
 def test_a_flag_the_image_lacks_is_refused_with_the_nearest(host: Host) -> None:
     assert cause(host, steps=steps(host, "--max_batchsize", "32")) == [
-        "trtllm-build: the image does not take `--max_batchsize 32`",
+        "trtllm-build: the image does not accept `--max_batchsize 32`",
         "  catalog  row 1.2 (near-exact)",
         "  image    knows 71 flags, and not --max_batchsize; the nearest is --max_batch_size",
     ]
@@ -60,8 +60,8 @@ def test_a_value_for_a_switch_is_refused(host: Host) -> None:
 def test_all_flags_are_refused_at_once(host: Host) -> None:
     lines = cause(host, steps=steps(host, "--tp_size", "2", "--max_output_len", "9"))
     assert [line for line in lines if line[0] != " "] == [
-        "trtllm-build: the image does not take `--tp_size 2`",
-        "trtllm-build: the image does not take `--max_output_len 9`",
+        "trtllm-build: the image does not accept `--tp_size 2`",
+        "trtllm-build: the image does not accept `--max_output_len 9`",
     ]
 
 
@@ -88,7 +88,7 @@ def test_a_script_the_image_lacks_is_named(host: Host) -> None:
 
 def test_a_disk_without_room_is_refused(host: Host) -> None:
     message = cause(host, scratch_mib=10**9, size_mib=2)[0]
-    assert message.startswith("the build wants 1,000,000,002 MiB of disk and ")
+    assert message.startswith("the build needs 1,000,000,002 MiB of disk and ")
 
 
 def test_a_gpu_without_room_names_who_takes_it(tmp_path: Path) -> None:
@@ -97,13 +97,13 @@ def test_a_gpu_without_room_names_who_takes_it(tmp_path: Path) -> None:
     host.program("systemctl", "#!/bin/bash\necho active\n")
     (host.here / "apps").write_text("GPU-1, 999999999, 79000, tritonserver\n")
     assert cause(host, servers=["main"]) == [
-        "the build wants 1,000 MiB free on each of its GPUs",
+        "the build needs 1,000 MiB free on each of its GPUs",
         "  found   GPU 0, NVIDIA H100 80GB HBM3: 500 MiB free",
         "  used    by tritonserver (process 999999999), 79000 MiB",
         "  serves  triton@main.service, on the GPUs this build was given",
     ]
     assert host.why()["remedy"] == (
-        "the build waits for no one: stop main (systemctl stop triton@main), or build on another host "
+        "a build never waits for memory: stop main (systemctl stop triton@main), or build on another host "
         "(build.py, a farm host)"
     )
 
@@ -135,7 +135,7 @@ def test_a_driver_that_does_not_answer_is_named(tmp_path: Path) -> None:
         "nvidia-smi", "#!/bin/bash\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18\n"
     )
     assert cause(host) == [
-        "the GPU cannot be asked: nvidia-smi says: Failed to initialize NVML: Driver/library version mismatch"
+        "the GPU is unknown: nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch"
     ]
 
 

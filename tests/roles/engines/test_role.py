@@ -1,4 +1,4 @@
-"""The role on fake hosts: bare, finished, half-finished, building, and one that builds for others."""
+"""The role on fake hosts: bare, finished, half-finished, building, and building for other hosts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_host_that_has_everything_changes_nothing(trust: EngineTrust) -> None:
 
 
 def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineTrust) -> None:
-    """A host from before a reason was required: nothing is built, judged or signed again."""
+    """On a host from before a reason was required, no engine is built, judged or signed again."""
     record(trust)
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying(SIGNED)})
     assert (ran.changed, ran.failed_hosts) == ((), ())
@@ -112,7 +112,9 @@ def test_a_lost_signed_engine_is_not_rebuilt_if_nobody_would_judge_the_new_one(t
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
     assert ran.failed_hosts == ("host",)
     assert START not in ran.commands
-    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.log)
+    assert any(
+        "the signed engine is gone, and a new one would be signed without a comparison" in line for line in ran.log
+    )
 
 
 def test_a_finished_host_is_asked_two_questions_a_phase(trust: EngineTrust) -> None:
@@ -189,7 +191,7 @@ def test_a_failed_build_tells_its_cause_and_its_remedy(trust: EngineTrust) -> No
         "  log    OOM",
         f"  kept   {PATH}.failed/build.log on the host",
         "  try    lower max_batch_size",
-        "  state  nothing was published; what serves goes on",
+        "  state  nothing was published; running servers are not affected",
     ]
 
 
@@ -216,7 +218,7 @@ def test_a_key_that_signs_nothing_stops_before_the_build(trust: EngineTrust) -> 
     Path(trust.key).write_text("no key")
     ran = play(planned, {"host": saying()})
     assert (ran.failed_hosts, [line for line in ran.commands if START in line]) == (("host",), [])
-    assert any("signs nothing" in line for line in ran.log)
+    assert any("cannot sign" in line for line in ran.log)
 
 
 def test_a_finished_host_needs_no_private_key(trust: EngineTrust) -> None:

@@ -56,7 +56,7 @@ def sealed(place: Path, trust: EngineTrust) -> Path:
 
 
 def signing(engine: EngineSlice, trust: EngineTrust, place: Path, replies: Any = "") -> Ran:
-    """`Sign` on a host whose files are those in `place`."""
+    """`Sign` on a host with the files in `place`."""
 
     def file(command: str) -> str:
         name = command.split()[3].rstrip(";").rpartition("/")[2]
@@ -90,13 +90,13 @@ def test_another_key_does_not_pass_it(trust: EngineTrust, tmp_path: Path) -> Non
 def test_a_byte_that_changed_does_not_pass_it(trust: EngineTrust, tmp_path: Path) -> None:
     place = sealed(built(tmp_path, an_engine()), trust)
     (place / "rank0.engine").write_bytes(b"enginE")
-    assert "rank0.engine has the right size and another content" in signatures.problem_of(place, trust)
+    assert "rank0.engine has the right size, but its content differs" in signatures.problem_of(place, trust)
 
 
 def test_a_record_of_other_fields_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
     ran = signing(an_engine(), trust, built(tmp_path, an_engine(), fields={"max_batch_size": 64}))
     assert ran.failed_hosts == ("host",)
-    assert any("says in its engine.json that it is another one" in line for line in ran.log)
+    assert any("is another engine by its engine.json" in line for line in ran.log)
 
 
 def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTrust, tmp_path: Path) -> None:
@@ -109,11 +109,13 @@ def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTru
 
 
 def test_an_engine_without_replay_or_reason_is_not_signed(trust: EngineTrust, tmp_path: Path) -> None:
-    """It was signed before, and its signature is gone."""
+    """The engine was signed before, and its signature is gone."""
     ran = signing(an_engine(unjudged=""), trust, built(tmp_path, an_engine()))
     assert ran.failed_hosts == ("host",)
     assert not any("engine.json.sig" in heard.command for heard in ran.shell["host"])
-    assert any("what was signed before is gone, and nobody would judge a new one" in line for line in ran.log)
+    assert any(
+        "the signed engine is gone, and a new one would be signed without a comparison" in line for line in ran.log
+    )
 
 
 def test_good_answers_are_reported_in_one_line(trust: EngineTrust, tmp_path: Path) -> None:
@@ -143,7 +145,7 @@ def test_an_engine_without_answers_is_not_signed(trust: EngineTrust, tmp_path: P
     engine = an_engine(replay=a_replay(tmp_path))
     place = built(tmp_path, engine)
     (place / "answers.jsonl").unlink()
-    assert any("was not asked the prompts of its replay" in line for line in signing(engine, trust, place).log)
+    assert any("has no answers to the prompts of its replay" in line for line in signing(engine, trust, place).log)
 
 
 def test_a_key_with_a_passphrase_is_refused_without_a_question(tmp_path: Path) -> None:

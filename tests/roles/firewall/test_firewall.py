@@ -130,7 +130,7 @@ def test_rules_somebody_flushed_are_loaded_again() -> None:
 def test_a_host_that_does_not_say_where_ssh_answers_gets_no_rules() -> None:
     ran = play(declared(), *TOOL, *placed())
     assert ran.failed_hosts == ("host",)
-    assert "nobody can say where this host's sshd answers, so no firewall is loaded" in "\n".join(ran.log)
+    assert "the ports of this host's sshd are unknown, so no firewall is loaded" in "\n".join(ran.log)
 
 
 def test_a_host_that_locks_us_out_fails_and_names_the_reverted_change() -> None:

@@ -51,7 +51,7 @@ def test_a_release_that_serves_again_has_the_very_settings_of_then(host: Deploye
     first = host.file.read_text()
     host.deploys("b2")
     host.swaps("a1")
-    assert list(offered.restore()) == ["the gateway offers what it offered with these releases: model-a1"]
+    assert list(offered.restore()) == ["the gateway has the settings of these releases again: model-a1"]
     assert host.file.read_text() == first
     assert list(offered.restore()) == []
 
@@ -105,7 +105,7 @@ def test_a_disk_that_is_full_keeps_no_swap_from_its_release(
     host.deploys("a1")
     monkeypatch.setattr(offered, "keep", full)
     host.swaps("b2")
-    assert "the gateway's settings were not kept: " in capsys.readouterr().err
+    assert "the gateway's settings were not copied: " in capsys.readouterr().err
 
 
 def test_only_the_last_copies_are_kept(host: Deployed) -> None:

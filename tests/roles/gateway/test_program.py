@@ -1,4 +1,4 @@
-"""The host's program for the gateway: the order in which processes start, and those that keep running."""
+"""The host's program for the gateway: the order in which processes start, and the processes that keep running."""
 
 from __future__ import annotations
 

@@ -75,7 +75,8 @@ def test_pages_are_in_plan_and_settings_only_if_an_operator_turns_them_off() -> 
 
 
 def test_behind_a_balancer_a_server_is_asked_itself_whether_it_is_ready() -> None:
-    """Its host says `drain` while requests from the balancer still arrive; a waiting client would then wait long."""
+    """The server's host reports `drain` while requests from the balancer still arrive; by that report, clients would
+    wait long."""
     mine, gateway = h100(Gateway(url="https://llm.example.com"))
     (alone,) = settings_of(json.loads(rendered(mine, gateway))).servers.values()
     read = settings_of(json.loads(rendered(mine, replace(gateway, is_behind_balancer=True))))

@@ -192,7 +192,8 @@ def salted() -> GatewaySlice:
 
 
 def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
-    """Run for real: a second run keeps it, a removed one is made again, and only root and the gateway read it."""
+    """The command runs for real: a second run keeps the secret, a removed secret is made again, and only root and
+    the gateway can read it."""
     (command_,) = operations.salt(HostFacts.parse([]), h100(WITH_KEYS)[0], salted())
     script = command_.replace("/etc/enginehouse/gateway", str(tmp_path))
     script = script.replace("root:enginehouse-gateway", f"{os.getuid()}:{os.getgid()}")

@@ -1,4 +1,4 @@
-"""Expiry of the fleet's certificates as metrics: those in use, and the authority that signs."""
+"""Expiry of the fleet's certificates as metrics: the certificates in use, and the signing authority."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ def test_a_file_that_is_no_certificate_fails_the_unit_and_hides_no_other(
 ) -> None:
     (settings / "mutual/host.pem").write_text(content)
     assert certificates.main([]) == 1
-    assert f"{settings}/mutual/host.pem is no certificate" in capsys.readouterr().err
+    assert f"{settings}/mutual/host.pem is not a certificate" in capsys.readouterr().err
     assert len(days_left(settings)) == 3

@@ -82,9 +82,9 @@ def test_an_xid_that_asks_for_a_boot_stops_the_swap_and_says_all(host: Host) -> 
     assert host.verdict["sentence"] == "GPU 0 is not fit to start a release on"
     assert host.verdict["reason"].splitlines() == [
         "  seen    GPU 0: Xid 79, the GPU has fallen off the bus (2027-01-15 08:00:00 UTC)",
-        "  wanted  no uncorrected error, no row to remap, and since boot no Xid that asks for a reset",
+        "  wanted  no uncorrected error, no row to remap, and no Xid since boot that needs a reset",
         "  try     reboot the host (a virtual machine: stop and start it at the provider), and run again",
-        "  state   the swap was not begun; what served goes on",
+        "  state   the swap did not begin; the serving release stays in service",
     ]
 
 
@@ -136,7 +136,7 @@ def test_an_xid_from_before_a_reset_stops_nothing(host: Host) -> None:
         (REAL.replace("06.0, 0,", "06.0, 2,"), "2 uncorrected memory errors", "--gpu-reset -i 0"),
         (REAL.replace("None", "Drain and Reset"), "recovery action is Drain and Reset", "--gpu-reset -i 0"),
         (REAL.replace("None", "Reboot"), "recovery action is Reboot", "reboot the host"),
-        (REAL.replace("0, 0000", "1, 0000", 1), "lists 1 GPUs and not this one", "reboot the host"),
+        (REAL.replace("0, 0000", "1, 0000", 1), "lists 1 GPUs, without this GPU", "reboot the host"),
     ],
 )
 def test_a_fault_that_nvidia_smi_reports_stops_the_swap(host: Host, row: str, seen: str, attempt: str) -> None:

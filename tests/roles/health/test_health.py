@@ -62,7 +62,7 @@ def test_a_server_that_is_no_longer_planned_is_no_longer_watched() -> None:
 
 
 def test_a_server_that_may_have_to_serve_again_stays_watched() -> None:
-    """It is watched until the role triton removes it after the swap."""
+    """The server is watched until the role triton removes it after the swap."""
     old = "".join(f"\n{state}=enginehouse-watch@old.timer" for state in ("enabled", "running", "needed"))
     assert play(placed(), DONE + old).changed == ()
 

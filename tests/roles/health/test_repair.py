@@ -101,9 +101,8 @@ class Ill:
         (self.root / "ill").write_text(f"{row}\n")
 
     def has(self, name: str) -> None:
-        """Sets a fault: `refuses`: nvidia-smi resets nothing; `stays`: a reset fails to help; `broken`: no unit
-        starts.
-        """
+        """Sets a fault: `refuses`: nvidia-smi refuses resets; `stays`: a reset does not help; `broken`: no unit
+        starts."""
         (self.root / name).touch()
 
     def looks(self, program: Repairs, times: int = main.LOOKS) -> Repairs:
@@ -149,7 +148,7 @@ def test_an_application_s_own_fault_is_nothing_to_repair(ill: Ill, number: int) 
 
 
 def test_a_single_reading_starts_no_repair(ill: Ill) -> None:
-    """A tool that failed once is no evidence of a fault."""
+    """A single failure of the tool is not enough evidence of a fault."""
     ill.falls()
     ill.looks(ill.program(), 1)
     assert ill.calls == []
@@ -193,7 +192,7 @@ def test_a_pool_with_as_many_hosts_out_as_may_be_keeps_the_ill_one(ill: Ill) -> 
     with serving(balancer) as edge:
         program = ill.looks(ill.program(edge.url), 4)
         assert (ill.calls, ill.metric("repair_waits")) == ([], 1)
-        assert program.kept["waits"] == "h2 of the pool are out of service, and no more may be"
+        assert program.kept["waits"] == "h2 of the pool are out of service, which is the limit"
         balancer.out.clear()
         ill.looks(program, 1)
     assert (ill.results, ill.metric("repair_waits")) == (["repair begun", "repaired"], 0)
@@ -289,7 +288,10 @@ def test_somebody_else_s_drain_run_or_swap_is_not_disturbed(ill: Ill) -> None:
     assert program.kept["waits"] == "somebody else has drained main"
     hold_file("main").unlink()
     holding = [sys.executable, "-c", "import fcntl,sys; f=open(sys.argv[1],'a'); fcntl.flock(f,2); print(); input()"]
-    for file, reason in ((places.LOCK, "a run is at work"), (ill.root / "servers/main/lock", "a swap of server main")):
+    for file, reason in (
+        (places.LOCK, "a run is changing this host"),
+        (ill.root / "servers/main/lock", "a swap of server main"),
+    ):
         with subprocess.Popen([*holding, file], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as somebody:
             assert somebody.stdout and somebody.stdout.readline()
             assert reason in ill.looks(program).kept["waits"]
@@ -320,7 +322,7 @@ def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Ill) -> No
         ill.looks(program, 3)
     assert ill.results == [*["repair begun", "repaired"] * 3, "left to a person"]
     assert "repaired 3 times within a day" in program.kept["person"]
-    assert "look at the card" in ill.looks(ill.program(), 2).kept["person"]  # a restart of the program forgets nothing
+    assert "check the card" in ill.looks(ill.program(), 2).kept["person"]  # a restart of the program forgets nothing
     (ill.root / "ill").unlink()
     assert ill.looks(program, 1).kept["person"] == ""
     assert ill.metric("repair_person") == 0
@@ -404,7 +406,7 @@ def test_a_repair_that_was_cut_is_taken_up_and_servers_are_started(ill: Ill) -> 
 
 
 def test_a_host_that_serves_nothing_yet_is_not_judged(ill: Ill) -> None:
-    """Its driver may still be installing."""
+    """The host's driver may still be installing."""
     (ill.root / "servers/main/current").unlink()
     ill.falls()
     ill.looks(ill.program(), 4)

@@ -14,9 +14,10 @@ import pytest
 from host import places, prove, systemd, watch
 from tests.roles.web import Answer, serving
 
+LOADS = ["chat", "chat_tensorrt_llm", "chat_completion"]
 MODELS = (
     {"name": "embed", "kind": "embedder", "decoupled": False, "dimensions": 2},
-    {"name": "chat", "kind": "llm", "path": "engine", "decoupled": True, "loads": ["chat", "chat_tensorrt_llm"]},
+    {"name": "chat", "kind": "llm", "path": "engine", "decoupled": True, "loads": LOADS},
     {"name": "talk", "kind": "llm", "path": "pytorch", "decoupled": True, "loads": ["talk"]},
 )
 VECTOR: Answer = (200, {}, b'{"outputs": [{"name": "embeddings", "data": [0.6, 0.8]}]}')
@@ -28,7 +29,7 @@ IDLE = {"ActiveState": "inactive", "Job": "", "InvocationID": ""}
 
 
 def stats(count: int, parts: int = 0) -> Answer:
-    """A model's statistics with these numbers of answers and of parts of streamed ones."""
+    """A model's statistics with these numbers of answers and of parts of streamed answers."""
     statistics = {
         "inference_stats": {"success": {"count": count}},
         "response_stats": {"0": {"success": {"count": parts}}},
@@ -39,6 +40,7 @@ def stats(count: int, parts: int = 0) -> Answer:
 def counted(embed: int = 1, talk: int = 1) -> Answer:
     """A page of /metrics with these numbers of answers, counted by the models."""
     metrics = f'enginehouse_encoder_answers_total{{model="embed"}} {embed}.000000\n'
+    metrics += 'enginehouse_llm_answers_total{model="chat_completion"} 1.000000\n'
     return 200, {}, f'{metrics}enginehouse_llm_answers_total{{model="talk"}} {talk}.000000\n'.encode()
 
 
@@ -63,11 +65,12 @@ class Host:
         return subprocess.CompletedProcess(command, 0)
 
     def look(self, times: int = 1, **answers: Answer | Callable[[], Answer]) -> None:
-        """Fires the timer `times` times; the models give these answers (None: the right ones)."""
+        """Fires the timer `times` times; the models give these answers (None: right answers)."""
         right = {"embed": VECTOR, "chat": WORD, "embed_stats": stats(1), "chat_stats": stats(1)} | answers
         right |= {"talk": answers.get("talk", WORD), "talk_stats": answers.get("talk_stats", stats(1))}
         right |= {"metrics": answers.get("metrics", counted()), "chat_tensorrt_llm_bls": WORD}
         right |= {"chat_tensorrt_llm_stats": answers.get("engine_stats", stats(1))}
+        right |= {"chat_completion": answers.get("completion", WORD)}
 
         def answer(request: Any) -> Answer:
             name, verb = request.path.split("/")[3:5] if request.path != "/metrics" else ("metrics", "")
@@ -142,6 +145,14 @@ def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host)
     assert (host.restarts, host.memory("chat")["slow"]) == (0, 1)
 
 
+def test_completions_whose_process_has_died_are_silent_although_their_engine_answers_us(host: Host) -> None:
+    """The engine counts the watchdog's own question before; so the dead process was slow for ever (2026-11-28)."""
+    counts = iter(range(1, 100))
+    dead: Answer = (500, {}, b'{"error": "Stub process \'chat_completion_0_0\' is not healthy."}')
+    host.look(3, completion=dead, engine_stats=lambda: stats(next(counts), parts=next(counts)))
+    assert (host.restarts, host.memory("chat_completion")["slow"], host.memory("chat")["misses_total"]) == (1, 0, 0)
+
+
 def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
     coming = iter(range(1, 100))
 
@@ -213,7 +224,7 @@ def test_a_restart_is_a_line_of_history(host: Host) -> None:
     host.look(3, embed=BUSY)
     entry = json.loads((host.root / "history.jsonl").read_text())
     assert (entry["who"], entry["result"], entry["release"]) == ("this host's watchdog", "restarted", "r1")
-    assert entry["reason"] == "embed answered nothing 3 times in a row"
+    assert entry["reason"] == "embed did not answer 3 probes in a row"
 
 
 def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
@@ -221,7 +232,7 @@ def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture
         host.units["triton@main.service"]["InvocationID"] = str(number)
         host.look(3, embed=BUSY)
     assert host.restarts == 2
-    assert "restarted 2 times in 2 h already, so it is left to you" in capsys.readouterr().out
+    assert "restarted 2 times in 2 h already, so a person must act" in capsys.readouterr().out
 
 
 def test_neither_question_nor_answer_is_logged(host: Host, capsys: pytest.CaptureFixture[str]) -> None:

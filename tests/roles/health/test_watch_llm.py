@@ -82,7 +82,7 @@ def test_an_llm_that_answers_is_no_miss(host: Beside) -> None:
 
 
 def test_a_silent_llm_restarts_alone(host: Beside) -> None:
-    """Its encoders still serve their clients."""
+    """The server's encoders still serve their clients."""
     host.look_at(NOTHING, times=3)
     assert host.restarted == ["llm@main.service"]
 

@@ -175,7 +175,7 @@ def test_the_doctor_asks_when_the_shown_certificate_ends() -> None:
 
 
 def test_haproxy_of_somebody_else_is_not_switched_off() -> None:
-    """The role's own package step would do so: it is refused before the first change."""
+    """The role's own package step would switch it off, so the host is refused before the first change."""
     theirs = {THEIRS: Unit("loaded", "active", "enabled")}
     changed = HostFacts(values={"changed": "/etc/haproxy/haproxy.cfg"}, units=theirs)
     for seen, kinds in ((changed, ["foreign-haproxy"]), (HostFacts(units=theirs), []), (HostFacts(), [])):

@@ -112,7 +112,8 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
 
 
 def test_a_whole_gpu_is_cut_at_the_planned_places(host: Host) -> None:
-    """Mode, then both instances with their compute instances in one call; there is nothing to destroy."""
+    """The program sets the mode, then creates both instances with their compute instances in one call, without
+    destroying any."""
     host.is_now()
     assert host.apply(HALVES) == 0
     assert host.changes() == ["-i 0 -mig 1", "mig -i 0 -dci", "mig -i 0 -dgi", "mig -i 0 -cgi 5:0,9:4 -C"]
@@ -139,7 +140,7 @@ def test_a_plan_without_instances_makes_the_gpu_whole(host: Host) -> None:
 
 
 def test_a_card_without_mig_is_whole(host: Host) -> None:
-    """It has no mode to turn off."""
+    """A card without MIG has no mode to turn off."""
     host.is_now(current="[N/A]", pending="[N/A]")
     assert (host.apply([]), host.changes()) == (0, [])
 

@@ -74,7 +74,7 @@ class Evil:
 def test_code_in_the_pickle_is_named_and_not_run(tmp_path: Path) -> None:
     source = saved(tmp_path / "pytorch_model.bin", tensors() | {"x": Evil(tmp_path / "trace")})
     with pytest.raises(
-        convert_weights.Unreadable, match=r"wants (posix|os)\.system to be called; only tensors are read"
+        convert_weights.Unreadable, match=r"wants (posix|os)\.system to be called; only tensors are accepted"
     ):
         convert_weights.convert(source, tmp_path / "model.safetensors")
     assert not (tmp_path / "trace").exists()
@@ -87,7 +87,7 @@ def test_code_in_the_pickle_is_named_and_not_run(tmp_path: Path) -> None:
         ({"epoch": 3}, {}, "more than a table of tensors, 'epoch' for example"),
         ({"inner": {"x": torch.ones(2)}}, {}, "more than a table of tensors, 'inner' for example"),
         ([torch.ones(2)], {}, "the instruction APPEND"),
-        ({"x": torch.ones(2)}, {"_use_new_zipfile_serialization": False}, "older than PyTorch 1.6, or cut off"),
+        ({"x": torch.ones(2)}, {"_use_new_zipfile_serialization": False}, "older than PyTorch 1.6, or incomplete"),
     ],
 )
 def test_a_file_that_is_more_than_a_table_of_tensors_is_refused(

@@ -155,7 +155,7 @@ def test_a_choice_without_safetensors_says_what_there_is(
     web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(web, tmp_path, ["*.json"]) == 1
-    assert "no safetensors among the files asked for (*.json)" in capsys.readouterr().err
+    assert "no safetensors among the requested files (*.json)" in capsys.readouterr().err
 
 
 def test_a_shard_that_the_index_names_must_be_among_the_files(
@@ -164,7 +164,7 @@ def test_a_shard_that_the_index_names_must_be_among_the_files(
     index = json.dumps({"weight_map": {"a": "model.safetensors", "b": "other.safetensors"}}).encode()
     hub.files["model.safetensors.index.json"] = hub.content["model.safetensors.index.json"] = index
     assert call(web, tmp_path, [*PATTERNS, "*.index.json"]) == 1
-    assert "names other.safetensors, which is not among the files asked for" in capsys.readouterr().err
+    assert "names other.safetensors, which is not among the requested files" in capsys.readouterr().err
 
 
 def test_the_token_goes_to_the_hub_and_not_where_it_redirects(

@@ -29,7 +29,7 @@ def two(tmp_path: Path) -> Iterator[list[Peer]]:
 
 @dataclass
 class Trouble:
-    """A session: a source, a sender of corrupt pieces, a slow one, one that vanishes, and two receivers."""
+    """A session: a source, a sender of corrupt pieces, a slow peer, a vanishing peer, and two receivers."""
 
     source: Peer
     poisoner: Peer
@@ -72,7 +72,7 @@ def test_every_host_ends_with_the_right_bytes(trouble: Trouble) -> None:
 
 
 def test_the_sender_of_wrong_pieces_is_named(trouble: Trouble) -> None:
-    message = f"rev: {trouble.poisoner.name} sent a piece that does not verify, or a part of it; no more is taken"
+    message = f"rev: {trouble.poisoner.name} sent a corrupt piece, or a part of one; its data is not used any more"
     assert [message in host.words() for host in trouble.wanting] == [True, True]
 
 
@@ -112,7 +112,7 @@ def test_absent_peers_leave_complete_files_to_the_direct_fetch(two: list[Peer]) 
 
 
 def test_a_model_that_does_not_verify_names_its_sender(two: list[Peer]) -> None:
-    """Its torrent is valid, but the source published other bytes than the run wants."""
+    """The model's torrent is valid, but the source published other bytes than the requested ones."""
     source, wanting = two
     offer = source.offer()
     offer["files"]["model-1.safetensors"][1] = "0" * 64
@@ -153,7 +153,7 @@ def test_a_host_whose_sharing_ended_can_receive_again(two: list[Peer]) -> None:
 
 
 def test_a_directory_that_the_direct_way_published_stays(two: list[Peer]) -> None:
-    """It may be in use, so peers' bytes replace no file of it."""
+    """The directory may be in use, so peers' bytes replace none of its files."""
     source, wanting = two
     source.start(two, bytes_per_second=250_000)
     wanting.start(two, source.offer())

@@ -53,7 +53,7 @@ def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
     errors = capsys.readouterr().err
     assert not settings.is_published
     assert "rev: model-1.safetensors: not the offer's sha256; sent by host-1\n" in errors
-    assert "not published; 3 whole files are kept for the direct way" in errors
+    assert "not published; 3 complete files are kept for the direct fetch" in errors
     kept = {name: text for name, text in FILES.items() if name != "model-1.safetensors"}
     assert swarms.files_in(settings.beside("partial")) == kept
 
@@ -132,7 +132,7 @@ def test_an_offer_of_the_published_files_is_there_for_the_run(tmp_path: Path) ->
 
 
 def test_a_transfer_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
-    """It belonged to root, and was next to the published directory."""
+    """Such a transfer belonged to root, and was next to the published directory."""
     earlier = tmp_path / "m/.rev.peers/rev"
     swarms.publish(earlier, FILES)
     settings = of_a_host(tmp_path, OFFER)

@@ -101,11 +101,12 @@ def test_a_half_published_directory_is_replaced(staging: Path) -> None:
 def test_a_file_that_a_process_can_still_write_is_not_published(
     staging: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its bytes could change after the check. The receiving user may have passed the open file to another process."""
+    """The file's bytes could change after the check. The receiving user may have passed the open file to another
+    process."""
     with (staging / "model.safetensors").open("r+b"):
         assert call(staging) == 1
     assert not staging.with_name("m").exists()
-    assert "model.safetensors is removed: no file of this directory alone" in capsys.readouterr().err
+    assert "model.safetensors is removed: it is not a plain file of this directory only" in capsys.readouterr().err
 
 
 def test_a_file_that_a_process_has_mapped_for_writing_is_not_published(staging: Path) -> None:
@@ -138,7 +139,7 @@ def test_links_pipes_and_other_names_of_files_elsewhere_are_removed_and_left_as_
 
 
 def test_directories_without_end_are_removed(staging: Path) -> None:
-    """They are deeper than a program may recurse, and than a path may be long."""
+    """The directories are deeper than a program can recurse, and longer than a path may be."""
     here = os.open(staging, os.O_RDONLY)
     for _ in range(3000):
         os.mkdir("d", dir_fd=here)
@@ -153,7 +154,7 @@ def test_directories_without_end_are_removed(staging: Path) -> None:
 def test_a_manifest_that_names_a_file_elsewhere_is_refused(staging: Path) -> None:
     for name in ("../m.json", "/etc/shadow", "a/../../b"):
         (staging / "manifest.sha256").write_text(f"{'0' * 64}  {name}\n")
-        with pytest.raises(ValueError, match="which is no file of"):
+        with pytest.raises(ValueError, match="which is not a file in"):
             publish.differing(staging)
 
 

@@ -157,7 +157,7 @@ def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice
     mine = replace(MINE, weights=(source,))
     ran = play(mine, "model=chat\nmanifest=other", placed(mine))
     assert ran.failed_hosts == ("host",)
-    assert any("has other content than what is published as local-1" in line for line in ran.log)
+    assert any("differs from the published content of local-1" in line for line in ran.log)
 
 
 def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_nothing(
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_what_the_hub_says_is_told_and_fetched_anew(
     weights = replace(HUB, fetch_on="control", files=("*.safetensors",))
     refusal = Send(weights, MINE.hub, Defaults())._held(tmp_path)
     assert (refusal == {}, (tmp_path / "model.safetensors").exists()) == (kept, kept)
-    assert kept or refusal == {"said": "model.safetensors: other bytes than the hub's checksum says", "status": 0}
+    assert kept or refusal == {"said": "model.safetensors: the content differs from the hub's checksum", "status": 0}
 
 
 def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:

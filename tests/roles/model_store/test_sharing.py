@@ -1,4 +1,4 @@
-"""Fake hosts share a model: bare, one of them with the model, all with it, and without a peer that delivers."""
+"""Fake hosts share a model: bare, with the model on one host or on all, and without a peer that delivers."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_hosts_that_never_offer_leave_the_model_to_the_direct_fetch() -> None:
     ran = play(
         {"a": host_that(PUBLISHED, gives=nothing), "b": host_that(LACKING), "c": host_that(PUBLISHED, gives=nothing)}
     )
-    assert "weights of chat: no host offers them" in "\n".join(ran.log)
+    assert "weights of chat: no host shares them" in "\n".join(ran.log)
     assert ran.on("b").changed[-1] == "Model store | Bring what other hosts did not deliver"
     assert heard(ran, "b", "cat > /run/enginehouse/share/chat.json") == []
 
@@ -198,7 +198,7 @@ def test_weights_that_are_sent_are_sent_to_one_host(source: Any, monkeypatch: py
 
 
 def test_complete_hosts_are_known_before_the_first_host_acts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A serving host reaches its steps when a bare one begins to fetch; `-y` asks no host before."""
+    """A serving host reaches its steps when a bare one begins to fetch; with `-y`, no host is asked before."""
     noted = dict[str, bool]()
     monkeypatch.setattr(peers.Board, "note", lambda self, name, weights, has_it: noted.setdefault(name, has_it))
 

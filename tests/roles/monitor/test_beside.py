@@ -1,4 +1,5 @@
-"""A monitor of a fleet with an LLM beside Triton reads its page and has its alerts; without one nothing changes."""
+"""A monitor of a fleet with an LLM beside Triton reads the LLM's page and has its alerts; without such an LLM
+nothing changes."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_promtool_reads_a_file_before_it_replaces_the_one_in_force(path: str, ch
 
 
 def test_files_that_a_program_has_not_read_are_read_without_a_restart() -> None:
-    """This includes the files of an interrupted run."""
+    """Files of an interrupted run are read too."""
     commands = first_lines(play(*DONE, f"value\tloaded\t{PROMETHEUS}"))
     assert [text.split(" && ")[0] for text in commands] == [f"systemctl reload {PROMETHEUS}"]
 

@@ -1,4 +1,4 @@
-"""Two hosts of a plan: the gateway of `front` sends to the servers of `back`; and an authority that knows both."""
+"""Two hosts of a plan: the gateway of `front` sends to the servers of `back`; and an authority for both hosts."""
 
 from __future__ import annotations
 

@@ -123,7 +123,9 @@ def test_a_run_that_was_cut_off_before_haproxy_read_its_files_is_finished(author
 
 def test_a_certificate_that_others_may_read_is_replaced(authority: Path) -> None:
     seen = [line.replace("600 root:root", "644 root:root") for line in done(authority)]
-    assert first_lines(play(*seen)) == [f"certify {CERTIFICATE} for server: others may read it, or its reader may not"]
+    assert first_lines(play(*seen)) == [
+        f"certify {CERTIFICATE} for server: other users can read it, or its own user cannot"
+    ]
 
 
 def test_a_certificate_is_renewed_by_a_plain_run(authority: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_a_kernel_without_the_owner_match_is_refused_with_one_that_has_it(system
     answers = {**GOOD, "os": system, "kernel": kernel, "owner-match": "absent"}
     (finding,) = judge(HostFacts(values=answers), a_slice(system), Defaults(), NOW)
     assert str(finding) == (
-        "host: the kernel cannot tell whose a connection is\n"
+        "host: the kernel cannot match a connection to its user\n"
         "  found   6.8.0-1-generic without xt_owner\n"
         "  wanted  it keeps the host's users from Triton's ports\n"
         f"  try     apt-get install {package} on the host, and reboot into that kernel\n"
@@ -67,10 +67,10 @@ def test_a_gateway_needs_filters_of_system_calls_and_a_server_alone_does_not() -
     answers = {**GOOD, "seccomp": "absent"}
     (finding,) = judge(HostFacts(values=answers), a_slice("debian-12", gateway=h100()[1]), Defaults(), NOW)
     assert str(finding) == (
-        "host: the kernel has no filters of system calls\n"
+        "host: the kernel does not support filters of system calls\n"
         "  found   6.1.0-40-amd64 without CONFIG_SECCOMP_FILTER\n"
         "  wanted  filters that answer with an error\n"
-        "  try     boot the distribution's own kernel, or take the gateway off this host: gateway=None\n"
+        "  try     boot the distribution's own kernel, or remove the gateway from this host: gateway=None\n"
         "  state   preflight; no host was changed"
     )
     assert kinds(seccomp="absent") == []

@@ -32,7 +32,7 @@ def test_on_debian_12_its_own_docker_is_never_offered() -> None:
         "host: another Docker is installed: docker.io\n"
         "  found   docker.io 20.10.24+dfsg1-1+deb12u1\n"
         "  wanted  docker-ce, or no Docker yet\n"
-        "  means   its containers would be stopped, and its images lie where the new Docker does not look\n"
+        "  means   its containers would be stopped, and the new Docker would not find its images\n"
         "  try     apt-get purge docker.io on the host, and run again; docker.io 20.10.24 of debian-12 cannot attach a "
         "GPU, so it cannot stay\n"
         "  state   preflight; no host was changed"
@@ -90,7 +90,7 @@ def test_dockers_own_package_is_foreign_where_the_distributions_is_wanted() -> N
 
 @pytest.mark.parametrize(("source", "package"), [(Docker(), "docker-ce"), (DISTRIBUTION, "docker.io")])
 def test_a_host_that_has_the_wanted_one_is_left_alone(source: Docker, package: str) -> None:
-    """It was deployed to before: a second Docker was there all the time."""
+    """The host was deployed before, so its second Docker was there all the time."""
     assert findings(a_slice("debian-13", docker=source), {package: "29"}, snap_docker="1", stray_docker="/opt/d") == []
 
 

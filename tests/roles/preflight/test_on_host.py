@@ -71,7 +71,7 @@ def test_complete_files_are_accepted(folder: Path) -> None:
 
 
 def linked(folder: Path) -> None:
-    """As the hub's own cache: names that lead to files beside the directory."""
+    """Links the files as in the hub's own cache: names that lead to files beside the directory."""
     (folder / "tokenizer.json").rename(folder.parent / "blob")
     (folder / "tokenizer.json").symlink_to("../blob")
 

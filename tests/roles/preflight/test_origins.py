@@ -53,7 +53,7 @@ def findings(mine: Slice, packages: str, loaded: str = "", **values: str) -> lis
     ],
 )
 def test_a_version_that_its_source_has_no_more_is_known_by_its_form(version: str, word: str) -> None:
-    """apt names no source for an installed version once a newer one has replaced it there."""
+    """apt names no source for an installed version once a newer version has replaced it in the source."""
     assert publisher("libnvidia-compute-580", version, "local") == word
 
 
@@ -124,7 +124,7 @@ def test_the_initial_state_of_a_host_is_reported_before_the_first_change() -> No
     sentences = list(notes(seen, a_slice(UBUNTU)))
     assert [sentence.split("; ")[0] for sentence in sentences] == [
         "this image of Lambda came with driver 580.95.05",
-        "held by somebody: nvidia-utils-580-server, docker-ce",
+        "held packages: nvidia-utils-580-server, docker-ce",
         "unattended upgrades are on",
         'unattended upgrades may reboot this host at any time: set Unattended-Upgrade::Automatic-Reboot to "false" in '
         "/etc/apt/apt.conf.d to be asked",

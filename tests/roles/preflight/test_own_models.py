@@ -34,7 +34,7 @@ parameters { key: "EXECUTION_ENV_PATH" value: { string_value: "$$TRITON_MODEL_DI
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The directory of a model `spam` in a repository with another one."""
+    """The directory of a model `spam` in a repository with another model."""
     place = tmp_path / "repository" / "spam"
     (place / "1").mkdir(parents=True)
     (place / "config.pbtxt").write_text(CONFIG)
@@ -64,7 +64,7 @@ def test_a_whole_model_is_accepted(folder: Path) -> None:
 
 
 def config(text: str, by: str = "") -> Callable[[Path], object]:
-    """A change of config.pbtxt: a text by another one."""
+    """A change of config.pbtxt, which replaces one text by another."""
     return lambda folder: (folder / "config.pbtxt").write_text(CONFIG.replace(text, by))
 
 
@@ -82,19 +82,22 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str]] = {
     "no directory": (shutil.rmtree, "is no directory"),
     "no configuration": (lambda folder: (folder / "config.pbtxt").unlink(), "has no configuration"),
     "links": (linked, "has links that lead out of it"),
-    "no protobuf text": (config("dims: [ 1 ]", "dims: [ 1 "), "is no protobuf text"),
-    "a field": (config("max_batch_size", "max_batchsize"), "a field that Triton has not"),
+    "no protobuf text": (config("dims: [ 1 ]", "dims: [ 1 "), "is not protobuf text"),
+    "a field": (config("max_batch_size", "max_batchsize"), "a field that Triton does not have"),
     "a name": (config("# A classifier.", 'name: "other"'), "the configuration of another model"),
-    "engines": (config('"python"', '"tensorrtllm"'), "wants the backend of engines"),
-    "a backend": (config('"python"', '"onnxruntime"'), "wants a backend that the image has not"),
-    "a platform": (config('backend: "python"', 'platform: "onnxruntime_onnx"'), "a backend that the image has not"),
-    "nothing": (config('backend: "python"'), "wants a backend that the image has not"),
+    "engines": (config('"python"', '"tensorrtllm"'), "requires the backend of engines"),
+    "a backend": (config('"python"', '"onnxruntime"'), "requires a backend that the image does not have"),
+    "a platform": (
+        config('backend: "python"', 'platform: "onnxruntime_onnx"'),
+        "a backend that the image does not have",
+    ),
+    "nothing": (config('backend: "python"'), "requires a backend that the image does not have"),
     "no output": (config("output [", "model_warmup ["), "has an unfinished configuration"),
     "no version": (lambda folder: shutil.rmtree(folder / "1"), "lacks version 1"),
     "an empty newer version": (lambda folder: (folder / "2").mkdir(), "lacks 2/model.py"),
     "a version": (config("max_batch_size: 8", "version_policy: { specific: { versions: [ 3 ] } }"), "lacks version 3"),
     "a file": (config("max_batch_size: 8", 'default_model_filename: "m.py"'), "lacks 1/m.py"),
-    "a GPU": (config("gpus: [ 0 ]", "gpus: [ 0, 1 ]"), "names a GPU that the server has not"),
+    "a GPU": (config("gpus: [ 0 ]", "gpus: [ 0, 1 ]"), "names a GPU that the server does not have"),
     "a step": (ensemble, "has a step that the server does not serve"),
 }
 
@@ -110,7 +113,7 @@ def test_each_mistake_is_refused(case: str, folder: Path) -> None:
 
 def test_a_model_without_memory_stays_on_the_cpu(folder: Path) -> None:
     (problem,) = judged(declared(folder, mib=0))
-    assert "on a GPU without memory" in problem.problem
+    assert "on a GPU without planned memory" in problem.problem
     config("KIND_GPU gpus: [ 0 ]", "KIND_CPU")(folder)
     assert judged(declared(folder, mib=0)) == []
 

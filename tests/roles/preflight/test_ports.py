@@ -45,7 +45,7 @@ def test_a_port_where_balancers_ask_is_ours_or_free(changes: dict[str, str], exp
     ids=str,
 )
 def test_a_port_of_the_gateway_is_its_process_s_or_free(changes: dict[str, str], expected: list[str]) -> None:
-    """This is reported before the first change: the gateway comes last, and a host would serve without it."""
+    """A taken port is reported before the first change: the gateway comes last, and the host would serve without it."""
     made = plan(gateway=Gateway(ports=(8080, 8081))).slices[0].gateway
     assert kinds(a_slice("debian-12", gateway=made), **changes) == expected
 
@@ -91,7 +91,7 @@ def test_an_image_beside_triton_that_is_there_asks_for_no_room(
 
 @pytest.mark.parametrize(("free_mib", "expected"), [(60_000, []), (20_000, ["disk"])])
 def test_an_image_under_two_names_is_subtracted_once(free_mib: int, expected: list[str]) -> None:
-    """Docker stores the layers of a digest once; the second name still has to be pulled, which takes no room."""
+    """Docker stores the layers of a digest once; pulling the second name needs no further room."""
     mine = host_with(image=f"vllm/vllm-openai:v0.26.0@sha256:{'b' * 64}")
     (beside,) = mine.runtime_images
     image = replace(beside, reference="r.internal/triton:1", size_mib=9_000)

@@ -181,7 +181,7 @@ def test_a_port_names_the_program_that_has_it() -> None:
 
 
 def test_a_port_that_a_container_of_ours_has_is_no_obstacle() -> None:
-    """It is another server's, which is stopped first, or one that has lost its unit."""
+    """The container is another server's, which is stopped first, or has lost its unit."""
     seen = HostFacts(values={**GOOD, "listening": "00000000:1F40", "published": "8000 8001 8002 "})
     assert judge(seen, a_slice("debian-12"), Defaults(), NOW) == []
 
@@ -203,7 +203,7 @@ def test_nouveau_is_reported_before_the_first_change() -> None:
     ],
 )
 def test_the_kernels_notation_of_addresses_is_read(text: str, address: str, port: int) -> None:
-    """Addresses are compared as values: Python 3.13 and later write a mapped one differently."""
+    """Addresses are compared as values: Python 3.13 and later write a mapped address differently."""
     assert address_of(text) == (ip_address(address), port)
 
 

@@ -78,7 +78,7 @@ def test_the_files_are_reviewed() -> None:
 
 
 def test_a_password_is_in_the_three_files_of_root_and_nowhere_else() -> None:
-    """It is percent-encoded, as in URLs, and in no command, log, plan or drop-in."""
+    """The password is percent-encoded, as in URLs, and in no command, log, plan or drop-in."""
     encoded = "http://builder%40corp:pa%2Fss%20w%25rd%3A4711@proxy.example:3128"
     every = content(LOGIN)
     assert {path for path, text in every.items() if encoded in text} == {ENVIRONMENT, DOCKER_ENVIRONMENT, APT}
@@ -182,5 +182,5 @@ def test_preflight_asks_the_proxy_itself(place: str, is_reached: bool) -> None:
 def test_preflight_tells_which_address_the_proxy_refuses() -> None:
     seen = HostFacts(values={"unreachable": "image nvcr.io:443\nimage registry.corp.example:443"})
     refused, inside = reachable(seen, host_of(PLAIN))
-    assert "the proxy does not lead to nvcr.io:443" in str(refused)
+    assert "the proxy does not connect to nvcr.io:443" in str(refused)
     assert "registry.corp.example:443 cannot be reached without the proxy" in str(inside)

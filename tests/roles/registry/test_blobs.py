@@ -40,7 +40,7 @@ DIGEST = f"sha256:{name_of(INDEX)}"
 
 
 class Registry:
-    """Answers for one repository; `wrong` has content to send in place of a blob."""
+    """Answers for one repository; `wrong` has the content that is sent in place of a blob."""
 
     def __init__(self, key: str = "", bearer: bool = False) -> None:
         self.wrong, self.key, self.bearer, self.tokens = dict[str, bytes](), key, bearer, 0

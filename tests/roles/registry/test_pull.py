@@ -109,7 +109,7 @@ def test_a_wrong_key_is_explained(
         "  means   wrong or expired; a valid key without access to the organisation answers 403 instead\n"
         "  said    unauthorized: authentication required\n"
         "  try     make a new key, export it, run again\n"
-        "  state   nothing that serves was touched\n"
+        "  state   no serving program was changed\n"
     )
 
 
@@ -158,7 +158,7 @@ def test_a_silent_docker_engine_is_reported_in_words(
 
 
 def test_an_engine_that_hangs_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It accepts the connection and does not answer."""
+    """The engine accepts the connection and does not answer."""
     monkeypatch.setattr(pull, "SOCKET", str(tmp_path / "docker.sock"))
     with socket.socket(socket.AF_UNIX) as hanging:
         hanging.bind(str(tmp_path / "docker.sock"))

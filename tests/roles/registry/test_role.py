@@ -62,7 +62,7 @@ def test_a_pull_under_way_is_attached_to() -> None:
 
 
 def test_an_image_whose_pull_was_cut_before_its_record_is_pulled_again() -> None:
-    """Docker had it, and the reboot came before the record: without one the image would never be removed."""
+    """Docker had the image, and the reboot came before the record; an image without a record would never be removed."""
     cut = "image=sha256:1\nbegun=1\nActiveState=inactive"
     assert essential(play(ANONYMOUS, cut, placed(ANONYMOUS))) == [START, f"follow {UNIT}"]
 

@@ -1,4 +1,4 @@
-"""Fake hosts share a pinned image: bare, one of them with its blobs, and without a peer that delivers."""
+"""Fake hosts share a pinned image: bare, with the blobs on one host, and without a peer that delivers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Host:
 
 
 def play(**hosts: Host) -> Ran:
-    """Begin and finish on all three hosts."""
+    """Runs `begin` and `finish` on all three hosts."""
 
     def story() -> None:
         from pyinfra import host

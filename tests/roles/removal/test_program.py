@@ -258,7 +258,7 @@ def test_without_a_record_packages_and_daemon_json_stay(host: Host) -> None:
     host.write("state/installed", "ii  docker-ce\n")
     host.write("etc/docker/daemon.json", '{"features": {"cdi": true}}')
     printed = host.call()
-    assert "stays: every package; what was here before the first deploy is not recorded" in printed
+    assert "stays: every package; the packages from before the first deploy are not recorded" in printed
     assert (host.root / "etc/docker/daemon.json").read_text() == '{"features": {"cdi": true}}'
 
 
@@ -374,7 +374,7 @@ def test_the_data_disk_is_unmounted_and_its_line_goes(host: Host) -> None:
     table = host.write("etc/fstab")
     table.write_bytes(others + DISK.format("/var/lib/enginehouse").encode() + b"\n")
     host.write("var/lib/enginehouse/docker/layer")
-    assert any(line.startswith("disk: /var/lib/enginehouse is emptied") for line in host.call())
+    assert any(line.startswith("disk: /var/lib/enginehouse: our files are removed") for line in host.call())
     assert (table.read_bytes(), "umount /var/lib/enginehouse" in host.acted) == (others, True)
     assert not (host.root / "var/lib/enginehouse/docker").exists()
 

@@ -8,7 +8,7 @@ from roles import removal
 from tests.roles.fake import Ran, run
 
 FOUND = "units: triton@main.service\ndata: /var/lib/enginehouse (3.1 GiB: releases)"
-STAYS = "stays: every package; what was here before the first deploy is not recorded"
+STAYS = "stays: every package; the packages from before the first deploy are not recorded"
 
 
 def play(listed: str, agreed: bool, **options: Any) -> Ran:
@@ -32,7 +32,7 @@ def test_without_agreement_nothing_is_touched_and_everything_is_listed() -> None
     assert [line.split("] ")[-1] for line in ran.log if "go" in line or "touched" in line] == [
         "would go: units: triton@main.service",
         "would go: data: /var/lib/enginehouse (3.1 GiB: releases)",
-        "nothing was touched; `--data remove=yes` takes it off",
+        "nothing was changed; `--data remove=yes` removes these items",
     ]
 
 

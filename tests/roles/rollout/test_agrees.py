@@ -42,7 +42,7 @@ class Alone:
         self.machine = Run(fleet.plan.waves, fleet.plan.pools, fleet.plan.rollout)
 
     def play(self, killed_before: int) -> None:
-        """Runs up to that operation."""
+        """Runs pyinfra up to that operation."""
         for number, _ in enumerate(self._operations()):
             if number + 1 == killed_before or (self.machine.is_going_back and self.is_over):
                 return
@@ -130,7 +130,7 @@ def test_pyinfra_does_what_the_machine_decides(seed: int) -> None:
 
 
 def steps(fleet: FakeFleet, log: list[tuple[str, str]]) -> list[tuple[str, int, tuple[str, ...]]]:
-    """The log by step and wave, with the hosts of each by name: within a step pyinfra acts on them at once."""
+    """The log by step and wave, with the hosts of each by name: within a step pyinfra acts on all hosts at once."""
     wave_of = {name: number for number, wave in enumerate(fleet.plan.waves) for name in wave}
     grouped: list[tuple[str, int, list[str]]] = []
     for verb, name in log:

@@ -92,7 +92,7 @@ def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(
 
 
 def test_a_swap_that_fails_is_a_lost_host() -> None:
-    """Its own swap restored the previous release."""
+    """The host's own swap restored the previous release."""
     made = fleet()
     made.hosts["one"].fails = ("swap",)
     ran = run(made)
@@ -120,7 +120,7 @@ def test_a_failed_host_goes_back_to_what_it_served() -> None:
     made.hosts["one"].fails = ("question failed",)
     ran = run(made)
     assert made.log == [("swap", "@fake/one"), ("back", "@fake/one")]
-    assert "back @fake/one: what served before this run serves again" in lines_of(ran, "two")
+    assert "back @fake/one: the earlier release serves again" in lines_of(ran, "two")
 
 
 def test_every_wave_goes_back_the_last_one_first() -> None:

@@ -72,7 +72,7 @@ OLD, NEW = ServerFacts("main", "old", "active", "1"), ServerFacts("main", "new",
 
 
 def swapped(after: float, before: float) -> ServerFacts:
-    """The new release, which answers in `after` seconds, where the old one took `before`."""
+    """The new release, which answers in `after` seconds; the old release took `before`."""
     verdict = {"release": "new", "from": "old", "answers": {"rank": after}, "answers_before": {"rank": before}}
     return ServerFacts("main", "new", "active", "2", verdict)
 

@@ -68,8 +68,8 @@ def test_the_message_names_the_lost_hosts_and_what_to_do() -> None:
     assert str(rollout.stopped((SECOND,), 2)) == (
         "the gate stays shut: 1 of 2 hosts are lost\n"
         "  lost   @fake/two\n"
-        "  means  an operation failed there, or it could not be reached; its own lines are above\n"
-        "  try    mend it, or leave it out of the inventory, and run again: what is done is not done twice\n"
+        "  means  an operation failed there, or it could not be reached; its own messages are above\n"
+        "  try    repair it, or leave it out of the inventory, and run again: finished steps are not repeated\n"
         "  state  finished waves are done and stay so; on all other hosts nothing further happens"
     )
 

@@ -30,7 +30,8 @@ SYSTEMCTL = '#!/bin/sh\necho "$*" >>"$ENGINEHOUSE_ROOT/systemctl"\n'
 
 
 async def story(kind: str) -> dict[str, Any]:
-    """Requests of all kinds while h1 drains: short ones throughout, one that ends in time, one that never ends."""
+    """Requests of all kinds while h1 drains: short requests throughout, a long request that ends in time, and a
+    request that never ends."""
     async with bench() as edge:
         first, second = edge.hosts
         places.ROOT = edge.folder

@@ -52,7 +52,7 @@ def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest
 def test_the_watchdog_ends_once_a_model_was_silent_often_enough(
     node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It uses a host's number of misses; an answer in between resets the count."""
+    """The watchdog uses a host's number of misses; an answer in between resets the count."""
     (node / "watch.json").write_text(json.dumps({"watch_seconds": 0, "answer_seconds": 1, "misses": 2}))
     server = {"models": [{"name": "minilm"}], "address": "127.0.0.1", "http_port": 1, "metrics_port": 2}
     server |= {"restricted_header": "enginehouse-key", "start_seconds": 1}
@@ -64,10 +64,10 @@ def test_the_watchdog_ends_once_a_model_was_silent_often_enough(
 
     monkeypatch.setattr(watch, "look", look)
     assert job.main(["watch", "main"]) == 1
-    assert (list(looks), "minilm left a question unanswered" in capsys.readouterr().out) == ([], True)
+    assert (list(looks), "minilm did not answer the probe" in capsys.readouterr().out) == ([], True)
 
 
 def test_other_words_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The message lists the known ones."""
+    """The message lists the known words."""
     assert job.main(["watch"]) == 64
     assert "host job serve | watch SERVER" in capsys.readouterr().err

@@ -128,7 +128,7 @@ def test_a_withdrawn_notice_ends_the_drain(cloud: Cloud, commands: list[tuple[st
 def test_a_cloud_that_answers_garbage_slowly_or_nothing_costs_nothing(
     cloud: Cloud, commands: list[tuple[str, ...]], mood: str
 ) -> None:
-    """This holds while nothing is announced, and during a drain, which continues as announced."""
+    """The host keeps serving without a notice, and continues an announced drain."""
     cloud.mood = mood
     watch = watching(cloud)
     watch.look(1e9)
@@ -171,7 +171,7 @@ def test_a_program_that_was_restarted_goes_on_with_the_drain(cloud: Cloud, comma
 def test_a_notice_of_the_boot_before_is_over(
     cloud: Cloud, commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Azure reports a reboot slightly longer than it takes: the host serves again meanwhile."""
+    """Azure still reports a reboot after its end, when the host already serves again."""
     cloud.notice(seconds=USUAL[cloud.kind][1])
     watching(cloud).look(cloud.ends - 20)
     monkeypatch.setattr(drain, "boot", lambda: "another")
@@ -221,7 +221,7 @@ def test_an_operator_s_longer_drain_is_left_alone(cloud: Cloud, commands: list[t
 def test_a_full_disk_drains_the_host_all_the_same(
     cloud: Cloud, commands: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its servers cannot be held then; they are stopped at the margin."""
+    """On a full disk servers cannot be held, so they are stopped at the margin."""
 
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")

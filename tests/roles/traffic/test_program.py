@@ -176,7 +176,7 @@ def test_a_silent_systemd_changes_no_state(host: Host) -> None:
     host.start()
     host.units.write_text("")
     assert host.service and host.service.stdout
-    assert host.service.stdout.readline().startswith("<4>systemd tells nothing of the servers")
+    assert host.service.stdout.readline().startswith("<4>systemd does not answer")
     assert (host.agent(), host.agent("two\n")) == ("drain\n", "ready\n")
 
 
@@ -199,7 +199,7 @@ def test_the_whole_host_is_no_better_than_its_worst_server(host: Host) -> None:
 
 def test_other_pages_and_methods_are_refused(host: Host) -> None:
     host.start()
-    assert host.get("/ready/other") == (404, {"error": "no such page; there are /ready, /ready/main, /ready/two"})
+    assert host.get("/ready/other") == (404, {"error": "no such page; the pages are /ready, /ready/main, /ready/two"})
     with pytest.raises(urllib.error.HTTPError, match="405") as refused:
         urllib.request.urlopen(f"http://127.0.0.1:{host.ready_port}/ready", data=b"{}", timeout=300)
     refused.value.close()

@@ -93,7 +93,7 @@ def test_a_balancer_that_cannot_be_asked_is_passed_over(
     with serving(Exporter(("DRAIN", 0))) as edge:
         assert stop(gone.url, edge.url, heard_seconds=3) == 0
     output = capsys.readouterr().out
-    assert "<4>edge-1 cannot be asked for 3 s, so it is passed over: " in output
+    assert "<4>edge-1 cannot be asked for 3 s, so it is ignored: " in output
     assert "edge-2 heard it" in output
 
 
@@ -102,7 +102,7 @@ def test_a_balancer_that_does_not_know_the_server_is_passed_over(
 ) -> None:
     with serving(lambda _: (200, {}, b"# nothing\n")) as edge:
         assert stop(edge.url, heard_seconds=3) == 0
-    assert "it says nothing of chat_http/h1.main" in capsys.readouterr().out
+    assert "it reports nothing about chat_http/h1.main" in capsys.readouterr().out
 
 
 def test_a_balancer_that_answers_again_in_time_is_waited_for(

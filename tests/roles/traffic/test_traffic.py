@@ -115,7 +115,7 @@ def story(change: bool) -> Ran:
 
 
 def test_dry_says_that_nobody_is_drained_where_nothing_stops_a_server() -> None:
-    sentence = "nothing here stops a server, so nobody is drained"
+    sentence = "this run stops no server of this host, so the host is not drained"
     assert [any(sentence in line for line in story(change).log) for change in (False, True)] == [True, False]
 
 

@@ -74,7 +74,7 @@ def lay_image(folder: Path, model: str = MODEL) -> Path:
 
 @pytest.fixture
 def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The image's model in the slot's path; held prompts are answered once GO is in it."""
+    """The image's model in the slot's path; held prompts are answered once the file GO exists."""
     folder = lay_image(tmp_path / "image")
     monkeypatch.setenv("ENGINEHOUSE_LLMAPI", str(folder))
     monkeypatch.setenv("LLM_IMAGE_GO", str(folder / "GO"))

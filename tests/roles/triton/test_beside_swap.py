@@ -14,7 +14,7 @@ UNITS = ["triton@main.service", "llm@main.service"]
 
 
 class Host(FakeHost):
-    """A host with the LLM's unit, whose LLM answers in some of the releases that have one."""
+    """A host with the LLM's unit, whose LLM answers in some of the releases with an LLM."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(root, monkeypatch)
@@ -56,7 +56,7 @@ class Host(FakeHost):
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    """Releases one and two have an LLM that answers; the LLM of three never does; four has none."""
+    """Releases one and two have an LLM that answers; the LLM of three never answers; four has no LLM."""
     made = Host(tmp_path, monkeypatch)
     for release in ("one", "two", "three", "four"):
         made.publish(release)
@@ -85,7 +85,7 @@ def test_an_llm_that_never_answers_puts_both_containers_back(machine: Host) -> N
 
 
 def test_the_verdict_has_the_reason_of_the_llm(machine: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's proof says that it serves, which is true but explains nothing."""
+    """Triton's own proof only reports that Triton serves, which does not explain the failure."""
     machine.ask("one")
     start = machine.systemctl
 

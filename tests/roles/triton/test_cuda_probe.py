@@ -10,7 +10,7 @@ from host import cuda_probe as probe
 
 
 class FakeDriver:
-    """libcuda as ctypes shows it: every call succeeds, except the one that a test breaks."""
+    """libcuda as ctypes shows it: every call succeeds, except a call that a test breaks."""
 
     def __init__(self, gpus: int = 1, **codes: int) -> None:
         self.gpus, self.codes = gpus, codes

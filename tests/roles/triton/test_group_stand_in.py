@@ -1,4 +1,4 @@
-"""Ranks of the rehearsal's vLLM: the answer is right with all of them in order, and in no other case."""
+"""Ranks of the rehearsal's vLLM: the answer is right only with all ranks in order."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_ranks_that_are_missing_doubled_or_out_of_order_change_the_answer(
 
 
 class World:
-    """A world of MPI in which the other ranks, each with its number, have handed on what rank 0 sends."""
+    """A world of MPI in which the other ranks, each with its number, have passed on the data of rank 0."""
 
     def __init__(self, ranks: Any, numbers: list[int]) -> None:
         self.ranks, self.numbers, self.state = ranks, numbers, 0

@@ -214,7 +214,7 @@ def test_an_image_of_another_form_does_not_load(slot: ModuleType, image: Path, m
 
 
 def test_a_release_whose_own_model_is_cured_is_served_alike(image: Path, request: pytest.FixtureRequest) -> None:
-    """The positions of `generate_async`'s parameters do not matter, nor the image's own use of them."""
+    """The slot does not depend on the positions of `generate_async`'s parameters or on the image's use of these."""
     cured = MODEL.replace("lora_request=None, prompt_adapter_request=None, streaming=False", "*, streaming=False")
     assert cured != MODEL
     (image / "model.py").write_text(cured.replace("lora_request, streaming))", "None, streaming))"))

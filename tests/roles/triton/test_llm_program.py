@@ -36,7 +36,7 @@ def weights(tmp_path: Path) -> Path:
 
 
 def started(runtime: str, *words: str) -> subprocess.Popen[str]:
-    """The program, started as the image's own is."""
+    """The program, started like the image's own program."""
     command = [sys.executable, str(RUNTIME_STAND_INS / "bin" / runtime), "serve", *words]
     environment = {**os.environ, "PYTHONPATH": str(RUNTIME_STAND_INS / "packages"), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

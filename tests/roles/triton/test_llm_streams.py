@@ -140,7 +140,7 @@ def test_a_stop_string_across_tokens_is_in_no_event(extended: real_triton.Server
 
 
 def test_an_empty_last_event_of_a_stop_token_arrives(extended: real_triton.Server) -> None:
-    """Its lists are empty."""
+    """The event's lists are empty."""
     events = stream(
         extended, **ASKED, **EVERYTHING, sampling_param_stop_token_ids=[ord(" ")], sampling_param_logprobs=0
     )

@@ -122,7 +122,7 @@ def until(is_so: Callable[[], bool], seconds: float = SECONDS) -> bool:
 
 
 def both_run(hosts: tuple[Host, Host]) -> bool:
-    """Starts both, and waits for their ranks."""
+    """Starts both members, and waits for their ranks."""
     for host in hosts:
         host.start()
     return until(lambda: all(host.runs() for host in hosts))
@@ -150,7 +150,7 @@ def test_hosts_with_different_releases_wait_for_each_other(hosts: tuple[Host, Ho
 def test_a_host_that_has_put_its_release_back_ends_the_wait_of_the_other_one(
     hosts: tuple[Host, Host], puts_back: int
 ) -> None:
-    """This holds only within the same run: a later attempt with the same release waits."""
+    """The wait ends only within the same run: a later attempt with the same release waits."""
     waits, back = hosts[1 - puts_back], hosts[puts_back]
     back.release("two")
     waits.release("two")

@@ -1,4 +1,4 @@
-"""A swap that compares: the serving LLM gets the prompts before it stops, the new one before it is active."""
+"""A swap that compares: the serving LLM gets the prompts before its stop, the new LLM before it is active."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def engine() -> Iterator[tuple[Web, list[Texts]]]:
 def machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: tuple[Web, list[Texts]], texts: dict[str, str]
 ) -> Machine:
-    """Release one serves by vLLM; two and odd are trtllm-serve's, and odd answers differently."""
+    """Release one runs vLLM; releases two and odd run trtllm-serve, and odd answers differently."""
     web, text_of = engine
     made = Machine(tmp_path, monkeypatch, web)
     text_of.append(lambda body: texts[made.link("current")])
@@ -117,7 +117,7 @@ def test_an_llm_with_different_answers_never_serves_and_the_earlier_one_does(mac
     assert [machine.units[unit] for unit in UNITS] == ["active", "active"]
     assert machine.verdict["sentence"] == "odd does not serve; one is put back and serves"
     reason = "llama: 0.0 % of 6 words equal (90.0 % wanted), 0 of 1 tasks met, 1 before (100.0 % wanted)"
-    assert machine.verdict["reason"].splitlines()[:2] == ["it does not answer as before", reason]
+    assert machine.verdict["reason"].splitlines()[:2] == ["its answers differ from its predecessor's", reason]
     assert machine.verdict["compared"]["is_good"] is False
 
 
@@ -129,7 +129,7 @@ def test_no_server_stops_before_the_answers_are_recorded(machine: Machine, monke
     seen = len(machine.calls)
     monkeypatch.setattr(replies, "measure", measure)
     assert machine.ask("two", replay=REPLAY) == 1
-    assert machine.verdict["sentence"] == "two was not tried; what served goes on"
+    assert machine.verdict["sentence"] == "two was not tried; the serving release stays in service"
     assert machine.verdict["reason"] == "llama, which serves, does not answer the replay (500: no)"
     assert machine.units[UNITS[1]] == "active" and "stop" not in machine.calls[seen:]
 
@@ -197,8 +197,8 @@ def test_a_cut_swap_leaves_no_record(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("prepare", "reason"),
     [
-        (lambda host: host.units.update({UNITS[1]: "failed"}), "llm@main.service did not run"),
-        (lambda host: (host.root / "releases/two/llm/run").write_text("vllm  one\n"), "llama stays as it was"),
+        (lambda host: host.units.update({UNITS[1]: "failed"}), "llm@main.service was not running"),
+        (lambda host: (host.root / "releases/two/llm/run").write_text("vllm  one\n"), "llama is unchanged"),
         (
             lambda host: (host.root / "releases/one/server.json").write_text(
                 (host.root / "releases/one/server.json").read_text().replace('"llama"', '"other"')
@@ -271,5 +271,5 @@ def test_a_full_queue_is_waited_for_until_the_time_is_up(monkeypatch: pytest.Mon
         engine = prove_llm.Engine(settings, "main")
         reply = replies.ask(engine, replies.Completions("llama", "vllm"), "hello", 4, False, engine.deadline)
         assert reply.text == "warm"
-        with pytest.raises(replies.Unanswered, match="did not end within the time allowed"):
+        with pytest.raises(replies.Unanswered, match="did not finish within the time limit"):
             replies.ask(engine, replies.Completions("llama", "vllm"), "hello", 4, False, 0.0)

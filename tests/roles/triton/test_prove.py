@@ -124,7 +124,7 @@ def test_only_loading_carries_the_key(place: Path) -> None:
         (
             "/v2/models/chat/generate_stream",
             (200, {}, b'data: {"text_output": ""}\n\n'),
-            "chat answers its first prompt with nothing",
+            "chat answers its first prompt with an empty text",
         ),
     ],
 )
@@ -159,8 +159,8 @@ def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
     status, reason, _ = call(place, RIGHT | {"/v2/models/chat/generate_stream": FULL_LLM}, start_seconds=0)
     assert status == 1
     assert reason == (
-        "chat has a queue that clients keep full, and no room for its first question"
-        " within the time allowed (start_seconds)"
+        "chat has no room for its first request, because clients keep its queue full"
+        " within the time limit (start_seconds)"
     )
 
 
@@ -176,12 +176,12 @@ def test_a_first_question_that_is_not_answered_in_time_is_told(place: Path, monk
         status, reason, _ = call(place, RIGHT, {"/v2/models/embed/infer": hangs}, is_over.set, start_seconds=0)
     finally:
         is_over.set()
-    assert (status, reason) == (1, "embed does not answer its first question (timed out)")
+    assert (status, reason) == (1, "embed does not answer its first request (timed out)")
 
 
 def test_a_model_that_stays_unready_ends_at_the_time_allowed(place: Path) -> None:
     status, reason, _ = call(place, RIGHT | {"/v2/models/embed/ready": (400, {}, b"")}, start_seconds=0)
-    assert (status, reason) == (1, "embed is loaded and not ready within the time allowed (start_seconds)")
+    assert (status, reason) == (1, "embed is loaded, but not ready within the time limit (start_seconds)")
 
 
 def test_a_container_that_has_ended_is_not_waited_for(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_the_model_of_the_contract_is_asked_in_the_words_of_the_contract(place: 
 def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:
     silent = ENGINE_RIGHT | {"/v2/models/llama_tensorrt_llm_bls/generate_stream": (200, {}, b"")}
     reason = call(place, silent, models=ENGINE)[1]
-    assert reason == "llama_tensorrt_llm_bls answers its first prompt with nothing"
+    assert reason == "llama_tensorrt_llm_bls answers its first prompt with an empty text"
 
 
 def test_a_server_that_answered_serves_although_the_disk_is_full(

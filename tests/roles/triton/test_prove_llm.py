@@ -76,7 +76,7 @@ def test_a_full_queue_is_waited_for(place: Path) -> None:
             "llama answers its first prompt with 400: no such model",
         ),
         ((500, {}, b"Internal Server Error"), "llama answers its first prompt with 500: Internal Server Error"),
-        ((200, {}, b'{"usage": {"completion_tokens": 0}}'), "llama answers its first prompt with nothing"),
+        ((200, {}, b'{"usage": {"completion_tokens": 0}}'), "llama answers its first prompt with an empty text"),
         ((200, {}, b"<html>"), "llama answers its first prompt without counting its tokens"),
     ],
 )
@@ -90,7 +90,7 @@ def test_an_llm_without_a_token_does_not_serve_and_the_reason_is_its_own(
 def test_a_program_that_never_listens_ends_with_the_unit_s_time(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prove_llm.Engine, "pause", _time_is_up)
     status, proof, _ = call(place, health=lambda: 503)
-    assert (status, proof["reason"]) == (1, "vllm is not ready within the time allowed (start_seconds)")
+    assert (status, proof["reason"]) == (1, "vllm is not ready within the time limit (start_seconds)")
 
 
 def _time_is_up(self: prove_llm.Engine, problem: str) -> None:

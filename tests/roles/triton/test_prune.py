@@ -45,7 +45,7 @@ def test_a_release_that_another_run_has_just_published_stays(machine: FakeHost) 
 def test_a_release_that_was_requested_meanwhile_stays_however_old(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another inventory names it again; its swap waits for the end of this one."""
+    """Another inventory requested the release; its swap waits for the end of the present swap."""
     end_swap = server.Server.end_swap
 
     def another_asks(mine: object) -> None:
@@ -67,7 +67,7 @@ def test_an_unreadable_request_for_a_release_is_ignored(machine: FakeHost, monke
 def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part of one with its server.json would be swapped in, and never be sent again."""
+    """A partial release with its server.json would be swapped in, and never be sent again."""
     done: list[str] = []
 
     def cut(path: Path) -> None:

@@ -34,7 +34,7 @@ def publish(releases: Path, files: dict[str, bytes] = FILES) -> int:
 
 
 def has(releases: Path) -> list[str]:
-    """All files there are."""
+    """All files in the directory."""
     return sorted(str(path.relative_to(releases)) for path in releases.rglob("*") if path.is_file())
 
 
@@ -43,7 +43,7 @@ def test_a_release_is_published_whole_and_nothing_else_is_left(releases: Path) -
 
 
 def test_a_partial_release_of_a_cut_removal_makes_room(releases: Path) -> None:
-    """In earlier versions it stayed for ever: it was not replaced, and no swap accepted it."""
+    """In earlier versions a partial release stayed for ever: it was not replaced, and no swap accepted it."""
     (releases / "r1/models/chat").mkdir(parents=True)
     (releases / "r1/models/chat/left").touch()
     assert (publish(releases), has(releases)) == (0, ["r1/models/chat/config.pbtxt", "r1/server.json"])

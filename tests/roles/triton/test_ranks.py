@@ -72,7 +72,7 @@ class Container:
 
 @pytest.fixture
 def containers(tmp_path: Path) -> Iterator[tuple[Container, Container, str]]:
-    """The first host's container, a member's, and a free port of the first one."""
+    """The first host's container, a member's container, and a free port of the first host."""
     port = str(free_port())
     pair = Container(tmp_path / "leader"), Container(tmp_path / "member")
     pair[1].program("orted", '#!/bin/sh\nprintf "%s\\n" "$@"\n')

@@ -131,7 +131,8 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
 
 
 def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
-    """It traces times and never tensors, only requests that the gateway chose (rate=0), to its own container."""
+    """Triton traces only requests that the gateway chose (rate=0), with times and without tensors, and sends the
+    traces to its own container."""
     traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())
     values = {flag.removeprefix("--trace-config=") for flag in flags(traced) if flag.startswith("--trace-config=")}
     url = "opentelemetry,url=http://127.0.0.1:4318/v1/traces"

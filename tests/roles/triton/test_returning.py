@@ -101,7 +101,7 @@ def test_an_unknown_run_is_refused_and_the_last_ones_are_listed(machines: Machin
     with pytest.raises(Refusal) as refused:
         typed(machines, "20250101-000000-0000")
     assert (
-        "no host remembers a run 20250101-000000-0000\n"
+        "no host's history has a run 20250101-000000-0000\n"
         "  run 1  20261127-080000-aaaa  ada@desk, @fake/one, plan 77aa\n"
         "  run 2  20261126-080000-aaaa"
     ) in str(refused.value)
@@ -110,13 +110,13 @@ def test_an_unknown_run_is_refused_and_the_last_ones_are_listed(machines: Machin
 
 def test_hosts_that_remember_no_run_have_none_to_take_back(machines: Machines) -> None:
     machines.serves("one", "a", plan="77aa")  # by a version that wrote no run
-    with pytest.raises(Refusal, match="no host remembers a run that changed what it serves"):
+    with pytest.raises(Refusal, match="no host's history has a run that changed its servers"):
         typed(machines)
 
 
 def test_the_first_release_of_a_host_has_no_way_back(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
-    with pytest.raises(Refusal, match="nothing served there before that run"):
+    with pytest.raises(Refusal, match="no release served there before that run"):
         typed(machines)
 
 
@@ -144,7 +144,7 @@ def test_a_rollback_without_change_detection_does_the_same(machines: Machines) -
 
 
 def test_a_server_changed_after_the_check_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run may have come between the check and the lock."""
+    """Another run may have changed the server between the check and the lock."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     swap = machines.answers

@@ -20,7 +20,7 @@ def test_its_waves_are_the_plan_s_from_the_last_to_the_first(machines: Machines)
 
 
 def test_a_host_that_answers_wrongly_after_it_stops_the_waves_that_follow(machines: Machines) -> None:
-    """It serves again but answers wrongly: gate and message are those of a deploy."""
+    """The host serves again but answers wrongly: gate and message are the same as in a deploy."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     machines.wrong["a"] = "it sings"

@@ -74,7 +74,7 @@ def test_a_first_release_that_is_down_and_does_not_start_stays_what_the_next_boo
     machine.good.clear()
     machine.calls.clear()
     assert (machine.ask("one"), machine.links, machine.calls.count("start")) == (1, ("one", ""), 1)
-    assert machine.verdict["sentence"] == "one does not serve; it stays the one that the next boot starts"
+    assert machine.verdict["sentence"] == "one does not serve; the next boot starts it again"
     assert machine.call("recover") == 0
 
 
@@ -102,7 +102,7 @@ def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
     machine.cut("one", "two")
     full(machine, monkeypatch)
     assert (machine.call("undo"), machine.links, machine.active) == (0, ("one", ""), "active")
-    assert "history.jsonl has no line of this" in (errors := capsys.readouterr().err)
+    assert "history.jsonl could not be written" in (errors := capsys.readouterr().err)
     assert "the verdict was not written" in errors
 
 

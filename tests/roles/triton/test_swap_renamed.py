@@ -79,7 +79,7 @@ def test_after_a_cut_rename_only_the_old_server_starts(renamed: FakeHost, verb: 
     renamed.cut("", "one", instead_of={"old": "before"})
     assert (renamed.call(verb), renamed.links, renamed.active) == (code, ("", ""), "inactive")
     assert renamed.of("old") == ("before", "active")
-    assert renamed.verdict["sentence"] == "the swap to one was cut before it ended; server old is started again"
+    assert renamed.verdict["sentence"] == "the swap to one was interrupted; server old is started again"
 
 
 def test_a_release_given_to_the_old_server_after_the_cut_stays(renamed: FakeHost) -> None:

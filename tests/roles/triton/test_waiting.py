@@ -1,4 +1,4 @@
-"""A unit waits for directories that its host mounts, and units without such directories are as they were."""
+"""A unit waits for directories that its host mounts, and units without such directories are unchanged."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_server_without_such_a_directory_has_the_unit_that_it_had() -> None:
 
 
 def test_the_release_is_the_same_with_and_without_the_wait() -> None:
-    """The drop-in is no part of a release's id, so nothing that serves is swapped for it."""
+    """The drop-in is not part of a release's id, so no server is swapped for it."""
     before = release_of(server(RERANKER, MODEL), Defaults())
     assert "ExecStartPre" in before.unit_settings.content
     assert not any(b"until test -e" in content for content in before.files.values())

@@ -121,7 +121,7 @@ def test_a_login_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_p
     early = undo("confirm", "x")
     undo("watch", "x", "20")
     assert (early.returncode, undo("confirm", "x").returncode) == (1, 0)
-    assert "it is still being made" in early.stderr
+    assert "the change is still being made" in early.stderr
 
 
 def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_were_there(
@@ -130,7 +130,7 @@ def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_
     undo("save", "x", str(tmp_path / "x"))
     undo("back", "x")
     ended = undo("watch", "x", "20")
-    assert (ended.returncode, "taken back meanwhile; run again" in ended.stderr) == (1, True)
+    assert (ended.returncode, "was reverted; run again" in ended.stderr) == (1, True)
 
 
 def test_a_change_that_no_timer_watches_is_taken_back_at_once(undo: Ask, tmp_path: Path) -> None:
@@ -142,4 +142,4 @@ def test_a_change_that_no_timer_watches_is_taken_back_at_once(undo: Ask, tmp_pat
     script(tmp_path / "systemd-run", "exit 1")
     ended = undo("watch", "x", "20")
     assert (ended.returncode, file.read_text()) == (1, "old")
-    assert "no timer, so it was taken back" in ended.stderr
+    assert "no timer, so the change was reverted" in ended.stderr

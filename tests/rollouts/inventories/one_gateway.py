@@ -1,4 +1,5 @@
-"""The fleet with one gateway, on its first host: it sends to all three, to the others over mutual TLS."""
+"""The fleet with one gateway, on its first host: the gateway sends to all three hosts, to the other two over mutual
+TLS."""
 
 import runpy as _runpy
 

@@ -1,7 +1,7 @@
 """The machines of a rehearsal as hosts that share files: three small models, one of them private, and the image.
 
-One comes from the hub, one from the control machine, and the private one from the hub to each host itself. The first
-machine alone is the fleet while SHARING_ALONE is set.
+One model comes from the hub, one from the control machine, and each host fetches the private model from the hub. The
+first machine alone is the fleet while SHARING_ALONE is set.
 """
 
 import os as _os

@@ -1,4 +1,4 @@
-"""The rehearsal's machine with HTTPS from a file, and apt told to read a mirror of Ubuntu and nothing else."""
+"""The rehearsal's machine with HTTPS from a file, and an apt that reads only a mirror of Ubuntu."""
 
 import os as _os
 import runpy as _runpy

@@ -1,6 +1,6 @@
 """A machine that serves three models behind a gateway, a balancer before its Triton, and the monitor of both.
 
-The machine with a card serves; of the others `e1` balances and `m1` watches.
+The machine with a card serves; `e1` is the balancer and `m1` the monitor.
 """
 
 import json as _json

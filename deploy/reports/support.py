@@ -1,6 +1,4 @@
-"""The report of balancers: their ports, and the servers behind each port."""
-
-from __future__ import annotations
+"""The reports of support hosts: a balancer's ports and the servers behind them; a monitor's targets and readers."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,6 +6,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice, RouteSlice
 
 TITLES = ("pool", "HTTP", "gRPC", "if no server is ready", "servers")
@@ -37,3 +36,20 @@ def _route(route: RouteSlice) -> tuple[str, ...]:
     waits = f"requests wait {route.hold_seconds} s" if route.hold_seconds else "503 at once"
     addresses = ", ".join(f"{member.address}:{member.http_port}" for member in route.members)
     return route.pool, str(route.http_port), str(route.grpc_port), waits, f"{len(route.members)}: {addresses}"
+
+
+def monitors_report(monitors: Iterable[MonitorSlice]) -> Iterator[RenderableType]:
+    for monitor in monitors:
+        yield Text(f"{monitor.host}   Prometheus and Alertmanager of {monitor.os}, {monitor.address}", style="bold")
+        jobs = [target.job for target in monitor.targets]
+        counts = ", ".join(f"{job} {jobs.count(job)}" for job in dict.fromkeys(jobs))
+        yield Text(f"reads every {monitor.scrape_seconds} s: {counts}")
+        kept = f"{monitor.retention_days} days or {monitor.retention_mib:,} MiB, whichever is reached first"
+        yield Text(f"keeps samples for {kept}")
+        readers = ", ".join(monitor.readers) or "this host alone"
+        yield Text(
+            f"Prometheus {monitor.listen}:{monitor.prometheus_port}, Alertmanager :{monitor.alertmanager_port}, "
+            f"read by {readers}"
+        )
+        yield Text("alerts are sent to the receivers" if monitor.receivers else "alerts are only shown: no receivers")
+        yield Text("")

@@ -1,0 +1,207 @@
+"""Sixty more names that people serve in 2026: each is planned where a program of its release loads it, or refused.
+
+Numbers are those of the public config.json files, sizes nominal. vLLM's verdicts are those of the registry, the models
+and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test before.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from deploy.catalog import ARCHITECTURES
+from deploy.catalog.architectures import OF_VLLM
+from deploy.catalog.runtimes import VLLM_ARCHITECTURES
+from deploy.models.config_json import checkpoint_of
+from deploy.models.memory import kv_bytes_per_token
+from deploy.models.runtimes import image_for, runtime_instead
+from deploy.planning.fit import Fit, Wish, fit_of
+from deploy.refusals.errors import Refusal, Refusals
+from deploy.spec import LLM, Embedder, Model, Reranker
+from tests.unit.given import AROUND
+from tests.unit.published import locked
+
+ENTRIES: dict[str, dict[str, Any]] = json.loads(
+    Path(__file__).with_name("published_served.json").read_text(encoding="utf-8")
+)
+
+
+class Verdict(NamedTuple):
+    """The declared class, the kind of Triton's only refusal ("" if planned), that of vLLM, the card, and GPUs.
+
+    `beside` is None for a model that Triton serves or nothing can.
+    """
+
+    declared: type[Model]
+    kind: str = ""
+    beside: str | None = None
+    card: str = "h100-80"
+    gpus: int = 1
+
+
+PLANNED, BESIDE, FORMAT = (Verdict(LLM, kind, "" if kind else None) for kind in ("", "no-pytorch", "format-not-read"))
+VERDICTS = {
+    "allenai/Olmo-3-7B-Instruct": BESIDE,
+    "arcee-ai/Trinity-Mini": BESIDE,
+    "BAAI/bge-reranker-v2-gemma": Verdict(Reranker, "wrong-kind"),
+    "baidu/ERNIE-4.5-21B-A3B-PT": BESIDE,
+    "bigcode/starcoder2-15b": BESIDE,
+    "ByteDance-Seed/Seed-OSS-36B-Instruct": BESIDE._replace(card="h200-141"),
+    "CohereLabs/c4ai-command-a-03-2025": BESIDE._replace(card="h200-141", gpus=4),
+    "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": PLANNED._replace(gpus=4),
+    "deepseek-ai/DeepSeek-V2-Lite-Chat": BESIDE,
+    "facebook/opt-6.7b": Verdict(LLM, "no-checkpoint"),
+    "GSAI-ML/LLaDA-8B-Instruct": Verdict(LLM, "unknown-architecture"),
+    "HuggingFaceTB/SmolLM3-3B": BESIDE._replace(card="l4-24"),
+    "ibm-granite/granite-3.3-8b-instruct": BESIDE._replace(card="a100-40"),
+    "ibm-granite/granite-4.0-h-small": Verdict(LLM, "unknown-cache"),
+    "ibm-granite/granite-embedding-english-r2": Verdict(Embedder),
+    "inclusionAI/Ling-mini-2.0": Verdict(LLM, "unknown-architecture"),
+    "intfloat/e5-mistral-7b-instruct": Verdict(Embedder, "unknown-architecture"),
+    "LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct": Verdict(LLM, "unknown-architecture"),
+    "LGAI-EXAONE/K-EXAONE-236B-A23B": BESIDE._replace(card="h200-141", gpus=8),
+    "lightonai/GTE-ModernColBERT-v1": Verdict(Embedder, "step-not-computed"),
+    "LiquidAI/LFM2-8B-A1B": Verdict(LLM, "unknown-cache"),
+    "microsoft/Phi-4-mini-instruct": PLANNED,
+    "mistralai/Devstral-Small-2507": Verdict(LLM, "no-tokenizer"),
+    "mlx-community/Qwen3-8B-4bit": FORMAT._replace(beside="format-not-read"),
+    "naver/splade-v3": Verdict(Embedder, "unknown-architecture"),
+    "NousResearch/Hermes-4-14B": PLANNED,
+    "onnx-community/Qwen3-0.6B-ONNX": Verdict(LLM, "no-checkpoint"),
+    "Qwen/Qwen2.5-Coder-7B-Instruct-AWQ": FORMAT._replace(card="a100-40"),
+    "Qwen/Qwen3-30B-A3B-GPTQ-Int4": FORMAT,
+    "RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8": FORMAT,
+    "sentence-transformers/all-mpnet-base-v2": Verdict(Embedder, "unknown-architecture"),
+    "Skywork/Skywork-Reward-V2-Llama-3.1-8B": Verdict(Reranker, "unknown-architecture"),
+    "Snowflake/snowflake-arctic-embed-m-v2.0": Verdict(Embedder, "unknown-architecture"),
+    "swiss-ai/Apertus-8B-Instruct-2509": BESIDE,
+    "tencent/Hunyuan-A13B-Instruct": Verdict(LLM, "no-tokenizer", card="h200-141", gpus=4),
+    "tiiuae/Falcon3-10B-Instruct": PLANNED,
+    "tomaarsen/Qwen3-Reranker-0.6B-seq-cls": Verdict(Reranker, "unknown-architecture"),
+    "turboderp/Qwen3-8B-exl3": FORMAT._replace(beside="format-not-read"),
+    "zai-org/GLM-4-9B-0414": BESIDE,
+    "zai-org/GLM-4.7-Flash": BESIDE,
+    "01-ai/Yi-1.5-34B-Chat": Verdict(LLM, "beyond-positions"),  # 4,096 positions, and 8,192 is the default
+    "Alibaba-NLP/gte-Qwen2-7B-instruct": Verdict(Embedder, "wrong-kind"),
+    "allenai/Olmo-3.1-32B-Instruct": BESIDE,
+    "cardiffnlp/twitter-xlm-roberta-base-sentiment": Verdict(Reranker, "several-labels"),
+    "colbert-ir/colbertv2.0": Verdict(Embedder, "unknown-architecture"),
+    "google/gemma-3n-E4B-it": Verdict(LLM, "multi-modal"),
+    "Intel/Qwen3-14B-int4-AutoRound": FORMAT,
+    "internlm/internlm3-8b-instruct": Verdict(LLM, "no-tokenizer"),
+    "meta-llama/Llama-Prompt-Guard-2-86M": Verdict(Reranker, "several-labels"),
+    "microsoft/Phi-3.5-MoE-instruct": BESIDE._replace(card="h200-141"),
+    "mistralai/Ministral-3-8B-Instruct-2512": Verdict(LLM, "multi-modal"),
+    "mixedbread-ai/mxbai-rerank-large-v2": Verdict(Reranker, "wrong-kind"),
+    "moonshotai/Kimi-K2-Thinking": Verdict(LLM, "no-tokenizer", card="h200-141", gpus=8),
+    "nvidia/Llama-3.1-70B-Instruct-FP8": PLANNED._replace(gpus=2),
+    "nvidia/Llama-3_1-Nemotron-Ultra-253B-v1": Verdict(LLM, "unknown-cache", card="h200-141", gpus=8),
+    "nvidia/llama-embed-nemotron-8b": Verdict(Embedder, "unknown-architecture"),
+    "opensearch-project/opensearch-neural-sparse-encoding-doc-v3-distill": Verdict(Embedder, "unknown-architecture"),
+    "RedHatAI/Qwen3-32B-NVFP4": FORMAT,
+    "tiiuae/Falcon-H1-34B-Instruct": Verdict(LLM, "unknown-cache"),
+    "unsloth/Qwen3-14B-unsloth-bnb-4bit": FORMAT._replace(beside="format-not-read"),
+}
+
+
+def fitted(name: str, runtime: str = "") -> Fit | list[Refusal]:
+    """The fit of a repository, declared by its name alone; or every refusal of it."""
+    verdict = VERDICTS[name]
+    try:
+        around = replace(AROUND, locked={name: locked(name, ENTRIES)})
+        wish = Wish(gpus=verdict.gpus, runtime=runtime)
+        return fit_of(verdict.card, (verdict.declared(name),), "26.07", around, wish)
+    except Refusals as several:
+        return list(several.problems)
+    except Refusal as single:
+        return [single]
+
+
+def refused(name: str, runtime: str = "") -> list[Refusal]:
+    answer = fitted(name, runtime)
+    return answer if isinstance(answer, list) else []
+
+
+def test_every_name_has_a_verdict() -> None:
+    assert sorted(VERDICTS) == sorted(ENTRIES)
+
+
+@pytest.mark.parametrize("name", VERDICTS)
+def test_a_name_is_planned_or_refused_for_this_reason_alone(name: str) -> None:
+    problems = refused(name)
+    assert [problem.kind for problem in problems] == [kind for kind in [VERDICTS[name].kind] if kind]
+    assert all({"where", "seen", "wanted"} <= problem.facts.keys() and problem.attempt for problem in problems)
+    assert not any("did you mean" in problem.attempt for problem in problems)
+
+
+@pytest.mark.parametrize("name", [name for name, verdict in VERDICTS.items() if verdict.beside is not None])
+def test_vllm_beside_triton_has_its_verdict(name: str) -> None:
+    beside = VERDICTS[name].beside
+    assert [problem.kind for problem in refused(name, "vllm")] == [kind for kind in [beside] if kind]
+    if not beside:
+        assert refused(name)[0].attempt.startswith('runtime="vllm", image="vllm/vllm-openai:v0.26.0"')
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("lightonai/GTE-ModernColBERT-v1", "a vector for each, none for a text"),
+        ("naver/splade-v3", "sparse retrieval"),
+        ("LGAI-EXAONE/EXAONE-3.5-7.8B-Instruct", "code of its repository"),
+        ("Snowflake/snowflake-arctic-embed-m-v2.0", "code of its repository"),
+        ("onnx-community/Qwen3-0.6B-ONNX", "ONNX"),
+        ("mlx-community/Qwen3-8B-4bit", "MLX"),
+        ("turboderp/Qwen3-8B-exl3", "ExLlama"),
+        ("BAAI/bge-reranker-v2-gemma", "do not compute GemmaForCausalLM"),
+    ],
+)
+def test_a_refusal_says_what_a_repository_is(name: str, words: str) -> None:
+    (problem,) = refused(name)
+    assert words in f"{problem.problem} {problem.facts['seen']}"
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("allenai/Olmo-3-7B-Instruct", 2 * 32 * 32 * 128 * 2),
+        ("baidu/ERNIE-4.5-21B-A3B-PT", 2 * 28 * 4 * 128 * 2),
+        ("ByteDance-Seed/Seed-OSS-36B-Instruct", 2 * 64 * 8 * 128 * 2),
+        ("CohereLabs/c4ai-command-a-03-2025", 2 * 64 * 8 * 128 * 2),
+        ("deepseek-ai/DeepSeek-V2-Lite-Chat", 27 * (512 + 64) * 2),
+        ("HuggingFaceTB/SmolLM3-3B", 2 * 36 * 4 * 128 * 2),
+        ("tencent/Hunyuan-A13B-Instruct", 2 * 32 * 8 * 128 * 2),
+        ("zai-org/GLM-4-9B-0414", 2 * 40 * 2 * 128 * 2),
+        ("zai-org/GLM-4.7-Flash", 47 * (512 + 64) * 2),
+    ],
+)
+def test_a_token_takes_the_keys_and_values_of_every_layer(name: str, size: int) -> None:
+    """layers x heads of keys x their width, as vLLM's own model allocates them; DeepSeek's latent once."""
+    shape = checkpoint_of(ENTRIES[name]["config"], 1, name)
+    assert kv_bytes_per_token(shape, "bfloat16") == size
+
+
+def test_numbers_for_each_layer_count_as_their_largest() -> None:
+    shape = checkpoint_of(ENTRIES["tencent/Hunyuan-A13B-Instruct"]["config"], 1, "hunyuan")
+    assert (shape.experts, shape.active_experts, shape.intermediate) == (64, 8, 3072)
+
+
+@pytest.mark.parametrize(("layers_have", "heads"), [({"multi_query": True}, 1), ({"num_kv_heads": 8}, 8)])
+def test_falcon_s_own_names_of_its_heads_are_read(layers_have: dict[str, Any], heads: int) -> None:
+    """Falcon 7B and 40B: counted with all heads of queries, a cache would be 71 and 16 times as large."""
+    config = {"architectures": ["FalconForCausalLM"], "hidden_size": 4544, "num_attention_heads": 71, **layers_have}
+    config |= {"num_hidden_layers": 32, "vocab_size": 65_024, "max_position_embeddings": 2048}
+    assert checkpoint_of(config, 1, "falcon").kv_heads == heads
+
+
+def test_decoders_of_vllm_alone_are_offered_its_release_before_a_candidate() -> None:
+    """TensorRT-LLM's candidates of 1.3 have some of them, and no release has."""
+    assert {row.name for row in OF_VLLM} <= VLLM_ARCHITECTURES
+    assert {runtime_instead(LLM("a/b"), row, "1.2.1") for row in OF_VLLM} == {"vllm"}
+    image = image_for("trtllm-serve", ARCHITECTURES["Cohere2ForCausalLM"])
+    model = LLM("a/b", runtime="trtllm-serve", image=image)
+    around = replace(AROUND, locked={"a/b": locked("CohereLabs/c4ai-command-a-03-2025", ENTRIES)})
+    assert fit_of("h200-141", (model,), "26.07", around, Wish(gpus=4)).cache_tokens > 500_000
