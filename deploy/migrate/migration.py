@@ -92,7 +92,9 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
-    kind = kind_of(known) if known else call.kind or kind_by_name(source)
+    by_name = kind_by_name(source)
+    named_kind = by_name if call.kind == "embedder" and by_name == "reranker" else call.kind or by_name
+    kind = kind_of(known) if known else named_kind
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [of_branch(finding, source, call) for finding in findings]
     if call.adapters:
