@@ -185,3 +185,56 @@ CLASSES = {
 
 def setting_meant(word: str, owner: str) -> str:
     return SETTINGS.get(owner, {}).get(word.lower(), "")
+
+
+NEEDLESS_OPTIONS = (
+    "dry",
+    "dry-run",
+    "n",
+    "check",
+    "diff",
+    "v",
+    "vv",
+    "verbose",
+    "q",
+    "quiet",
+    "debug",
+    "y",
+    "yes",
+    "f",
+    "force",
+)
+"""Options of other programs that need no counterpart here: a verb asks nothing, and changes no host."""
+OPTIONS_MEANT = {
+    **dict.fromkeys(("host", "hosts", "l", "limits", "target", "targets", "node"), ("limit", "host")),
+    **dict.fromkeys(
+        ("output", "out", "o", "file", "dest", "destination", "dir"), ("to", "o", "into", "file", "folder")
+    ),
+    **dict.fromkeys(("format", "output-format"), ("json",)),
+    **dict.fromkeys(("i", "inventory", "inv", "c", "config"), ("inventory",)),
+    **dict.fromkeys(("m", "model", "models", "name", "model-name"), ("models", "model", "tenant")),
+    **dict.fromkeys(("g", "gpu", "gpus", "card", "cards"), ("gpu", "gpus")),
+    **dict.fromkeys(("d", "e", "set", "extra-vars", "var", "vars", "override"), ("data",)),
+    **dict.fromkeys(("tensor-parallel-size", "tensor-parallel", "tp-size", "gpus"), ("tp",)),
+    **dict.fromkeys(("expert-parallel-size", "ep-size"), ("ep",)),
+    **dict.fromkeys(("max-model-len", "context-length", "max-len", "context", "ctx-size"), ("max-seq-len",)),
+    **dict.fromkeys(("kv-cache-dtype", "kv-cache"), ("cache",)),
+    **dict.fromkeys(("dtype", "quantization", "quantisation"), ("precision",)),
+    **dict.fromkeys(("price", "price-per-hour", "hourly", "dollars"), ("per-hour",)),
+    **dict.fromkeys(("from", "start", "date", "days"), ("since", "window")),
+    **dict.fromkeys(("concurrency", "users", "parallel"), ("clients", "users", "concurrent")),
+    **dict.fromkeys(("token", "api-key"), ("key-file",)),
+    **dict.fromkeys(("interval", "watch"), ("every",)),
+}
+"""Words of other programs for an option or an argument, and ours, the likeliest first."""
+COMMANDS = {
+    **dict.fromkeys(("delete", "remove", "rm", "del", "disable"), ("revoke",)),
+    **dict.fromkeys(("create", "add", "make", "generate", "issue"), ("new",)),
+    **dict.fromkeys(("ls", "show", "get", "all"), ("list",)),
+    **dict.fromkeys(("budget", "budgets", "limit", "limits", "set", "update"), ("tenant",)),
+    **dict.fromkeys(("k8s", "helm", "kube", "kubectl", "manifests", "yaml"), ("kubernetes",)),
+    **dict.fromkeys(("cloudinit", "user-data", "userdata"), ("cloud-init",)),
+    **dict.fromkeys(("sbatch", "jobs"), ("slurm",)),
+    "diff": ("compare",),
+}
+"""Words of other programs for a command of a group, and ours."""

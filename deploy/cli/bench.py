@@ -120,7 +120,8 @@ def _percent(word: str) -> float:
     except ValueError:
         percent = -1.0
     if percent != 0 and not 1 <= percent <= 100:
-        raise click.BadParameter(f"{word} is not a percentage: 5%", param_hint="--cancel")
+        meant = f" Write {percent * 100:g}%." if 0 < percent < 1 else ""
+        raise click.BadParameter(f"{word} is not a percentage: 5%.{meant}", param_hint="--cancel")
     return percent
 
 

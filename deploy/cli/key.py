@@ -9,7 +9,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
-from deploy.inventory.key_limits import limits_text, money, tenant_limits
+from deploy.inventory.key_limits import NO_NAMES, limits_text, money, tenant_limits
 from deploy.io.inventory import load_plan
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show
@@ -48,6 +48,8 @@ def budgets(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _file_of_keys(_ctx: click.Context, _param: click.Parameter, word: str) -> str:
+    if word.lower() in NO_NAMES or word[:1] in ("-", "$"):
+        raise click.BadParameter(f"{word} names no file. Write: --file {FILE}, the default")
     if "://" in word:
         raise click.BadParameter(f"{word} is a URL, and the file of keys is on this machine: {FILE}")
     return word

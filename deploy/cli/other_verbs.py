@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from deploy.cli.slips import advised, strange_sign
+from deploy.cli.slips import advised, eaten_option, strange_sign
 
 CHANGES = {
     **dict.fromkeys(("deploy", "apply", "up", "run", "install", "rollout", "update", "upgrade", "start"), "deploy.py"),
@@ -39,12 +39,12 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the verb. Raises: a usage error with the words that were probably meant."""
-        if problem := strange_sign(ctx.meta[WORDS]):
+        if problem := strange_sign(ctx.meta[WORDS]) or eaten_option(self, ctx.meta[WORDS]):
             ctx.fail(problem)
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            raise advised(error, ctx.meta[WORDS]) from None
+            raise advised(error, ctx, ctx.meta[WORDS]) from None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb and its words. Raises: a usage error for an unknown verb."""

@@ -1,82 +1,40 @@
 """Usage errors with the command line that was probably meant, by rules that hold for every verb and option."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import click
 
 from deploy.catalog.names import nearest
+from deploy.catalog.other_words import COMMANDS, NEEDLESS_OPTIONS, OPTIONS_MEANT
 from deploy.inventory.slips import SYNONYMS
 
-NEEDLESS = (
-    "dry",
-    "dry-run",
-    "n",
-    "check",
-    "diff",
-    "v",
-    "vv",
-    "verbose",
-    "q",
-    "quiet",
-    "debug",
-    "y",
-    "yes",
-    "f",
-    "force",
-)
-"""Options of other programs that need no counterpart here: a verb asks nothing, and changes no host."""
-MEANT = {
-    **dict.fromkeys(("host", "hosts", "l", "limits", "target", "targets", "node"), ("limit", "host")),
-    **dict.fromkeys(
-        ("output", "out", "o", "file", "dest", "destination", "dir"), ("to", "o", "into", "file", "folder")
-    ),
-    **dict.fromkeys(("format", "output-format"), ("json",)),
-    **dict.fromkeys(("i", "inventory", "inv", "c", "config"), ("inventory",)),
-    **dict.fromkeys(("m", "model", "models", "name", "model-name"), ("models", "model", "tenant")),
-    **dict.fromkeys(("g", "gpu", "gpus", "card", "cards"), ("gpu", "gpus")),
-    **dict.fromkeys(("d", "e", "set", "extra-vars", "var", "vars", "override"), ("data",)),
-    **dict.fromkeys(("tensor-parallel-size", "tensor-parallel", "tp-size", "gpus"), ("tp",)),
-    **dict.fromkeys(("expert-parallel-size", "ep-size"), ("ep",)),
-    **dict.fromkeys(("max-model-len", "context-length", "max-len", "context", "ctx-size"), ("max-seq-len",)),
-    **dict.fromkeys(("kv-cache-dtype", "kv-cache"), ("cache",)),
-    **dict.fromkeys(("dtype", "quantization", "quantisation"), ("precision",)),
-    **dict.fromkeys(("price", "price-per-hour", "hourly", "dollars"), ("per-hour",)),
-    **dict.fromkeys(("from", "start", "date", "days"), ("since", "window")),
-    **dict.fromkeys(("concurrency", "users", "parallel"), ("clients", "users", "concurrent")),
-    **dict.fromkeys(("token", "api-key", "key"), ("key-file",)),
-    **dict.fromkeys(("interval", "watch", "refresh"), ("every",)),
-    **dict.fromkeys(("namespace", "ns"), ("namespace",)),
-}
-"""Words of other programs for an option or an argument, and ours, the likeliest first."""
-COMMANDS = {
-    **dict.fromkeys(("delete", "remove", "rm", "del", "disable"), ("revoke",)),
-    **dict.fromkeys(("create", "add", "make", "generate", "issue"), ("new",)),
-    **dict.fromkeys(("ls", "show", "get", "all"), ("list",)),
-    **dict.fromkeys(("budget", "budgets", "limit", "limits", "set", "update"), ("tenant",)),
-    **dict.fromkeys(("k8s", "helm", "kube", "kubectl", "manifests", "yaml"), ("kubernetes",)),
-    **dict.fromkeys(("cloudinit", "user-data", "userdata"), ("cloud-init",)),
-    **dict.fromkeys(("sbatch", "jobs", "hpc"), ("slurm",)),
-    **dict.fromkeys(("diff", "cmp"), ("compare",)),
-}
-"""Words of other programs for a command of a group, and ours."""
 VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "MONEY": "12.50", "MIB": "4096"}
 """A value for each metavar that stands alone in a hint."""
 
 
-def advised(error: click.UsageError, words: Sequence[str]) -> click.UsageError:
-    """The error with a command to type; `words` are those behind `enginehouse`."""
-    context = error.ctx
-    if context is None or "Write" in error.message:
+def advised(error: click.UsageError, group: click.Context, words: Sequence[str]) -> click.UsageError:
+    """The error with a command to type; `words` are those behind `enginehouse`, which is `group`."""
+    if "Write" in error.message or type(error).__name__ == "NoArgsIsHelpError":
         return error
-    verb = context.command_path.split()[1:]
-    advice = _advice(error, context.command, verb, list(words[len(verb) :]))
+    command, verb, typed = _verb_of(group.command, words)
+    command = error.ctx.command if error.ctx else command
+    advice = _advice(error, command, verb, typed)
     text = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
-    return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=context)
+    return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=error.ctx or group)
+
+
+def _verb_of(command: click.Command, words: Sequence[str]) -> tuple[click.Command, list[str], list[str]]:
+    """The verb of the words, its name in one or two words, and the words behind it."""
+    typed = list(words)
+    while isinstance(command, click.Group) and typed and typed[0] in command.commands:
+        command = command.commands[typed.pop(0)]
+    if isinstance(command, click.Group) and typed:  # `bench INVENTORY` is `bench run INVENTORY`
+        command = command.commands.get("run", command)
+    return command, list(words[: len(words) - len(typed)]), typed
 
 
 def _advice(error: click.UsageError, command: click.Command, verb: list[str], typed: list[str]) -> str:
@@ -118,6 +76,16 @@ def strange_sign(words: Sequence[str]) -> str:
     return ""
 
 
+def eaten_option(group: click.Group, words: Sequence[str]) -> str:
+    """The problem of an option that stands where the value of another one belongs; empty without one."""
+    command, _, _ = _verb_of(group, words)
+    known = {word: option for option in _options(command).values() for word in option.opts}
+    for before, word in pairwise(words):
+        if before in known and not known[before].is_flag and word in known:
+            return f"{before} takes a value, and {word} is an option. Write: {before} {_value(known[before])} {word}"
+    return ""
+
+
 def _options(command: click.Command) -> dict[str, click.Option]:
     """Each option of the command by its longest word."""
     return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}
@@ -135,11 +103,11 @@ def _of_unknown_option(error: click.NoSuchOption, command: click.Command, verb: 
     bare = {name.lstrip("-"): name for name in options}
     value = value if equals else next(iter(word for word in typed[at + 1 : at + 2] if not word.startswith("-")), "")
     behind = typed[at + 1 :] if equals or not value else typed[at + 2 :]
-    if plain in NEEDLESS:
+    if plain in NEEDLESS_OPTIONS:
         return f"No verb changes a host or asks a person. Write: {line(verb, [*typed[:at], *typed[at + 1 :]])}"
     if plain in ("user", "u", "port", "p") and any(part.name == "targets" for part in command.params):
         return f"Write: {line(verb, ['USER@HOST:PORT'])}"
-    near = next((name for name in (plain, *MEANT.get(plain, ())) if name in bare), "") or _nearest(plain, bare)
+    near = next((name for name in (plain, *OPTIONS_MEANT.get(plain, ())) if name in bare), "") or _nearest(plain, bare)
     if near and options[bare[near]].is_flag:
         kept = behind if value == "json" else typed[at + 1 :]
         return f"Write: {line(verb, [*typed[:at], bare[near], *kept])}"
@@ -148,7 +116,7 @@ def _of_unknown_option(error: click.NoSuchOption, command: click.Command, verb: 
     if near:
         return f"Write: {bare[near]} {_value(options[bare[near]])}"
     arguments = [part for part in command.params if isinstance(part, click.Argument)]
-    named = next((part for name in MEANT.get(plain, ()) for part in arguments if name == part.name), None)
+    named = next((part for name in OPTIONS_MEANT.get(plain, ()) for part in arguments if name == part.name), None)
     if named is None:
         return listed
     words, apart = _apart(command, [*typed[:at], *behind])
@@ -189,7 +157,8 @@ def _value(option: click.Parameter) -> str:
     if (
         isinstance(default, (str, int, float, Path))
         and not isinstance(default, bool)
-        and str(default) not in ("", "0", "0.0")
+        and re.match(r"\w", str(default))
+        and default != 0
     ):
         return f"{default:g}" if isinstance(default, float) else str(default)
     if isinstance(kind, (click.IntRange, click.FloatRange)):
@@ -278,7 +247,7 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
         return f"Write: {line(verb, [*kept, *joined])}"
     if any(word.endswith(".py") for word in extra):
         return f"One inventory at a time. Write: {line(verb, [*kept, *options])}"
-    for option in ("--models", "--limit", "--to"):
+    for option in ("--models", "--limit"):
         if option in known:
             return (
                 f"Write: {line(verb, [*kept, *options, option, ','.join(extra) if option == '--models' else extra[0]])}"

@@ -20,7 +20,7 @@ from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
 from deploy.inventory.support import BESIDE, beside
-from deploy.inventory.texts import unsafe_texts
+from deploy.inventory.texts import unsafe_texts, words_for_nothing
 from deploy.inventory.types import hints_of, mistyped, with_default
 from deploy.inventory.words import MEANT, word_problems
 from deploy.refusals.errors import Refusal
@@ -132,6 +132,8 @@ def read_host(
     typed_out = [problem for problem in typed if problem.facts["where"] not in places]
     places |= {problem.facts["where"] for problem in typed_out}
     unsafe = [problem for key, value in values.items() for problem in unsafe_texts(value, key, places)]
+    hollow = (problem for key, value in values.items() for problem in words_for_nothing(value, key, hints[key]))
+    unsafe += [problem for problem in hollow if problem.facts["where"] not in places]
     problems += _port_of_ssh(data, host) if host else []
     return host, [*problems, *wrong, *typed_out, *unsafe, *translate(data, host)]
 

@@ -18,6 +18,7 @@ from deploy.inventory.key_limits import (
     CURRENCY,
     LIMITS,
     MOST,
+    NO_NAMES,
     PAIRS,
     PERIODS,
     UNTOUCHED,
@@ -136,6 +137,8 @@ def gateway_key(
 
 
 def _is_name(name: str) -> bool:
+    if name.lower() in NO_NAMES or "://" in name or name[:1] in "-$=\u201c\u2018\"'":
+        return False
     return name.isprintable() and 1 <= len(name) <= LONGEST and not re.search("[,;]", name)
 
 

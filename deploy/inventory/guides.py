@@ -70,7 +70,7 @@ def _llm_share(name: str, data: Mapping[str, Any], host: Host | None) -> Refusal
     setting = f"KVCache(tokens={tokens})" if tokens else "KVCache()"
     return refuse(
         "guide-fraction",
-        f"{name} bounds nothing: no server reads it, and a share of free memory depends on who loads first",
+        f"{name} limits nothing: no server reads this variable, and free memory depends on what was loaded before",
         where=name,
         seen=f"{name}={data[name]}",
         wanted="the key/value cache as tokens, bounded for the life of the server",

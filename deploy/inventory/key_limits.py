@@ -25,6 +25,8 @@ CURRENCIES = {
 }
 """Words and signs of currencies, and their codes."""
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+NO_NAMES = ("all", "any", "none", "null", "every", "default")
+"""Words for all models, or for none, which name nothing."""
 UNTOUCHED = "the file of keys is as it was"
 WORDS = {
     "requests_per_minute": "requests/min",
@@ -72,6 +74,11 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 
 
 def check_tenant(tenant: str) -> None:
+    """Raises: Refusal for a name that the audit's lines cannot have, and for the name of a file."""
+    if tenant.endswith((".py", ".json")):
+        problem = "a tenant's name is a person or a team, and this is the name of a file"
+        option = "--inventory" if tenant.endswith(".py") else "--file"
+        raise rights_refusal(problem, tenant, "a name", f"enginehouse key new TENANT {option} {tenant}")
     if not TENANT.fullmatch(tenant):
         problem = "a tenant's name stands in each line of the audit"
         plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", tenant).strip("-._@")[:64]
@@ -105,13 +112,14 @@ def checked_limits(limits: Mapping[str, int | None], currency: str) -> dict[str,
             what = "tokens" if day_name.startswith("tokens") else "money"
             raise rights_refusal(f"the budget of a day has more {what} than that of its month", seen, smaller)
     kept: dict[str, Any] = {name: limit for name, limit in limits.items() if limit}
-    if any(name.startswith("cost") for name in kept):
+    has_cost = any(name.startswith("cost") for name in kept)
+    if has_cost or currency:
         if not CURRENCY.fullmatch(currency):
             wanted = "that of the gateway's prices: --currency USD"
             code = CURRENCIES.get(currency.strip().lower(), currency.strip().upper())
             typed = f"--currency {code if CURRENCY.fullmatch(code) else 'USD'}"
             raise rights_refusal("a budget of money has no currency of three capital letters", currency, wanted, typed)
-        kept["currency"] = currency
+        kept |= {"currency": currency} if has_cost else {}
     return kept
 
 

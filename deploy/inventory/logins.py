@@ -74,10 +74,10 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
     plain = f'"ssh_hostname": "{address}"' + "".join(f", {pair}" for pair in extra)
     yield refuse(
         "unsafe-login",
-        f"`{key}` of a host is a name or an address alone",
+        f"`{key}` of a host is not a usable name or address",
         where=key,
         seen=shortened(text) if isinstance(value, str) else described(value),
-        wanted="letters, digits and . _ -, or an IP address; user and port are settings beside it",
+        wanted="letters, digits and . _ -, or the IP address of one host; user and port have their own settings",
         attempt=(host if key == "name" else plain)
         if is_usable
         else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"

@@ -19,6 +19,13 @@ def slip_of(path: str) -> tuple[str, str]:
         return "is a URL, and nothing fetches it", f'curl -fLo keys/{name} URL; look at it; then "keys/{name}"'
     if path.endswith("/") and path.strip("/"):
         return "is a directory, and one file of it is meant", f'"{path}FILE"'
+    if "\\" in path:
+        plain = re.sub("^[A-Za-z]:", "", path).replace("\\", "/")
+        return "has backslashes, and a path of this machine has slashes", f'"{plain}"'
+    if re.search(r"[*?]", path):
+        return "is a pattern, and one file is meant", f'"{re.sub(r"[^/]*[*?].*", "FILE", path)}"'
+    if re.search(r",\s*\S+\.\w+$", path):
+        return "names several files, and one is meant", f'"{path.partition(",")[0].strip()}"'
     if VARIABLE.search(path):
         return (
             "holds a variable, and no shell replaces it",

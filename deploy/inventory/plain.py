@@ -56,7 +56,7 @@ def _known_key(key: Any) -> Any:
 
 
 def _known_object(value: Any) -> Any:
-    """The object, or an unvalidated copy of it whose fields went through `_known`."""
+    """Returns `value`, or an unvalidated copy in which `Stranger` objects replace unknown field values."""
     inside = {field.name: getattr(value, field.name, None) for field in fields(value)}
     known = {name: _known(item) for name, item in inside.items()}
     if all(known[name] is item for name, item in inside.items()):

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, get_args
 
+from deploy.inventory.types import hints_of
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
@@ -12,6 +13,7 @@ from deploy.refusals.secrets_in_text import secret_in, without_secrets
 from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")
+NOTHING = frozenset(("none", "null", "nil", "auto", "n/a", "undefined", "unset", "todo", "changeme", "change-me"))
 TEMPLATE = re.compile(r"\{\{|\$\{|<[A-Z][A-Z_ -]+>|^\$[A-Z][A-Z0-9_]+$|^%[A-Z][A-Z0-9_]+%$")
 QUOTED = re.compile(r"\s*([\"'`]).+\1\s*|\s*[\u201c\u201e\u2018].*[\u201c\u201d\u2019]\s*")
 TEMPLATES_MEANT = re.compile(r"^docker\.daemon|^gateway\.aliases|\.reason$|\.prefixes\[")
@@ -65,6 +67,30 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
     elif is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield from unsafe_texts(getattr(value, field.name), f"{where}.{field.name}", refused)
+
+
+def words_for_nothing(value: Any, where: str, kind: Any = str) -> Iterator[Refusal]:
+    """A refusal for each text of any form, not a choice, that is a word for nothing: "none", "null", "auto"."""
+    if isinstance(value, str) and kind is str and value.strip().lower() in NOTHING and not BLANKS_MEANT.search(where):
+        field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
+        yield refuse(
+            "unfilled-text",
+            f"`{where}` is a word for nothing, and any text counts here",
+            where=where,
+            seen=repr(value),
+            wanted="the text itself, or nothing",
+            attempt=f"leave {field} out",
+        )
+    elif isinstance(value, (tuple, list)):
+        inner = get_args(kind)[0] if get_args(kind) else None
+        for number, item in enumerate(value):
+            yield from words_for_nothing(item, f"{where}[{number}]", inner)
+    elif is_dataclass(value) and not isinstance(value, (type, Secret)):
+        hints = hints_of(type(value))
+        for inside in fields(value):
+            if inside.default is MISSING and hints[inside.name] is str:
+                continue  # it cannot be left out, and other checks know what it takes
+            yield from words_for_nothing(getattr(value, inside.name), f"{where}.{inside.name}", hints[inside.name])
 
 
 def _filled(text: str) -> str:

@@ -20,7 +20,7 @@ METRICS_PORT = 8005
 """Port on which a host shows its pages to monitors."""
 NODE_PORT, DCGM_PORT, BLACKBOX_PORT = 8006, 8007, 8008
 """Ports on loopback; the exporters' usual ones, also on loopback, stay free for an operator's own."""
-OURS = {METRICS_PORT: "a host's pages for monitors", NODE_PORT: "node-exporter", DCGM_PORT: "dcgm-exporter"}
+OURS = {METRICS_PORT: "the pages for monitors", NODE_PORT: "node-exporter", DCGM_PORT: "dcgm-exporter"}
 
 
 def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice | None:

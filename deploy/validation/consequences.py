@@ -18,10 +18,12 @@ def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
     every = list(refusals)
     addresses = {host for host, problem in every if problem.kind == "bad-peer-address"}
     is_balancer_unread = any(_is_of_a_balancer(problem) for _, problem in every)
+    unfilled = {(host, problem.facts["where"]) for host, problem in every if problem.kind == "unfilled-text"}
     return [
         (host, problem)
         for host, problem in every
-        if not (problem.kind in OF_ADDRESSES and host in addresses)
+        if (problem.kind == "unfilled-text" or (host, problem.facts.get("where")) not in unfilled)
+        and not (problem.kind in OF_ADDRESSES and host in addresses)
         and not (problem.kind in OF_BALANCERS and is_balancer_unread)
     ]
 

@@ -28,12 +28,12 @@ from deploy.validation.groups import group_notices, group_problems
 from deploy.validation.holes import hole_notices, hole_problems
 from deploy.validation.https import https_problems
 from deploy.validation.machine import machine_problems
-from deploy.validation.memory import memory_problems
+from deploy.validation.memory import memory_problems, shared_memory_problems
 from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
-from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices
+from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices, unread_settings
 from deploy.validation.numbers import number_problems
 from deploy.validation.own_models import own_model_problems
 from deploy.validation.pairs import missing_switches, pair_problems
@@ -128,6 +128,7 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
     yield from authority_problems(host, surroundings)
     yield from daemon_problems(host)
     yield from pair_problems(host)
+    yield from shared_memory_problems(host)
     yield from server_problems(host)
     yield from traffic_problems(host)
     yield from gateway_problems(host)
@@ -197,6 +198,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     yield from repository_notices(host, surroundings)
     yield from filter(None, (gateway_notice(host), past_the_gateway(host), *smaller_fallbacks(host)))
     yield from tool_notices(host)
+    yield from unread_settings(host)
     yield from group_notices(host)
     for server, model in host.served_models:
         served = serve(model, surroundings)

@@ -27,6 +27,8 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
         for server in host.servers
         for kind in ("http", "grpc", "metrics")
     }
+    if host.gateway and is_loopback(host.gateway.address):
+        served |= dict.fromkeys(host.gateway.ports, "the gateway, which listens on loopback alone")
     https = host.gateway.https if host.gateway else None
     if https:
         served[https.port] = "HTTPS of the gateway"
@@ -91,7 +93,7 @@ def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed:
     elif server.protection == "balancer" and (wide := [name for name in firewall.allow if is_wide(name)]):
         yield refuse(
             "balancer-not-named",
-            f'server {server.name}: protection="balancer", and the firewall also admits whole networks, which '
+            f'server {server.name} has protection="balancer", and the firewall also admits whole networks, which '
             "bypass the balancer",
             where="firewall.allow",
             seen=", ".join(wide),
@@ -108,7 +110,7 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
     elsewhere = '"firewall": Firewall(allow=("10.0.0.9/32",))'
     return refuse(
         "protection-without-balancer",
-        f'server {server.name}: protection="balancer", and there is no balancer in front of it',
+        f'server {server.name} has protection="balancer", and no balancer leads to the server',
         where=server_at(server.name, "protection"),
         seen=f"{pool}, and the host " + (f"lets in {allowed}" if allowed else "has no firewall"),
         wanted="a Balancer of this inventory that routes the host's pool; "
@@ -211,7 +213,7 @@ def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refu
     shown = " and ".join(wide) or f"these {len(networks)} networks together"
     yield refuse(
         "firewall-allows-everybody",
-        f"{shown} {'are' if len(wide) != 1 else 'is'} everybody, and {who} has no authentication",
+        f"{shown} {'cover' if len(wide) != 1 else 'covers'} everybody, and {who} has no authentication",
         where=where,
         seen=", ".join(map(repr, wide or networks[:4])) + (", …" if not wide and len(networks) > 4 else ""),
         wanted="the networks of the clients or the balancer",
@@ -270,5 +272,18 @@ def _openings(firewall: Firewall, served: Mapping[int, str]) -> Iterator[Refusal
                 where=where,
                 seen=str(opening.port),
                 wanted="ports of other services; SSH is always open",
-                attempt="list the clients of a server in firewall.allow and firewall.metrics",
+                attempt="take it out, and put HTTPS before the gateway: Gateway(https=Https(…))"
+                if "loopback" in served[opening.port]
+                else "list the clients of a server in firewall.allow and firewall.metrics",
+            )
+    ports = {(opening.port, opening.protocol) for opening in firewall.open if not opening.sources}
+    for number, opening in enumerate(firewall.open):
+        if opening.sources and (opening.port, opening.protocol) in ports:
+            yield refuse(
+                "opening-twice",
+                f"port {opening.port} is open to {', '.join(opening.sources)} by one Opening, and to all by another",
+                where=f"firewall.open[{number}].sources",
+                seen=f"two Openings of port {opening.port}, one without sources",
+                wanted="one Opening for a port and a protocol: the wider one holds",
+                attempt=f"take the Opening of port {opening.port} without sources out",
             )

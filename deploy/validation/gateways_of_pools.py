@@ -52,7 +52,7 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
         pool = f"pool {host.pool}" if host.pool else "this host, which is in no pool"
         yield refuse(
             "protection-without-balancer",
-            f'the gateway: protection="balancer", and no balancer leads to the gateways of {pool}',
+            f'the gateway has protection="balancer", and no balancer leads to the gateways of {pool}',
             where="gateway.protection",
             seen="no Route with a gateway_port",
             wanted="a Balancer of the inventory with a gateway_port for the host's pool",
@@ -72,7 +72,7 @@ def _of_host(host: Host, gateway: Gateway, fleet: Fleet) -> Iterator[Refusal]:
     if wide := [name for name in firewall.allow if is_wide(name)] if firewall else []:
         yield refuse(
             "balancer-not-named",
-            'the gateway: protection="balancer", and the firewall admits whole networks, which bypass the balancer '
+            'the gateway has protection="balancer", and the firewall admits whole networks, which bypass the balancer '
             "and its TLS",
             where="firewall.allow",
             seen=", ".join(wide),

@@ -26,6 +26,14 @@ MOST_NAMES = 100
 BY_ACME = 'acme=Acme(names=("llm.example.com",), email="ops@example.com")'
 BY_FILE = 'certificate="keys/llm.pem", certificate_key=Secret.command("cat", "keys/llm.key")'
 
+PRIVATE_NAME = re.compile(
+    r"\.(?:internal|local|localdomain|localhost|lan|home|corp|intranet|private|test|invalid|onion|home\.arpa)\.?$", re.I
+)
+"""Ends of names that the public DNS does not have."""
+PUBLIC_AUTHORITY = re.compile(
+    r"https://[\w.-]*(?:letsencrypt\.org|zerossl\.com|pki\.goog|buypass\.(?:com|no)|ssl\.com)/", re.I
+)
+
 
 def https_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each mistake in the HTTPS of a host's gateway; none without HTTPS."""
@@ -175,9 +183,19 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
                 f"{name!r} is not a name that an authority can check by a request to port {ACME_PORT}",
                 where="gateway.https.acme.names",
                 seen=repr(name),
-                wanted="a DNS name with a dot: no address, no wildcard, no URL; others have a certificate file",
+                wanted="a DNS name with a dot: no address, no wildcard, no URL; other names need a certificate file",
                 attempt=f"{BY_ACME}; or Https({BY_FILE})",
             )
+    private = [name for name in acme.names if PRIVATE_NAME.search(name)]
+    if private and PUBLIC_AUTHORITY.match(acme.directory):
+        yield refuse(
+            "name-of-no-authority",
+            f"no public authority signs {private[0]}: nobody can own a name that ends so",
+            where="gateway.https.acme.names",
+            seen=f"{private[0]!r}, directory={acme.directory!r}",
+            wanted="a name of the public DNS; or the directory of your own authority",
+            attempt=f"Https({BY_FILE}); or Acme(…, directory=URL, authority=FILE) of your own authority",
+        )
     if acme.email and not EMAIL.fullmatch(acme.email):
         yield refuse(
             "bad-email",

@@ -65,6 +65,16 @@ def _on_an_engine(placed: Placed) -> str:
 def adapter_problems(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
     """A refusal for each mistake in the adapters' names, numbers and sizes, for every program that serves them."""
     yield from _adapters(placed, lora)
+    for adapter in lora.adapters:
+        if adapter.weights.repository and adapter.weights.repository == placed.model.weights.repository:
+            yield placed.no(
+                "adapter-of-base",
+                f"the weights of the adapter {adapter.name} are those of the model itself",
+                "lora",
+                seen=f"{adapter.weights.repository}, for both",
+                wanted="the adapter's own repository, with adapter_config.json",
+                attempt=f'Adapter(name="{adapter.name}", …, weights=Weights.hub("OWNER/ADAPTER", "COMMIT"))',
+            )
 
 
 def _served(placed: Placed) -> Iterator[Refusal]:

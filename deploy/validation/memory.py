@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from deploy.catalog.believable import RANGES
 from deploy.models import memory
 from deploy.models.budget import ServerBudget, server_budget
 from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve
@@ -11,6 +12,8 @@ from deploy.spec import LLM, Encoder, Host, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.models import KINDS
 from deploy.validation.shapes import shape_problems
+
+LEAST_MEMORY_MIB = int(RANGES["Machine"]["memory_mib"].least)
 
 
 def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
@@ -77,6 +80,20 @@ def _shrink(served: list[Served], budget: ServerBudget) -> str:
         if isinstance(model, LLM) and tokens >= model.max_seq_len:
             return f"KVCache(tokens={tokens}) for {model.name}, or one model fewer on this GPU"
     return "one model fewer on this GPU, a smaller max_batch_tokens or max_num_tokens, or a GPU with more memory"
+
+
+def shared_memory_problems(host: Host) -> Iterator[Refusal]:
+    """A refusal for each server whose shared memory is larger than the host's memory."""
+    for server in host.servers:
+        if LEAST_MEMORY_MIB <= host.machine.memory_mib < server.shm_mib:
+            yield refuse(
+                "shm-beyond-memory",
+                f"server {server.name}: its shared memory is larger than the memory of the host",
+                where=server_at(server.name, "shm_mib"),
+                seen=f"shm_mib={server.shm_mib:,}, memory_mib={host.machine.memory_mib:,}",
+                wanted=f"less than {host.machine.memory_mib:,}; 2,048 holds the largest batch of a Python model",
+                attempt="leave shm_mib out",
+            )
 
 
 def _one_sequence(server: Server, served: list[Served], budget: ServerBudget) -> Iterator[Refusal]:

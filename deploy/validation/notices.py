@@ -1,11 +1,14 @@
-"""Notes of the plan about choices that are no mistakes: tool calls, 8-bit products, unused cards, mixed pools."""
+"""Notes of the plan about choices that are no mistakes: tool calls, 8-bit products, unused cards and settings."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import get_args, get_type_hints
 
 from deploy.catalog import CHECKPOINTS
 from deploy.models.cards import declared_card
-from deploy.spec import LLM, Embedder, Host, Model
+from deploy.models.resolve import image_of, release_row
+from deploy.spec import LLM, Embedder, Gateway, Host, Model, Parallel, Registry, Release
+from deploy.topology.balancing import is_loopback
 
 GAIN = "17,672 instead of 14,813 docs/s (128 tokens, 32 texts a request, 16 clients)"
 COSTS = (
@@ -36,7 +39,12 @@ def tool_notices(host: Host) -> Iterator[str]:
     """A sentence for each LLM behind a gateway whose format of tool calls is unknown to inventory and catalog."""
     *names, last = [name for name in get_args(get_type_hints(LLM)["tool_parser"]) if name not in ("auto", "none")]
     for model in host.llms if host.gateway else ():
-        is_known = isinstance(model.checkpoint, str) and model.checkpoint in CHECKPOINTS
+        row = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
+        is_known = row is not None
+        for field in ("tool_parser", "reasoning_parser") if row else ():
+            typed, own = getattr(model, field), getattr(row, field)
+            if typed not in ("auto", "none", own):
+                yield f'{model.name}: {field}="{typed}", and by the catalog this model writes {own or "nothing such"}'
         if model.tool_parser == "auto" and not is_known:
             yield (
                 f"{model.name}: the gateway refuses chats with tools, because the catalog has no row that says how "
@@ -70,3 +78,64 @@ def mixed_pools(hosts: Iterable[Host]) -> Iterator[str]:
             yield (
                 f"pool {pool} has hosts of several cards ({counted}): the same request takes longer on the slower ones"
             )
+
+
+def unread_settings(host: Host) -> Iterator[str]:
+    """A sentence for each declared setting that has no effect beside the others of the host."""
+    gateway, mirrors, servers = host.gateway, host.mirrors, host.servers
+    llms = list(host.llms)
+    row = release_row(host.release)
+    is_pinned = bool(row and image_of(host, row).digest)
+    is_own = isinstance(host.release, Release) and bool(host.release.image)
+    is_foreign = host.driver.source == "canonical" or not host.driver.manage
+    rows = [
+        (
+            f"parallel.port of {llm.name}",
+            not llm.parallel.hosts and llm.parallel.port != Parallel.port,
+            "it is served by one host",
+        )
+        for llm in llms
+    ]
+    rows += [
+        (
+            f"protection of server {server.name}",
+            bool(server.protection) and is_loopback(server.address),
+            "it listens on loopback",
+        )
+        for server in servers
+    ]
+    rows += [
+        ("mirrors.docker", bool(mirrors.docker) and host.docker.source == "distribution", "the OS has Docker"),
+        ("mirrors.nvidia", bool(mirrors.nvidia) and is_foreign, "the driver does not come from NVIDIA's repository"),
+        ("bundle", host.connected and host.bundle != Host.bundle, "this host is connected, and fetches for itself"),
+        ("sharing.images_port", bool(host.sharing and host.sharing.images_port) and not is_pinned,
+         "the image is not pinned by its digest"),
+        ("registry", host.registry.key is not None and not is_own and host.registry.username != Registry.username,
+         "the release's image is in nvcr.io, which knows the user $oauthtoken alone"),
+        ("machine.fabric", bool(host.machine.fabric) and not any(llm.parallel.hosts for llm in llms),
+         "no model has Parallel(hosts=…)"),
+    ]  # fmt: skip
+    if gateway:
+        limits, is_in_triton = gateway.limits, any(server.in_triton for server in servers)
+        rows += [
+            (f"gateway.hold_seconds beyond {limits.request_seconds}",
+             gateway.hold_seconds > limits.request_seconds,
+             "a request ends after limits.request_seconds"),
+            (f"gateway.limits.held beyond {limits.connections:,}", limits.held > limits.connections,
+             "a process has no more connections"),
+            ("gateway.trace_one_in", bool(gateway.trace_one_in) and bool(servers) and not is_in_triton,
+             "no model of this host is in Triton"),
+        ]  # fmt: skip
+        yield from _two_addresses(gateway)
+    yield from (f"{setting} has no effect: {reason}" for setting, is_unread, reason in rows if is_unread)
+
+
+def _two_addresses(gateway: Gateway) -> Iterator[str]:
+    """A sentence if the URL that clients type is not that of the HTTPS on this host."""
+    https, url = gateway.https, re.fullmatch(r"https://([^/:]+)(?::([0-9]+))?/?", gateway.url.lower())
+    if not https or not url:
+        return
+    if int(url[2] or 443) != https.port:
+        yield f"gateway.url says port {url[2] or 443}, and HTTPS is at {https.port}: something else has to forward"
+    if https.acme and url[1] not in map(str.lower, https.acme.names):
+        yield f"gateway.url says {url[1]}, and the certificate is for {', '.join(https.acme.names)}"

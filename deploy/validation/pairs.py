@@ -1,5 +1,6 @@
 """Pairs of settings of one host that contradict each other."""
 
+import difflib
 import ipaddress
 import re
 from collections.abc import Iterator
@@ -95,8 +96,8 @@ def _registry(host: Host) -> Iterator[Refusal]:
 
 def _toolkit(host: Host) -> Iterator[Refusal]:
     version = host.toolkit.version
-    if re.fullmatch(r"[0-9][0-9.]*", version) and not TOOLKIT.fullmatch(version):
-        parts = [*version.strip(".").split("."), "0", "0"]
+    if version[:1].isdecimal() and not TOOLKIT.fullmatch(version):
+        parts = [*re.findall("[0-9]+", version)[:3], "0", "0"]
         yield refuse(
             "no-version",
             f"{version} is not a version of the container toolkit: apt's versions have three numbers and a revision",
@@ -140,6 +141,15 @@ def _switches(host: Host) -> Iterator[Refusal]:
             wanted="nvswitch=True for eight GPUs on a board of SXM modules alone",
             attempt="leave nvswitch out",
         )
+    elif row and host.machine.nvswitch and host.machine.gpus == 1:
+        yield refuse(
+            "nvswitch-of-one-gpu",
+            "one GPU has no other to reach over an NVSwitch, and the fabric manager does not start for it",
+            where="machine.nvswitch",
+            seen="nvswitch=True, gpus=1",
+            wanted="the number of GPUs that the host has, or no NVSwitch",
+            attempt="gpus=8; or leave nvswitch out",
+        )
 
 
 def missing_switches(host: Host) -> str:
@@ -175,16 +185,24 @@ def _revisions(host: Host) -> Iterator[Refusal]:
     for server, model in host.served_models:
         for part, weights in sources_of(model):
             row = known.get(weights.revision)
-            if row and weights.repository in repositories and weights.repository != row.repository:
-                own = next(mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository)
+            if not row or weights.repository == row.repository:
+                continue
+            if weights.repository in repositories or _is_slip(weights.repository, row.repository):
+                own = next((mine for mine in CHECKPOINTS.values() if mine.repository == weights.repository), row)
                 yield refuse(
                     "revision-of-another-repository",
-                    f"{model.name}: commit {weights.revision[:12]}… is one of {row.repository}",
+                    f"{model.name}: commit {weights.revision[:12]}… belongs to {row.repository}",
                     where=model_at(server.name, model.name, part, "revision"),
                     seen=f"{weights.repository} at {weights.revision[:12]}…",
                     wanted=f"a commit of {weights.repository}",
                     attempt=f'Weights.hub("{own.repository}", "{own.revision}")',
                 )
+
+
+def _is_slip(text: str, meant: str) -> bool:
+    """True for a text that differs from the intended one in letter case, in dashes, or in two letters at most."""
+    plain = text.lower().replace("_", "-")
+    return plain == meant.lower() or difflib.SequenceMatcher(None, plain, meant.lower()).ratio() > 1 - 2 / len(meant)
 
 
 def _caches(host: Host) -> Iterator[Refusal]:

@@ -62,6 +62,9 @@ def _files(host: Host) -> dict[str, str]:
     files |= {f"mirrors.{name}.key_file": mirror.key_file for name, mirror in vars(host.mirrors).items() if mirror}
     for server, model in host.served_models:
         replay = model.replay if isinstance(model, LLM) else None
+        if isinstance(model, LLM) and model.calibration:
+            place = model_at(server.name, model.name, "calibration", "directory")
+            files[place] = model.calibration.directory.rstrip("/")
         for field in ("prompts", "answers", "tasks") if replay else ():
             files[model_at(server.name, model.name, "replay", field)] = getattr(replay, field)
     return files

@@ -34,7 +34,7 @@ def _sm(placed: Placed) -> Iterator[Refusal]:
     instead = "fp8" if int(gpu.sm) >= 89 and row.name != "fp8" else "int4_awq"
     yield placed.no(
         "wrong-sm",
-        f"{row.name} weights need {limit}; this is SM {gpu.sm}",
+        f"{row.name} weights need {limit}; the GPU has SM {gpu.sm}",
         "checkpoint" if kept else "precision",
         seen=f"{gpu.title}, SM {gpu.sm}",
         wanted=f"{limit}{' or newer' if row.last_sm == 999 else ''}{': ' + row.why if row.why else ''}",
@@ -57,10 +57,10 @@ def _stored(placed: Placed) -> Iterator[Refusal]:
     if row.stored and row.stored != stored:
         yield placed.no(
             "stored-only",
-            f"this project cannot quantise weights to {row.name}; they have to be published so",
+            f"this project serves {row.name} only from weights that were published as {row.name}",
             "precision",
             seen=f'precision="{row.name}", weights stored as {STORED[stored]}',
-            wanted=f'a checkpoint published so, declared with Checkpoint(…, quantisation="{row.stored}")',
+            wanted=f'a checkpoint published as {row.name}, declared with Checkpoint(…, quantisation="{row.stored}")',
             attempt="leave precision out"
             + ("" if stored else f"; or {engine_path(placed, precision='int4_awq')}: it is made from these weights"),
         )
@@ -137,12 +137,10 @@ def _cache_sm(placed: Placed) -> Iterator[Refusal]:
     gpt_oss = dtype == "fp8" and placed.served.architecture.name == "GptOssForCausalLM" and int(gpu.sm) < 100
     if int(gpu.sm) >= KV_FIRST_SM[dtype] and not gpt_oss:
         return
-    why = (
-        "TensorRT-LLM lists it as unsupported for gpt-oss on Hopper" if gpt_oss else f"it needs SM {KV_FIRST_SM[dtype]}"
-    )
+    why = "TensorRT-LLM lists as unsupported for gpt-oss on Hopper" if gpt_oss else f"needs SM {KV_FIRST_SM[dtype]}"
     yield placed.no(
         f"{dtype}-cache",
-        f"no {dtype} key/value cache on SM {gpu.sm}: {why}",
+        f"SM {gpu.sm} cannot have an {dtype} key/value cache, which {why}",
         "kv_cache.dtype",
         seen=f'"{dtype}" on {gpu.title}',
         wanted='"auto", which is 16 bit here',

@@ -24,7 +24,7 @@ def replay_problems(placed: Placed) -> Iterator[Refusal]:
             "replay.prompts",
             seen="''",
             wanted='a file of JSON lines, {"prompt": …} each, on this machine',
-            attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to sign it unjudged',
+            attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…") to serve the model unjudged',
         )
     if placed.is_engine:
         yield from _reference(placed, replay)

@@ -145,7 +145,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
         return
     yield refuse(
         "numbers-of-another-checkpoint",
-        f"{model.name}: the numbers typed for {row.repository} are not its own",
+        f"{model.name}: the typed numbers differ from those of {row.repository}",
         where=model_at(server, model.name, *source.checkpoint_at),
         seen=", ".join(f"{name}={typed}" for name, typed, _known in differing),
         wanted=", ".join(f"{name}={known}" for name, _typed, known in differing),

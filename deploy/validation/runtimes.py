@@ -162,7 +162,7 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
     for name in OF_OTHERS[model.runtime]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
-            shown = repr(value) if isinstance(value, str) else f"{type(value).__name__}(…)"
+            shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
             whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
             yield placed.no(
                 "field-of-another-runtime",
@@ -243,7 +243,7 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
         yield placed.no(
             "fp8-cache",
-            f"no fp8 key/value cache on SM {placed.gpu.sm}: it needs SM 89",
+            f"SM {placed.gpu.sm} cannot have an fp8 key/value cache, which needs SM 89",
             "kv_cache.dtype",
             seen=f'"fp8" on {placed.gpu.title}',
             wanted='"auto", which is 16 bit here',

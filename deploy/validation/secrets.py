@@ -35,7 +35,7 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
             "nameless-secret",
             f"`{where}` does not say where its secret is",
             where=where,
-            seen=f"Secret.{secret.kind} of {len(secret.source)} words, one of them empty or no name",
+            seen=f"Secret.{secret.kind}, an argument of which is missing, empty or not a name",
             wanted="the name of an environment variable, a vault file and key, or a command",
             attempt=_place_meant(secret, variable),
         )

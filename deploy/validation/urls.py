@@ -93,7 +93,7 @@ def _gateway(url: str) -> Iterator[Refusal]:
         f"clients would get the URL {url}, which sends their keys in plain text",
         where="gateway.url",
         seen=repr(url),
-        wanted="https://, spoken by `https`, a balancer or a proxy of your own before the gateway",
+        wanted="https://, served by `https`, a balancer or a proxy of your own before the gateway",
         attempt=f'Gateway(url="https{url[4:]}"); or leave url out',
     )
 
@@ -102,7 +102,26 @@ def _based(where: str, url: str, base: str, wanted: str, attempt: str) -> Iterat
     """A refusal for a URL that differs from its base, or has an invalid host; other checks of URLs are elsewhere."""
     if not re.match(r"https?://", url, re.IGNORECASE) or secret_in(url):
         return
-    if not has_place(url):
+    parts = _parts(url)
+    if parts and (parts.scheme, parts.port) in (("https", "80"), ("http", "443")):
+        yield refuse(
+            "port-of-another-scheme",
+            f"{url!r} names {parts.scheme} and the port of {'http' if parts.scheme == 'https' else 'https'}",
+            where=where,
+            seen=repr(url),
+            wanted="the scheme that the port speaks, or no port",
+            attempt=f'"{url.replace(f":{parts.port}", "", 1)}"',
+        )
+    elif url.count("://") > 1:
+        yield refuse(
+            "bad-url",
+            f"{url!r} holds two URLs",
+            where=where,
+            seen=repr(url),
+            wanted="one URL",
+            attempt=f'"{url[:8]}{re.split("[,; ]?[a-z]+://", url[8:])[0]}"',
+        )
+    elif not has_place(url):
         yield refuse(
             "bad-url",
             f"{url!r} has no valid host",

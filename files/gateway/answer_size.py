@@ -1,7 +1,7 @@
-"""The size of a model's answer: an engine that is broken or taken over sends no more than was asked of it.
+"""The size of a model's answer: an engine that is broken or taken over cannot send more than the request allows.
 
-A key pays for what the engine counts, and a whole answer is held until its end. So counts above the request's own are
-cut to it, and an answer that no tokens of the request could spell ends.
+A key pays for what the engine counts, and a whole answer is held until its end. So counts above the request's limits
+are cut to the limits, and an answer with more text than the request's tokens could spell is ended.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from gateway.errors import ApiError
 from gateway.events import Event
 
 MARGIN_CHARACTERS = 65_536
-"""Characters beyond the tokens' own: an engine may write a marker as another text than the tokenizer's."""
+"""Extra characters: an engine may write a marker differently from the tokenizer."""
 CHARACTERS_A_TOKEN = 8
 """Characters of a token in a long text, at most: English has 4 to 5."""
 MARGIN_EVENTS = 1024
-"""Events and ids beyond the tokens: the end of a sequence is an event of its own."""
+"""Extra events and ids: the end of a sequence is an event of its own."""
 
 
 @dataclass
 class AnswerSize:
-    """An answer so far, and the most that it may become: `tokens` of all sequences, `characters` of their texts."""
+    """Size of an answer so far, and its limits: `tokens` of all sequences, `characters` of their texts."""
 
     tokens: int
     characters: int
     prompt: int
-    """Tokens of the prompt; no more of them were cached."""
+    """Tokens of the prompt: the most that can have been cached."""
     sequences: int = 1
     _events: int = 0
     _ids: int = 0
@@ -42,7 +42,7 @@ class AnswerSize:
         """The event, with counts that the request allows.
 
         Raises: ApiError 502 for more events, ids or text than the request's tokens could have, and for a sequence that
-        was not asked for.
+        the client did not request.
         """
         self._events += 1
         self._ids += len(event.ids)

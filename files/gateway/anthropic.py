@@ -31,7 +31,7 @@ from gateway.tools import MOST_TOOLS
 TEXT = {"text": "text"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 OTHERS_TOOLS = ("_tool_use", "_tool_result")
-"""Ends of the types of blocks in which a server tells of tools that it runs itself: server_tool_use."""
+"""Suffixes of block types that report tools run by a server, such as `server_tool_use`."""
 NO_TOOLS = "this server runs no tools, and cannot read calls and results of such tools: leave the block out"
 NO_EFFECT = (
     *("cache_control", "context_management", "diagnostics", "inference_geo", "service_tier", "speed"),

@@ -38,7 +38,7 @@ from gateway.try_page import TRIALS, translate
 
 SWEEP_SECONDS = 1.0
 LAST_WORDS_SECONDS = 5.0
-"""Seconds for interrupted clients to receive the event that says so."""
+"""Seconds for interrupted clients to receive the event that reports the interruption."""
 
 Body = Callable[[ApiError], object]
 
@@ -102,9 +102,9 @@ SHORT = ("/models", "/chat/completions", "/completions", "/embeddings")
 """Paths that clients use if their base address lacks `/v1`."""
 AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
 SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
-"""Parts of names of a query that may have a key, which logs of others would keep."""
+"""Parts of the names of query parameters that may hold a key, which the logs of other programs would keep."""
 OPEN = ("/health", "/metrics")
-"""Paths that need no key; the balancer and HTTPS pass neither on."""
+"""Paths that need no key; the balancer and the HTTPS server do not forward these paths."""
 
 
 @dataclass

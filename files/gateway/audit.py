@@ -14,7 +14,8 @@ compact = json.JSONEncoder(separators=(",", ":")).encode
 
 @dataclass
 class Record:
-    """The audit's fields of one request. Seconds are of a monotonic clock; None if the request did not get that far."""
+    """The audit's fields of one request. Seconds are of a monotonic clock; None for a step that the request did not
+    reach."""
 
     identity: str
     endpoint: str
@@ -34,18 +35,19 @@ class Record:
     completion_tokens: int = 0
     cached_tokens: int = 0
     read_tokens: int = 0
-    """Tokens that a key pays for a large or counted text if no model was asked."""
+    """Tokens charged to the key for a large or counted text when no model was called."""
     events: int = 0
     """Least tokens of an LLM's events so far: an event may have several, and their count comes with the last one."""
     first_token: float | None = None
     queued: float | None = None
-    """Seconds that were spent waiting for a server that is ready."""
+    """Seconds of waiting for a ready server."""
     status: int = 0
     """HTTP status; 200 also for a stream that broke, because the status was sent before."""
     end: str = ""
-    """The error's code; "left" if the client went, "stuck" if it took nothing, "" if it has all."""
+    """The error's code; "left" if the client disconnected, "stuck" if the client stopped reading, "" for a complete
+    answer."""
     at: float = field(default=0.0)
-    """Seconds of the epoch when it began."""
+    """Start of the request, in seconds of the epoch."""
 
     @property
     def holder(self) -> str:

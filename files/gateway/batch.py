@@ -16,7 +16,7 @@ from gateway.settings import ModelSettings
 SEQUENCES_AT_ONCE = 32
 """Answers of one request that servers write at once; the prompts after them wait for their turn."""
 EVENTS_AHEAD = 64
-"""Events that a request holds until its client takes them; its servers wait with more."""
+"""Events that a request buffers for its client; a full buffer makes the servers wait."""
 
 
 @dataclass

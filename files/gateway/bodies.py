@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
 
 BODY_BYTES_A_TOKEN = 32
-"""JSON of a token at most, over a whole context: English has 5, Chinese in escapes 12."""
+"""Most bytes of JSON per token, averaged over a whole context: English has 5, Chinese in escapes 12."""
 BODY_MARGIN = 2**20
 """Bytes for tools, schemas and names around the texts."""
 INLINE_BYTES = 65_536
 INLINE_MARKS = 2048
-"""Bodies within both are parsed here: 0.7 ms for the dearest texts, 3 ms for the dearest values (2026-11-25, two cores
-of an unnamed x86-64 VM, Python 3.11)."""
+"""Bodies within both limits are parsed in the event loop: at most 0.7 ms for texts, 3 ms for other values
+(2026-11-25, two cores of an unnamed x86-64 VM, Python 3.11)."""
 SHORT_BYTES = 2**18
-"""Bodies up to here do not wait for larger ones: 0.2 s for the dearest."""
+"""Bodies up to this size do not wait for larger bodies; parsing takes 0.2 s at most."""
 MOST_SECONDS = 5.0
 MOST_MORE_BYTES = 512 * 2**20
-"""Bytes beside those of Python itself. 16 MiB of ordinary documents take 100."""
+"""Bytes beside Python's own memory. 16 MiB of ordinary documents take 100 MiB."""
 TOO_MUCH = "reading it takes too long, or too much memory"
 PROGRAM = Program("gateway.bodies", {}, MOST_SECONDS, TOO_MUCH, most_more_bytes=MOST_MORE_BYTES)
 
@@ -82,7 +82,7 @@ def is_large(raw: bytes) -> bool:
 
 
 def load(_preparation: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """The work of the process: parsing bodies."""
+    """Prepares the process, and returns the function that parses a body."""
 
     def answer(message: bytes) -> bytes:
         bounds, raw = marshal.loads(message)

@@ -47,12 +47,13 @@ from gateway.quotas import Header, duration
 from gateway.settings import Settings
 
 UNSAID_TOKENS = 4096
-"""Most contexts are larger than a key's minute: who says no `max_tokens` would never be let in."""
+"""Tokens reserved for an answer without `max_tokens`. A whole context would exceed the limit of most keys for a
+minute."""
 AGAIN_SECONDS = 5.0
 UNFINISHED = ("left", "stuck", "cut", "timeout", "invalid_api_key", "answer_too_large")
 """Endings of a request on which the model has worked."""
 READ = (400, 500)
-"""Statuses of requests that were read, and then refused or broken; others were refused before."""
+"""Statuses of requests that ended after they were read; other errors come before the body is read."""
 REQUESTS, TOKENS = 1, 2
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ class Budgets:
         return self.counted(look)
 
     def counted(self, ask: Callable[[Account, int], T]) -> T:
-        """The result of `ask` on the shared account, or on the process's own account if the shared one fails.
+        """The result of `ask` on the shared account, or on the process's own account if the shared account fails.
 
         `ask` also gets the number of processes that share a limit.
         """

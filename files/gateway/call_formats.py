@@ -10,7 +10,7 @@ from gateway.answer_parts import Call, Part
 from gateway.calls import Calls, arguments_of, value_of
 
 MOST_HEADER = 256
-"""Most characters between Mistral's mark and the arguments: a name, and possible words beside it."""
+"""Most characters between Mistral's mark and the arguments: a tool's name, and optional words after the name."""
 HEADER = re.compile(r"\s*([a-zA-Z0-9_.-]+)(?:\[CALL_ID\][a-zA-Z0-9]+)?(?:\[ARGS\])?\s*")
 NINE = string.ascii_letters + string.digits
 

@@ -28,13 +28,13 @@ from gateway.request import Request
 from gateway.tools import MOST_TOOLS
 
 CallKey = tuple[str, str]
-"""A call's name and its parameters as JSON, which stand for an id."""
+"""A call's name and its parameters as JSON, which replace an id."""
 ROLES = {"USER": "user", "CHATBOT": "assistant", "SYSTEM": "system"}
 TYPES = {
     "str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
     "bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "dict": "object", "object": "object",
 }  # fmt: skip
-"""Names of Python's types and of JSON's, which clients send as well."""
+"""JSON types by the names that clients send: Python's and JSON's own."""
 LIST_OF = re.compile(r"(?:typing\.)?(?:list|sequence)\[(\w+)\]", re.IGNORECASE)
 MOST_PARAMETERS = 256
 NOT_STORED = "this server stores no conversations: send the earlier messages in `chat_history`"

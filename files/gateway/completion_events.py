@@ -20,12 +20,12 @@ from gateway.tensors import Output, Outputs
 
 DATA, DONE = b"data:", b"[DONE]"
 LINE_BYTES = 2**20
-"""Bytes of an event besides the prompt's ids, which vLLM repeats in a sequence's first."""
+"""Bytes of an event besides the prompt's ids, which vLLM repeats in the first event of a sequence."""
 ID_BYTES = 12
 WHOLE_BYTES = 2**24
-"""Bytes of an answer that comes whole."""
+"""Bytes of an answer that is not streamed."""
 NESTING, BRACKETS, MARKS = 32, 1024, 4096
-"""Bounds of JSON beside what the request asks for: 16 MiB of empty lists held up all streams for 4 s (2026-11-27)."""
+"""Bounds of JSON beside the requested parts: 16 MiB of empty lists blocked all streams for 4 s (2026-11-27)."""
 MOST_TOKENS, MOST_ID = 2**31 - 1, 2**31 - 1
 TOKEN = "token_id:"
 NEVER = -9999.0
@@ -51,7 +51,7 @@ class Completion:
         self._lines: list[bytes] = []
         self._size = 0
         self.is_done = False
-        """The mark of the stream's end came, or the whole answer."""
+        """True after the mark of the stream's end, or after the whole answer."""
 
     def feed(self, data: bytes) -> Iterator[Event]:
         """The events that these bytes of a stream complete; those before an error come before it is raised.
@@ -154,9 +154,9 @@ class Completion:
 
 
 def bounds_of(request: LlmRequest) -> Bounds:
-    """Bounds of one JSON text of the answer: each token has an id, and its log probabilities with those of others.
+    """Bounds of one JSON text of the answer: a token has an id, and log probabilities with those of alternatives.
 
-    Engines repeat the prompt's ids in some.
+    Engines repeat the prompt's ids in some events.
     """
     sampling = request.sampling
     tokens = sampling.sequences * request.max_tokens
@@ -166,7 +166,7 @@ def bounds_of(request: LlmRequest) -> Bounds:
 
 
 def parsed(content: bytes, bounds: Bounds | None = None) -> dict[str, Any]:
-    """The JSON object in these bytes, within these bounds; without bounds an error's.
+    """The JSON object in these bytes, within these bounds; without bounds, those of an error's text.
 
     Raises: Malformed.
     """

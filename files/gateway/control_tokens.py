@@ -27,9 +27,9 @@ KEPT = {
     "role": frozenset({"system", "developer", "user", "assistant", "tool"}),
     "type": frozenset({"function", "text", "object"}),
 }
-"""Fields that templates compare: a mark would keep them from knowing these values."""
+"""Fields whose values templates compare; these values get no mark, because the comparison would then fail."""
 OWN = frozenset({"content", "reasoning_content"})
-"""Texts of an assistant's message that the model itself wrote."""
+"""Fields of an assistant's message with text that the model itself wrote."""
 
 
 class Words:

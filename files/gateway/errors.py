@@ -15,14 +15,14 @@ QUOTA = "insufficient_quota"
 """Code and type of OpenAI's refusal of a key with an exhausted budget."""
 
 MOST_WAIT_SECONDS = 60
-"""OpenAI's clients pass over a longer `Retry-After` (openai 2.20, 2026-11-25)."""
+"""Longest `Retry-After` in seconds that OpenAI's clients obey; they ignore longer ones (openai 2.20, 2026-11-25)."""
 
 
 class ApiError(Exception):
     """Ends a request. `retry_after` is in seconds; `is_spent`: no client should retry, because tokens were made.
 
-    A used-up budget is reported the same way, because no wait that clients obey would help.
-    `allow`: the methods of the path, if the request has another one.
+    A used-up budget also has `is_spent`, because no wait that clients obey would help. `allow`: the methods that the
+    path takes, for a request with another method.
     """
 
     def __init__(

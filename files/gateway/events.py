@@ -8,7 +8,7 @@ from typing import NamedTuple
 from gateway.tensors import Outputs
 
 ABORTED = "aborted"
-"""`finish` of an answer that an engine over HTTP ended itself, as vLLM does while it stops."""
+"""`finish` of an answer that an HTTP engine ended early, as vLLM does while it stops."""
 
 
 class Event(NamedTuple):

@@ -42,13 +42,13 @@ compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=
 """JSON without spaces. The encoder is made once: one per event took a tenth of the event's time."""
 IGNORED = b"x-enginehouse-ignored"
 ZIPPED_AT_ONCE, UNZIPPED_AT_ONCE = 2**14, 2**18
-"""Bytes: a millisecond of the event loop."""
+"""Bytes that take the event loop a millisecond."""
 FORM_BYTES = 4096
 BODY_RATE = 16_384
-"""Least bytes a second of a body after `GRACE_SECONDS`: memory held for slow clients is held long."""
+"""Least bytes a second of a body after `GRACE_SECONDS`, because a slow client's body occupies memory until its end."""
 GRACE_SECONDS = 5.0
 MOST_DIGITS = 20
-"""Digits of a length; Python reads no number of 5,000 zeros."""
+"""Digits of a `Content-Length`; Python refuses to read a number of 5,000 zeros."""
 PASSED_OVER_SECONDS, PASSED_OVER_AT_ONCE = 5.0, 4
 MODEL = b"x-enginehouse-model"
 """Header with the model's own name, whatever name the client used."""
@@ -61,7 +61,7 @@ class Exchange:
     """A request and its answer. Every answer has a request id of ours."""
 
     passed_over = 0
-    """Bodies of this process that are received and kept nowhere."""
+    """Number of bodies that this process is receiving only to discard them."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: Limits) -> None:
         self.method, self.path = str(scope["method"]), str(scope["path"])
@@ -73,33 +73,33 @@ class Exchange:
         self.header_bytes = sum([len(name) + len(value) + 4 for name, value in header_pairs]) + len(self.path)
         has_two_ends = b"transfer-encoding" in self.headers and b"content-length" in self.headers
         self.is_ambiguous = has_two_ends or (len(header_pairs) > len(self.headers) and _is_twice(header_pairs))
-        """Two readers of the request could interpret it in different ways."""
+        """True if two readers of the request could interpret the request in different ways."""
         self.limits = limits
         self.identity = os.urandom(16).hex()
         self.record = Record(self.identity, "", time.monotonic(), at=clock.now().timestamp())
         self.lease: Lease | None = None
         """The request's share of its key's limits, for the answer's rate-limit headers."""
         self.pauses = Pauses()
-        """Pauses of long work in the event loop; the gateway replaces them with those of its process."""
+        """Pauses of long work in the event loop; the gateway replaces these with the pauses of its process."""
         self.held: Held | None = None
-        """The bytes of its body, which count among those of its tenant."""
+        """Memory of the request's body, counted for its tenant."""
         self.answer: Held | None = None
-        """The bytes of a large answer, which count among those of its tenant."""
+        """Memory of a large answer, counted for the tenant."""
         self.ignored = Ignored()
         """Fields of the request that were ignored; the answer names them."""
         self.streams = False
-        """The client asked for events; a comment may begin the answer."""
+        """True if the client asked for events; a comment may then begin the answer."""
         self.is_lines = False
-        """A stream is a JSON value on each line, as Cohere's first chat has it, and no events with names."""
+        """True for a stream with a JSON value on each line, as in Cohere's first chat, instead of events with names."""
         self.last_words: Callable[[ApiError], tuple[str, object]] | None = None
         """The name and the data of the event that ends a broken stream; None: the error's body, without a name."""
         self.content: bytes | None = None
-        """JSON that stands for the body, which was the form of a page and is read."""
+        """JSON that replaces the body: the body was a page's form, which has been read."""
         self.view: Callable[[bytes, int], bytes] | None = None
-        """Makes a page for people of the answer's JSON and status; None: the client takes JSON."""
+        """Function that makes a page for people of the answer's JSON and status; None if the client wants JSON."""
         self.has_begun = False
         self.cors: list[tuple[bytes, bytes]] = []
-        """Headers by which a browser hands the answer to a page of another origin."""
+        """Headers that let a browser give the answer to a page of another origin."""
         self._receive, self._send = receive, send
         self._turn = asyncio.Lock()  # events and comments come from two tasks
         self._moved = time.monotonic()

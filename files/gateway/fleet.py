@@ -92,7 +92,7 @@ class Work:
     tenant: str = ""
     trace: str = ""
     may_wait: bool = True
-    """The request waits for a ready server; false if another model answers meanwhile."""
+    """True if the request waits for a ready server; False if an alias's fallback answers meanwhile."""
 
 
 @dataclass(eq=False)
@@ -172,10 +172,11 @@ class Fleet:
         changed.set()
 
     def _make_room(self, tenant: str) -> bool:
-        """True if a request of this tenant may wait. If all places are taken, the tenant with most loses its latest.
+        """True if a request of this tenant may wait. If all places are taken, the tenant with the most places loses its
+        latest place.
 
-        Otherwise a tenant that fills all places while a model is away would keep every other tenant out until it is
-        back.
+        Without this rule, a tenant that fills all places while a model is away would keep every other tenant out until
+        the model is back.
         """
         if len(self._held) < self._most_held:
             return True
@@ -210,7 +211,8 @@ class Fleet:
     async def infer(
         self, work: Work, inputs: Sequence[Input], parameters: Mapping[str, str | int | bool], seconds: float
     ) -> Outputs:
-        """The outputs of one inference on a server of the model; a second is tried if the first accepted no work.
+        """The outputs of one inference on a server of the model; a second server is tried if the first accepted no
+        work.
 
         Raises: UpstreamError, ApiError.
         """

@@ -16,13 +16,13 @@ from gateway.calls import arguments_of, value_of
 
 NAMESPACE = "functions."
 LONGEST = 8
-"""Tokens that a character is written with at most, and more."""
+"""Tokens to wait for a whole character; a character has fewer."""
 BETWEEN = "\n\n"
-"""Between two messages of one kind: a preamble and the answer, two thoughts."""
+"""Text between two messages of one kind, such as a preamble and the answer, or two thoughts."""
 
 
 class HarmonyReader:
-    """Reads one sequence."""
+    """Reads the tokens of one sequence."""
 
     def __init__(self, encoding: HarmonyEncoding, names: Collection[str], in_parallel: bool) -> None:
         """`names`: the tools of the request; without `in_parallel` the answer ends with its first call."""
@@ -42,7 +42,8 @@ class HarmonyReader:
         self.thought_tokens = 0
 
     def read(self, text: str, ids: Sequence[int]) -> list[Part]:
-        """The parts that these token ids complete; the text is not used, because it lacks the format's own words."""
+        """The parts that these token ids complete; the text is not used, because the text lacks the format's control
+        tokens."""
         for identity in ids:
             if self._in_parallel or not self._count:
                 self._take(identity)

@@ -14,7 +14,8 @@ from gateway.http_connection import Body, Connection, CutOff, Head, ProtocolErro
 from gateway.mutual import SERVER
 
 IDLE_SECONDS = 3.0
-"""Uvicorn, which both engines use, closes a connection that is idle for 5 s (its default, 2026-11-27)."""
+"""Seconds after which an idle connection is closed: uvicorn, in both engines, closes one after 5 s (its default,
+2026-11-27)."""
 MOST_IDLE = 256
 CONNECT_SECONDS = 5.0
 
@@ -49,7 +50,7 @@ class Answer:
 
 
 class Client:
-    """Connections to one server. With a `context` it speaks TLS, and expects the server `name` of the host."""
+    """Connections to one server. With a `context`, they use TLS and each request names `name`, a server of the host."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None, name: str = "") -> None:
         parts = urlsplit(f"//{address}")

@@ -82,7 +82,7 @@ class Body:
         self._is_chunked, self._trailers = encoding is not None, 0
         self.is_done = not self._is_chunked and not self._left
         self.has_more = False
-        """Bytes came after the body: the connection takes no other request."""
+        """True if bytes came after the body: the connection takes no other request."""
 
     def feed(self, data: bytes) -> bytes:
         """The body's bytes among these.
@@ -156,7 +156,7 @@ class Connection:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.has_answered = False
-        """A byte of the answer came to the request that is under way."""
+        """True once a byte of the answer to the current request has arrived."""
         self.idle_since = 0.0
 
     @classmethod

@@ -14,7 +14,8 @@ OPENING = b"[{"
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds of a text outside its strings: depth of brackets, count of `[` and `{`, and of these with `,` and `:`."""
+    """Bounds of a text outside its strings: depth of brackets, number of `[` and `{`, and number of `[`, `{`, `,`
+    and `:`."""
 
     nesting: int
     brackets: int

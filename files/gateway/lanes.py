@@ -11,8 +11,8 @@ from gateway.load import LONG_TURNS, Turns
 from gateway.worker import Program, Refused, Worker, accepted
 
 RETRIED = -signal.SIGKILL
-"""How a process ends of something else than its message: the kernel, or a person, ended it. Others took all of their
-time or memory, and another process is not asked the same."""
+"""Exit status of a process that the kernel or a person killed. Its message is sent to a new process; a message that
+took all of its time or memory is not."""
 
 
 class Lane:

@@ -16,9 +16,10 @@ TENANT_ANSWER_BYTES, ANSWER_BYTES = 2**28, 2**29
 """Bytes of vectors as JSON, and of an LLM's whole answers, that a process holds until clients take them, for one tenant
 and for all. For scale: 2,048 vectors of 1,024 numbers have 50 MB."""
 LONG_TURNS = 2
-"""Long inputs that are parsed or tokenised at once, each in its own process; shorter ones share another."""
+"""Long inputs that are parsed or tokenised at the same time, each in its own process; short inputs share one
+process."""
 WAITING = 256
-"""Inputs of one tenant that may wait for a turn. What they hold is bounded by their bytes (`Held`)."""
+"""Inputs of one tenant that may wait for a turn. Their memory is limited by their bytes (`Held`)."""
 MOST_WAITING = 2048
 """Inputs of all tenants that may wait for a turn."""
 PIECE_SECONDS = 0.002

@@ -13,15 +13,15 @@ from gateway.tensors import Input, Output, Outputs
 from gateway.triton import readable
 
 AT_ONCE = 4
-"""Parts of one request that Triton has at once."""
+"""Parts of one request that Triton processes at the same time."""
 
 CHARACTERS_A_TOKEN = 4
-"""Approximate; it weighs the load of servers, and no request is refused by it."""
+"""Approximate characters per token, used only to weigh the load of servers."""
 
 Options = dict[str, str | int | bool]
 
 ADDED_TOKENS = 16
-"""Most that an encoder adds to a text: marks, and the prefix of a task."""
+"""Most tokens that an encoder adds to a text: marks, and the prefix of a task."""
 
 
 def most_tokens(model: ModelSettings, texts: Sequence[str], query: str = "") -> int:

@@ -20,15 +20,15 @@ class Meter(NamedTuple):
     """A sum: the tokens, or the cost in a currency, of a key or a tenant."""
 
     whose: str
-    """key or tenant."""
+    """"key" or "tenant"."""
     name: str
     """The public beginning of the key, or the tenant."""
     unit: str = TOKENS
-    """tokens, or the currency; cost is counted in 10^-12 of it."""
+    """"tokens", or the currency; cost is counted in 10^-12 of the currency."""
 
 
 Totals = dict[str, Counter[Meter]]
-"""Sums by day, as 2026-11-26."""
+"""Sums by day, such as 2026-11-26."""
 Used = tuple[str, str, str, int, int]
 """Key, tenant, currency, tokens and cost of a request, or of several."""
 
@@ -51,7 +51,7 @@ class Periods:
         self._counted: Totals = {}
         self._fresh: Totals = {}
         self._departing: Totals = {}
-        """Sums that are on their way to the counters."""
+        """Sums that are being written to the counters."""
         self._month = ""
 
     def add(self, day: str, used: Used) -> None:
@@ -79,7 +79,8 @@ class Periods:
             self._departing = {day: sums for day, sums in self._departing.items() if day >= f"{now:%Y-%m}-01"}
 
     def stale_since(self, now: datetime, is_whole: bool) -> str:
-        """The first day whose sums have to be read: the month's first if `is_whole`, or if none of it was read yet."""
+        """The first day whose sums have to be read: the month's first if `is_whole`, or if no day of the month was
+        read yet."""
         first = f"{now:%Y-%m}-01"
         if is_whole or self._month != first:
             return first

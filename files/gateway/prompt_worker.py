@@ -42,7 +42,7 @@ def tokens_of(kind: str, folder: Path) -> Tokens:
 
 
 def load(weights: Mapping[str, Any]) -> Callable[[], tuple[Work, bytes]]:
-    """The work of the process: ids of messages, and of texts."""
+    """Prepares the process, and returns the function that makes ids of messages and of texts."""
     tokens = tokens_of(weights["kind"], Path(weights["folder"]))
 
     def prepare() -> tuple[Work, bytes]:

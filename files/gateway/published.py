@@ -15,8 +15,8 @@ FILES = (
     "o200k_base.tiktoken",
 )
 SAMPLED = ("temperature", "top_p", "top_k")
-"""Sampling defaults taken from the weights' authors. Releases refuse penalties and min_p that they would ignore,
-and a request that named none of them would be refused with them."""
+"""Sampling defaults taken from the weights' authors. The authors' penalties and `min_p` are left out: releases
+without these settings would refuse every request."""
 
 
 def knows_chats(folder: Path) -> bool:

@@ -17,7 +17,7 @@ from gateway.periods import TOKENS, Meter, Periods, ends
 
 Header = tuple[bytes, bytes]
 MICRO, PICO = 10**6, 10**12
-"""Parts of a unit of money: those of a limit in the file of keys, and those of usage."""
+"""Parts of a unit of money: in limits of the file of keys, and in usage."""
 NAMES = ("day", "month")
 
 

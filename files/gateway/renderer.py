@@ -27,7 +27,7 @@ SHORT_BYTES = 16_384
 HERE_CHARACTERS = 8192
 HERE_TURNS = 512
 HERE_SECONDS = 0.02
-"""A template that took longer here has its process from then on."""
+"""Seconds of rendering in this process, after which a template always gets a separate process."""
 TOO_MUCH = "the template's output for these messages is too large, or takes too long"
 
 

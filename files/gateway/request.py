@@ -18,10 +18,10 @@ from gateway.settings import Alias, ModelSettings
 from gateway.traces import traceparent
 
 SESSION = b"x-session-affinity"
-"""Header that balancers hash as well: requests that name the same value go to the same gateway and server."""
+"""Header that balancers also hash: requests with the same value go to the same gateway and server."""
 MOST_SESSION = 256
 BYTES_A_TOKEN = 8
-"""Bytes a token in texts that are not yet counted. English has 4 to 5, so the estimate refuses nobody wrongly."""
+"""Bytes per token in texts that are not yet tokenised. English has 4 to 5, so no request is refused wrongly."""
 
 
 @dataclass
@@ -39,13 +39,13 @@ class Request:
     is_large: bool = False
     """True if the body is so large that other requests would wait for it."""
     deployment: str = ""
-    """The model that the path names, as Azure's do; it stands for `model`."""
+    """The model in the path, as Azure's clients send it; it replaces the field `model`."""
     alias: Alias = field(default_factory=lambda: Alias(""))
     """The alias by which the client named the model: its task, adapter and fallback."""
     _kept: Any = None
-    """The parsed body, for the fallback of an alias."""
+    """The parsed body, kept for an alias's fallback."""
     _is_read: bool = False
-    """The body's fields were read once; a dialect's translation is not kept."""
+    """True after the first read of the body's fields; a dialect's translation is not kept."""
     _fallback: str = ""
     """The model that answers instead of the alias's own."""
 

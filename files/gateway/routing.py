@@ -20,15 +20,15 @@ from itertools import pairwise
 from typing import Protocol, TypeVar
 
 BLOCK_TOKENS = 32
-"""Tokens of a block; TensorRT-LLM caches whole blocks only, so a prompt without one finds nothing again."""
+"""Tokens of a block; TensorRT-LLM caches whole blocks only, so a prompt shorter than a block has no cached prefix."""
 HOME_BLOCKS = 4
 """Blocks that choose a prompt's home, or all blocks of a shorter prompt. A chat has the same home at every turn."""
 DEPTHS = (*range(1, 8), *(2**power * quarters // 4 for power in range(3, 10) for quarters in range(4, 8)), 1024)
-"""Blocks after which the chain of hashes is read: a known beginning is found to within a fifth of its length."""
+"""Numbers of blocks at which a prompt is hashed: a known beginning is found to within a fifth of its length."""
 BOUND = 1.25
-"""Most load of a server, in means of all servers of its model …"""
+"""Most load of a server, as a multiple of the mean load of all servers of its model."""
 REQUESTS_AHEAD = 4
-"""Further requests of this one's size that a server may have ahead: under little load, cached blocks count more."""
+"""Additional requests of the same size that a server may have ahead: under little load, cached blocks count more."""
 MOST_KNOWN = 65_536
 """Hashes that a process remembers; a chat of 32,000 tokens has 36."""
 
@@ -39,7 +39,7 @@ class Loaded(Protocol):
     name: str
     outstanding: int
     turn: int
-    """The number of the latest choice of it."""
+    """Number of the latest choice of this server."""
 
 
 S = TypeVar("S", bound=Loaded)

@@ -22,7 +22,7 @@ from gateway.sampling_numbers import SAMPLING_NUMBERS
 NEUTRAL = {name: number.neutral for name, number in SAMPLING_NUMBERS.items()}
 """Values that change no probability."""
 LEAST_TOP_P = 1e-6
-"""Engines refuse 0, by which clients mean the likeliest token."""
+"""Smallest `top_p`: engines refuse 0, which clients send to get the likeliest token."""
 IDS_AT_ONCE = 8192
 """Ids of a prompt that are written as text without a pause, so that other requests wait for milliseconds at most."""
 Guide = tuple[str, str]
@@ -33,12 +33,13 @@ class Runtime:
     """A program that serves one LLM over HTTP."""
 
     has_ids: bool
-    """The engine returns the ids of generated tokens; log probabilities, gpt-oss and counts of reasoning need them."""
+    """True if the engine returns the ids of generated tokens, which log probabilities, gpt-oss and counts of
+    reasoning need."""
     has_salts: bool
     has_adapters: bool
-    """A LoRA adapter is asked for by its name, in place of the model's."""
+    """True if a request selects a LoRA adapter by its name, in place of the model's name."""
     guide: Callable[[Guide, tuple[int, ...]], dict[str, Any]]
-    """The fields that hold an answer to a format, for a release of the program."""
+    """Function that returns the fields of a completion for a required format, for a release of the program."""
 
 
 def vllm_guide(guide: Guide, release: tuple[int, ...]) -> dict[str, Any]:

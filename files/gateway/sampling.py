@@ -38,15 +38,15 @@ class Sampling:
     max_tokens: int
     min_tokens: int
     guide: tuple[str, str] | None
-    """The kind of a guide, and its text."""
+    """The kind of the guide that limits the answer, and the guide's text."""
     logprobs: int | None = None
     """Number of alternatives reported beside each token; None: no log probabilities."""
     shows_special: bool = False
-    """The text includes special tokens: some models begin a tool call with one."""
+    """True if the text includes special tokens: some models begin a tool call with a special token."""
     returns_ids: bool = False
     stop_ids: tuple[int, ...] = ()
     ignores_eos: bool = False
-    """The answer continues to `max_tokens`; only for engines over HTTP, whose benchmark needs it."""
+    """True if the answer continues to `max_tokens`; only HTTP engines support this, for their benchmark."""
 
     def tensors(self, max_tokens: int) -> list[Input]:
         """The inputs of the slot's contract."""

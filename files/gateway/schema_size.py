@@ -13,7 +13,7 @@ from typing import Any
 
 REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains")
 ENOUGH = 2**40
-"""Sizes are counted no further."""
+"""Largest size that is counted."""
 MOST_DEPTH = 200
 """Nesting of a schema's parts, with references followed; Python's own stack ends before 1,000."""
 MOST_STEPS = 25_000
@@ -51,9 +51,9 @@ class _Sizes:
         self._followed: set[str] = set()
         self._patterns: dict[str, int] = {}
         self._open: dict[str, int] = {}
-        """References that are being followed, and the depth of each within the others."""
+        """References that are being followed, and the nesting depth of each."""
         self._leads_back_to = MOST_DEPTH
-        """The outermost of them to which any part examined since refers back."""
+        """Smallest depth of an open reference to which a part examined since refers back."""
         self._depth = self._steps = 0
 
     def of(self, part: object) -> int:

@@ -24,7 +24,8 @@ from gateway.settings import Listen
 
 HEAD = b"HTTP/1.1 "
 KEEP_ALIVE_SECONDS = 75
-"""Longer than HAProxy and clients keep a connection, so that none of them sends into one that closes."""
+"""Seconds that an idle connection is kept: longer than HAProxy and clients keep one, so that no request meets a
+closing connection."""
 
 
 class Joining:

@@ -28,9 +28,9 @@ class Mutual:
 class ServerSettings:
     """A server's addresses, and the source of its readiness; `ready_url` "": the server itself.
 
-    `mutual`: its name on its host, if it is reached over mutual TLS, and then `identity` is the gateway's. `http` is an
-    engine's address, and `runtime` its program, of a `version` ("": the newest that the gateway knows). `release` is
-    the host's file with the program since its last swap.
+    `mutual`: the server's name on its host, if the server is reached over mutual TLS; `identity` is then the gateway's
+    certificate. `http` is an engine's address, and `runtime` the engine's program in this `version` ("": the newest
+    version in runtimes.py). `release` is the host's file with the program since its last swap.
     """
 
     name: str

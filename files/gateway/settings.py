@@ -136,11 +136,11 @@ class ModelSettings:
     context_tokens: int = 0
     files: str = ""
     salts: bool = False
-    """The slot keeps cached prefixes of different salts apart."""
+    """True if the slot keeps cached prefixes of different salts apart."""
     tool_parser: str = ""
     reasoning_parser: str = ""
     guided_decoding: bool = False
-    """The slot holds an answer to a JSON schema."""
+    """True if the slot can limit an answer to a JSON schema."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0
@@ -174,7 +174,7 @@ class Alias:
 
     Requests of this name use the LLM's LoRA `adapter`, if there is one. `shorter` are engines of the same LLM with less
     context than `model`, the shortest first. `shares` are the models of a split with their weights, `model` the first
-    of them. `fallback` is the model that answers if none of the others does before the first token.
+    of them. `fallback` is the model that answers if the others fail before the first token.
     """
 
     model: str

@@ -23,11 +23,11 @@ from gateway.tools import Tools
 from gateway.worker import Program
 
 INLINE_CHARACTERS = 4096
-"""Texts with fewer are tokenised where they stand: 1 ms (2026-11-25, the tests' tokenizer, two cores of an unnamed
-x86-64 VM, tokenizers 0.23.3). Longer ones in a process of their own: the library holds Python's lock as it works, so
-in a thread 64 KiB held up every stream for 49 ms, and 3 MiB for 4 s."""
+"""Texts with fewer characters are tokenised in the event loop: 1 ms (2026-11-25, the tests' tokenizer, two cores of
+an unnamed x86-64 VM, tokenizers 0.23.3). Longer texts have a separate process: the library holds Python's lock while
+working, so in a thread 64 KiB blocked every stream for 49 ms, and 3 MiB for 4 s."""
 SHORT_BYTES = 65_536
-"""Prompts up to here, 16 thousand tokens of English, do not wait for longer ones: 50 ms each."""
+"""Prompts up to this size, 16 thousand tokens of English, do not wait for longer prompts; each takes 50 ms at most."""
 MOST_SECONDS = 10.0
 MOST_MORE_BYTES = 640 * 2**20
 """Memory of a process that tokenises, beside the tokenizer itself: enough for 3 MiB of text. A prompt of 128 thousand

@@ -28,7 +28,7 @@ from gateway.page_frame import first, holder, key_of, refuse_another_site, rende
 TRIAL_BYTES = 65_536
 """Largest form in bytes, because it is read before its sender is known."""
 MOST_TEXTS = {"input": 16, "documents": 100}
-"""Texts that a page takes; the endpoints take more."""
+"""Most texts that a page accepts; the endpoints accept more."""
 MOST_TURNS = 200
 ANSWER_TOKENS = 512
 TASKS = ("search_query", "search_document", "classification", "clustering")

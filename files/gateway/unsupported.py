@@ -8,7 +8,7 @@ from typing import Any
 from gateway.fields import Fields
 
 MOST_IDENTITY = 512
-"""Characters of a name that a client gives to its user or its prompts; OpenAI takes 64 (2026-11-26)."""
+"""Characters of a client's name for its user or its prompts; OpenAI takes 64 (2026-11-26)."""
 TRUE, FALSE = (True,), (False,)
 CHANGES = {
     "logit_bias": (({},), "a bias of tokens is not supported"),
@@ -22,7 +22,8 @@ CHANGES = {
     "chat_template": ((), "prompts are written by the model's own template"),
     "documents": (([],), "put documents into the messages"),
 }
-"""Fields of a chat that would give the answer another meaning: values that ask for nothing, and the reason."""
+"""Fields of a chat that would change an answer's meaning: the values without an effect, and the reason for the
+refusal."""
 SHARED_CHANGES = {
     "best_of": ((1,), "every generated answer is sent; use `n` for several"),
     "use_beam_search": (FALSE, "answers are sampled"),
@@ -38,7 +39,7 @@ SHARED_CHANGES = {
     "return_tokens_as_token_ids": (FALSE, "tokens are returned as texts"),
     "return_token_ids": (FALSE, "tokens are returned as texts"),
 }
-"""Fields of chats and completions, by vLLM's names, that would give the answer another meaning; as `CHANGES`."""
+"""The same for fields of both chats and completions, by vLLM's names."""
 CHANGES_NOTHING = {
     "store": (FALSE, "nothing is stored"),
     "metadata": (({},), "nothing is stored"),
@@ -51,7 +52,7 @@ CHANGES_NOTHING = {
     "length_penalty": ((1, 1.0), "answers are sampled"),
     "spaces_between_special_tokens": (TRUE, "special tokens are left out of the text"),
 }
-"""Fields that are passed over, and named in the answer's header."""
+"""Fields that are ignored, and named in the answer's header."""
 
 
 def refuse_the_rest(fields: Fields) -> None:

@@ -11,8 +11,8 @@ units.
 
 More than 300 lines, because the file, its logs and their reader stand in one place.
 
-A line has names and numbers, and no text of any request. Only the standard library is used here: the operator's verb
-runs `python -m gateway usage FOLDER` with the host's own Python.
+A line has names and numbers, and no text of any request. Only the standard library is used: the operator's verb runs
+`python -m gateway usage FOLDER` with the host's own Python.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from gateway.periods import Periods, Used
 FILE = "usage-1.sqlite"
 BUSY_SECONDS = 5.0
 MOST_LOG_BYTES = 4 * 2**20
-"""A longer log is left to be removed, and a new one begun."""
+"""Bytes of a log, after which a new log is begun; the longer log is removed once it is counted."""
 SYNC_SECONDS = 0.1
-"""Pause after each sync of a log: a group of lines shares one."""
+"""Seconds between two syncs of a log: all lines since the last sync share the next."""
 MOST_HELD_BYTES = 16 * 2**20
 """Most bytes of lines that wait for a full disk; later lines are lost, and the journal says so."""
 SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81

@@ -37,11 +37,11 @@ MOST_ANSWER_BYTES = 2**28
 REASON = 500
 """Characters of a reason that are sent to a client."""
 PART_BYTES = 2**18
-"""Bytes of an answer that are received before other tasks have a turn."""
+"""Bytes of an answer that are received without a pause for other tasks."""
 LENGTH = struct.Struct("!I")
 DONE, REFUSED = b"\x00", b"\x01"
 NICE = 10
-"""The event loop of the gateway comes first if there are fewer processors than work."""
+"""Niceness of the processes: the gateway's event loop comes first if processors are scarce."""
 
 UNCONFINED = (
     "clients' input is processed only in a process without rights, and this host cannot remove a process's rights"
@@ -81,9 +81,9 @@ class Worker:
     """The process, as seen from the gateway. It ends with this object."""
 
     def __init__(self, program: Program) -> None:
-        """Returns once the process is prepared; `prepared` is its answer. Raises: Refused if it cannot be prepared.
+        """Returns once the process is prepared; `prepared` is the process's answer.
 
-        Raises: Refused if it cannot be.
+        Raises: Refused if the process cannot be prepared.
         """
         self._channel, theirs = socket.socketpair()
         words = [sys.executable, "-m", program.module]

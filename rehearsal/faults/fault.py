@@ -38,7 +38,7 @@ class Fault(ABC):
 
     @abstractmethod
     def apply(self, machine: Machine) -> None:
-        """Lets the fault strike, or start."""
+        """Breaks the machine, or starts to break it."""
 
     def undo(self, machine: Machine) -> None:  # noqa: B027
         """Repairs the fault like a person would; a single event needs no repair."""

@@ -124,7 +124,7 @@ class World:
         self.sees(place, counts_all=True)
 
     def waits(self, _number: int, _tokens: int) -> None:
-        """Begins the next day; each process counts in its first second."""
+        """Moves the clock by a day, after which each process counts twice."""
         self.now += timedelta(days=1)
         for place in (*range(self.processes), *range(self.processes)):
             self.counts(place, 0)

@@ -65,7 +65,7 @@ def test_bash_reads_it() -> None:
 
 
 def test_without_a_verb_the_verbs_are_listed(drive: Drive) -> None:
-    """Every verb, and the three variables."""
+    """The list has every verb and the three variables."""
     done = drive()
     assert (done.returncode, done.stderr) == (0, "")
     for word in ("drive receive PART…", "drive run STEP…", "drive enter COMMAND…", "drive down"):

@@ -139,7 +139,7 @@ def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_
 
 
 def test_tar_takes_the_system_layer_as_it_is_listed(outer: Path, tmp_path: Path) -> None:
-    """tar reads the list, in which no path repeats, as Docker would refuse that."""
+    """tar packs each listed path once, since Docker refuses a layer in which a path repeats."""
     words = image.system_layer(outer, "3.12", tmp_path)
     packed = subprocess.run(["tar", *words], check=True, capture_output=True).stdout
     names = subprocess.run(["tar", "-t"], input=packed, check=True, capture_output=True).stdout.decode().splitlines()

@@ -108,7 +108,7 @@ def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
 
 
 def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
-    """Device, then vendor."""
+    """nvidia-smi writes the device's id before the vendor's id."""
     assert [scene.catalog_name(pci_id) for pci_id in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
     with pytest.raises(RehearsalRefused, match="the catalog has no card 10de:1234"):
         scene.catalog_name("0x123410DE")

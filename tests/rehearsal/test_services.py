@@ -39,7 +39,7 @@ def pids(folder: Path) -> dict[str, str]:
 
 
 def at(url: str) -> str:
-    """Returns the same URL by number, since only machines resolve the names."""
+    """Returns the URL with the services' IP address, since only machines resolve the names."""
     scheme, rest = url.split("://")
     return f"{scheme}://{ADDRESS}:{rest.split(':')[1]}"
 

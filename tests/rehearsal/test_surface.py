@@ -111,7 +111,7 @@ def test_tables_of_others_stay(served: Surface) -> None:
 
 
 def test_requests_that_load_or_reveal_are_refused_over_http(served: Surface) -> None:
-    """403 without the key of this start."""
+    """A request without the key of this start has status 403."""
     assert {path: served.status(method, path) for method, path in RESTRICTED} == {path: 403 for _, path in RESTRICTED}
 
 
@@ -171,7 +171,7 @@ def test_units_may_no_more_than_they_need(served: Surface) -> None:
 
 
 def test_files_belong_to_whom_they_should(served: Surface) -> None:
-    """Mode and owner."""
+    """Each path has its expected mode, and a single file belongs to another user than root."""
     modes = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
     assert modes == {path: [mode] for path, mode in MODES.items()}
     assert served.says(NOT_ROOTS) == ["/run/enginehouse/triton-main/key"]
@@ -226,7 +226,7 @@ def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surfac
 
 
 def test_a_body_beyond_the_limit_leaves_the_server_unchanged(served: Surface) -> None:
-    """70 MiB, over both protocols."""
+    """A body of 70 MiB is sent over HTTP and over gRPC."""
     before = served.starts()
     body = b" " * (70 << 20)
     assert malformed.send_http(served.endpoint(8000), "POST", "/v2/models/minilm/infer", {}, body) != "200"

@@ -17,7 +17,7 @@ server.shell(f"echo {host.name} has the word {host.data.word}", name="Work")
 
 
 def test_the_host_that_this_machine_is_needs_no_ssh_and_keeps_its_name_and_data(tmp_path: Path) -> None:
-    """With pyinfra itself; 192.0.2.1 never answers."""
+    """The test runs pyinfra itself; the host's SSH address, 192.0.2.1, never answers."""
     (tmp_path / "mine.py").write_text(INVENTORY)
     (tmp_path / "verb.py").write_text(VERB)
     (tmp_path / "config.py").write_text((ROOT / "config.py").read_text())

@@ -253,7 +253,7 @@ server.shell("echo at work; cat {work}", name="Work")
 
 
 def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> None:
-    """With pyinfra itself, on this machine."""
+    """The test runs pyinfra itself, on this machine."""
     verb, work = tmp_path / "verb.py", tmp_path / "work"
     verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))
     words = [sys.executable, "-m", "pyinfra", "@local", str(verb), "-y", "-vvv"]

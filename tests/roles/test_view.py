@@ -120,7 +120,7 @@ def test_a_few_hosts_have_all_their_lines_but_those_that_were_skipped() -> None:
 
 
 def test_verbose_output_shows_everything() -> None:
-    """`-v`."""
+    """The option is `-v`."""
     run = seen(shows_all=True)
     operation(run, "Triton | Swap", a="Success", b="Skipped")
     assert run.lines[1:] == ["[a] Success", "[b] Skipped"]

@@ -75,7 +75,7 @@ def careless(scene: Scene, story: Story) -> Careless:
 
 
 def test_a_key_in_an_argument_is_seen_by_the_sampler(careless: Careless) -> None:
-    """`docker login -p KEY` on the host."""
+    """The host runs `docker login -p KEY`."""
     assert ("host", "docker", "argv", KEY) in careless.watch.sights("side", "command", "where", "name")
 
 

@@ -73,7 +73,7 @@ def test_embeddings_have_one_unit_vector_per_text_of_every_row(http: HTTP, model
 @for_kind("embedder")
 @pytest.mark.parametrize("count", [1, 33])
 def test_any_number_of_texts_comes_back_in_shape(grpc: GRPC, model: ModelSlice, count: int) -> None:
-    """A single text, and thirty-three texts."""
+    """The counts are one text and 33 texts."""
     assert embed(grpc, model.name, [["some text"] * count]).shape == (1, count, model.dimensions)
 
 
@@ -115,7 +115,7 @@ def test_every_passage_gets_a_score_that_does_not_depend_on_the_others(grpc: GRP
 
 @for_kind("llm")
 def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
-    """Pieces of text, and an end."""
+    """The joined pieces of the stream hold text."""
     if not model.decoupled:
         pytest.skip("this model is not decoupled, so it cannot stream")
     prompt = HARMONY.format("Say hello.") if model.architecture.startswith("GptOss") else "Say hello."
@@ -150,7 +150,7 @@ def test_a_bad_request_is_refused_and_leaves_the_model_well(http: HTTP, model: M
 
 
 def test_an_unknown_model_is_named_in_the_error(http: HTTP, server: ServerSlice) -> None:
-    """404 in the words of Triton."""
+    """Triton's own message has the name."""
     with pytest.raises(InferenceServerException, match="no-such-model"):
         embed(http, "no-such-model", [["text"]])
 

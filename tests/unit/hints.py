@@ -125,7 +125,7 @@ def steps_of(where: str) -> tuple[str, Steps]:
 
 
 def at(value: Any, step: str | int) -> Any:
-    """The value one step further; KeyError if there is none."""
+    """Returns the item or field of `value` that `step` names; raises KeyError if `value` has none of that name."""
     if isinstance(value, dict):
         return value[step]
     if isinstance(value, tuple | list):

@@ -112,7 +112,7 @@ def test_nomic_parameters_are_the_sum_of_its_parts() -> None:
 
 
 def test_every_checkpoint_is_pinned_to_a_commit() -> None:
-    """40 hex digits."""
+    """A commit has 40 hex digits."""
     assert [row.name for row in CHECKPOINTS.values() if len(row.revision) != 40 or int(row.revision, 16) < 0] == []
 
 
@@ -157,7 +157,7 @@ def test_the_measured_card_has_81079_usable() -> None:
 
 
 def test_580_lasts_longest() -> None:
-    """Long-term support until August 2028."""
+    """Branch 580 has long-term support until August 2028."""
     assert max(DRIVER_BRANCHES.values(), key=lambda branch: branch.ends).name == "580"
 
 

@@ -167,7 +167,7 @@ def test_tenants_divide_a_model_by_weighted_tokens() -> None:
 
 
 def test_the_bill_of_a_month_counts_every_gpu() -> None:
-    """730 hours of four cards at 2.49 $."""
+    """The month has 730 hours, and each of the four cards costs 2.49 $ an hour."""
     data = main(LLAMA) | {"machine": Machine(os="ubuntu-24.04", gpu="h100-80", gpus=4)}
     (month,) = months(plan(**data), H100)
     assert (month.gpus, month.dollars) == (4, pytest.approx(7270.8))
@@ -230,7 +230,7 @@ def test_a_file_of_prices_says_when_they_were_read() -> None:
     [(None, ""), (0.0, "0.00"), (1817.7, "1,818"), (2.49, "2.49"), (0.0001026, "0.000103"), (0.25, "0.250")],
 )
 def test_money_keeps_three_figures(dollars: float | None, text: str) -> None:
-    """However small."""
+    """Amounts below a cent also have three figures."""
     assert money(dollars) == text
 
 

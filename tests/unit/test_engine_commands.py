@@ -93,7 +93,7 @@ def test_experts_and_ranks_are_split_by_the_convert_script() -> None:
 
 
 def test_a_pipeline_is_split_by_the_convert_script() -> None:
-    """Two stages of two."""
+    """The engine has two stages of two GPUs each."""
     model = replace(PLAIN, parallel=Parallel(tensor=2, pipeline=2))
     same_as_golden("engines/llama.tp2-pp2.txt", commands(model, gpus=4))
 

@@ -199,7 +199,7 @@ def test_an_image_of_a_registry_is_written_as_enroot_reads_it() -> None:
 
 
 def test_time_limits_are_read_as_slurm_writes_them() -> None:
-    """Minutes, with seconds, hours or days."""
+    """A limit has minutes, and may have seconds, hours and days."""
     limits = {"30": 1800, "30:10": 1810, "2:00:00": 7200, "1-0": 86400, "1-2:30": 95400, "1-00:00:01": 86401}
     assert {limit: seconds_of(limit) for limit in limits} == limits
     assert (seconds_of(NO_LIMIT), seconds_of("a day"), seconds_of("1:2:3:4")) == (-1, 0, 0)

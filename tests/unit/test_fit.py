@@ -79,7 +79,7 @@ def test_a_local_directory_is_read_as_the_planner_reads_one(tmp_path: Path) -> N
 
 
 def test_a_local_directory_fits(tmp_path: Path) -> None:
-    """2,358 MiB of 16-bit weights."""
+    """The directory holds 2,358 MiB of 16-bit weights."""
     models, around = models_of([checkpoint(tmp_path / "llama")], AROUND, tmp_path)
     fit = fit_of("h100-80", models, "26.07", around)
     assert (fit.plan.slices[0].servers[0].models[0].memory.weights_mib, fit.llm) == (2358, "llama")

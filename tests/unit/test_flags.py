@@ -60,7 +60,7 @@ def test_a_choice_of_one_side_only_is_not_certain() -> None:
 
 
 def test_a_switch_that_became_a_path_is_not_certain_in_between() -> None:
-    """`--visualize_network`, 0.17."""
+    """In 0.17 the kind of `--visualize_network` is uncertain."""
     assert "--visualize_network" not in build_flags("0.17.0").certain
 
 

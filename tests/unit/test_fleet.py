@@ -93,7 +93,7 @@ def test_a_host_that_cannot_be_read_does_not_hide_the_others() -> None:
 
 
 def test_one_machine_under_two_names_is_refused() -> None:
-    """Two plans would work on it at the same time."""
+    """Two plans would work on the same machine at the same time."""
     inventory = [*sources("a", ssh_hostname="203.0.113.7"), *sources("203.0.113.7")]
     assert [str(problem) for problem in refusals(*inventory)] == [
         "203.0.113.7 and a are one machine: both are reached at 203.0.113.7, port 22\n"

@@ -18,7 +18,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_line_about_nothing_wrong_gives_no_finding(program: str) -> None:
-    """Not all of them together, either."""
+    """All harmless lines of a program are examined together."""
     lines = PROGRAMS[program]
     if program == "kernel":
         findings = ids(examined({"kernel-beside": in_kernel(lines)}))

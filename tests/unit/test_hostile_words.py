@@ -73,7 +73,6 @@ OPTION = "-oProxyCommand=touch"
 DATA = {
     # Files of the control machine, opened there by their name; what is in them travels.
     ".Host.bundle",
-    ".Calibration.directory",
     # A variable's name, a file, or a command of the control machine, which the inventory's owner has written.
     ".Secret.source",
     # Strings of JSON; tests/roles/test_hostile_words.py reads them back.

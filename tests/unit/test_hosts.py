@@ -117,7 +117,7 @@ def test_a_group_that_names_no_host_is_refused() -> None:
 
 
 def test_a_machine_under_two_names_is_refused() -> None:
-    """Two plans would work on it."""
+    """Two plans would work on the same machine."""
     twice = group(a={"ansible_host": "10.0.0.1"}, b={"ansible_host": "10.0.0.1", "ansible_port": 22})
     assert refused(hosts_of_ansible, twice, "h100", "hosts.yml") == (
         "hosts.yml: h100 names one machine twice: a, b\n"
@@ -220,7 +220,7 @@ def test_a_file_that_terraform_output_did_not_print_is_refused(tmp_path: Path, t
 
 
 def test_a_name_that_stands_twice_in_a_recorded_map_is_refused(tmp_path: Path) -> None:
-    """Python would silently keep the last."""
+    """Python's JSON reader would silently keep the last of the two values."""
     text = json.dumps(output({"a": "10.0.0.1"})).replace('{"a"', '{"a": "10.0.0.2", "a"')
     (tmp_path / "outputs.json").write_text(text)
     assert "names a twice" in refused(terraform_hosts, str(tmp_path / "outputs.json"), "h100")

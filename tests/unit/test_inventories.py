@@ -92,5 +92,5 @@ def test_the_chat_pattern_holds_its_128_conversations() -> None:
 
 
 def test_eight_replicas_share_one_copy_of_the_weights() -> None:
-    """Three models, three directories."""
+    """Each of the three models has a single directory on the host."""
     assert len(shipped("h100x8_replicas").slices[0].weights) == 3

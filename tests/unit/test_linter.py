@@ -105,7 +105,7 @@ def test_a_path_without_a_file_is_reported() -> None:
 
 
 def test_the_json_of_the_linter_equals_its_text() -> None:
-    """Fields for `--json`."""
+    """`to_json` returns the fields that `--json` prints."""
     answer = check("trtllm-build --checkpoint_dir c --max_batchsize 32").to_json()
     checked = answer["checked"]
     assert isinstance(checked, list)

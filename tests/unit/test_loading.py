@@ -145,7 +145,7 @@ def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_is_refused_as_an_inventory(tmp_path: Path) -> None:
-    """A binary file, for example."""
+    """The file holds bytes that are not UTF-8."""
     (tmp_path / "fleet.py").write_bytes(b"\x80\x00\x81")
     with pytest.raises(Refusal) as refusal:
         load_inventory(str(tmp_path / "fleet.py"), {})
@@ -205,7 +205,7 @@ TERRAFORM = "terraform output -json, in this directory; then name one of its key
 def test_a_connector_without_an_answer_is_a_refusal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, seen: str
 ) -> None:
-    """No data, no state, no JSON."""
+    """The program prints an empty object, exits with 1, or prints text that is not JSON."""
     programs(tmp_path, monkeypatch, terraform=script)
     assert refused(tmp_path, 'hosts = ["@terraform/ips"]\n') == (
         "@terraform/ips names no hosts here\n"

@@ -147,7 +147,7 @@ def test_the_meaning_of_an_xid_is_printed() -> None:
 
 
 def test_a_gpu_that_nvidia_smi_does_not_list_is_named_as_nvidia_smi_takes_it() -> None:
-    """domain:bus:device.function."""
+    """The kernel leaves out the function, which `nvidia-smi -i` needs."""
     (finding,) = examined({"kernel": "NVRM: Xid (PCI:0000:1b:00): 95, uncontained"})
     assert "-i 0000:1b:00.0" in finding.attempt
 

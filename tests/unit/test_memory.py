@@ -61,7 +61,7 @@ def test_stated_weights_win() -> None:
 
 
 def test_headers_of_a_local_checkpoint_win_over_the_table() -> None:
-    """9,000,000,000 / 1,048,576 = 8,583.1."""
+    """The headers count 9,000,000,000 bytes, which are 8,583.1 MiB."""
     assert memory.llm_weights_mib(LLAMA_SHAPE, stored_bytes=9_000_000_000) == 8_584
 
 
@@ -132,7 +132,7 @@ def test_the_shipped_server_adds_up() -> None:
 
 
 def test_without_reuse_the_cache_stops_where_every_sequence_is_full() -> None:
-    """32 sequences of 8,192 tokens."""
+    """The cache holds 32 sequences of 8,192 tokens."""
     assert plan().for_host("h100-01").servers[0].models[-1].kv_cache_tokens == 262_144
 
 
@@ -195,7 +195,7 @@ def test_a_token_of_a_70b_in_fp8(tensor: int, pipeline: int, size: int) -> None:
 
 
 def chat_70b(users: int, gpu: str) -> dict[str, Any]:
-    """Four GPUs with a 70B in fp8 and a cache for this many sequences of 131,072 tokens."""
+    """Data of four GPUs with a 70B model in fp8, and with a cache for `users` sequences of 131,072 tokens."""
     model = replace(
         LLAMA,
         checkpoint="llama-3.3-70b-instruct-fp8",
@@ -286,7 +286,7 @@ def test_an_engine_runs_inside_tritonserver() -> None:
 
 
 def test_pinned_host_memory_is_counted_once_for_every_rank() -> None:
-    """4 x (1,024 + 0)."""
+    """Each of the four ranks pins 1,024 MiB."""
     model = replace(LLAMA, kv_cache=KVCache(host_mib=1024))
     server = replace(MAIN, models=(model,), gpus=(0, 1, 2, 3))
     assert host_mib(server, [serve(model, AROUND)]) == 4_096

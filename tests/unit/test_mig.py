@@ -109,7 +109,7 @@ def test_instances_that_somebody_else_cuts_can_be_declared() -> None:
     ],
 )
 def test_a_documented_combination_has_these_places(profiles: tuple[str, ...], starts: tuple[int, ...]) -> None:
-    """The first memory slice of each, in the given order."""
+    """The expected numbers are the first memory slices of the profiles, in the given order."""
     assert places(h100(*profiles)) == starts
 
 

@@ -64,7 +64,7 @@ def typed(*words: str) -> Result:
     ],
 )
 def test_an_odd_file_is_refused_with_what_it_is(words: str, meant: str) -> None:
-    """By an exit code, and never by a traceback."""
+    """The command exits with code 1, and without a traceback."""
     answer = typed(*words.split())
     assert (answer.exit_code, meant in answer.output) == (1, True), answer.output
     assert isinstance(answer.exception, SystemExit)

@@ -53,7 +53,7 @@ def test_the_expected_plan_is_made() -> None:
 
 
 def test_forty_hosts_go_canary_first_then_in_quarters() -> None:
-    """1, then 25 percent of 39, rounded up."""
+    """The canary is one host; a quarter is 25 percent of the other 39 hosts, rounded up."""
     assert [len(wave) for wave in plan(*sources(*FORTY)).waves] == [1, 10, 10, 10, 9]
 
 
@@ -93,7 +93,7 @@ def test_debian_takes_the_driver_from_nvidia() -> None:
 def test_fabric_manager_comes_with_nvswitches_only() -> None:
     """A single GPU of a board needs none in the guest."""
     managers = [
-        plan(machine=replace(MACHINE, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
+        plan(machine=replace(MACHINE, gpus=8, nvswitch=seen)).for_host("h100-01").driver.fabric_manager
         for seen in (False, True)
     ]
     assert managers == [False, True]
@@ -190,7 +190,7 @@ def test_a_branch_on_its_last_day_warns_and_the_day_after_is_refused() -> None:
 
 
 def test_an_older_branch_than_the_image_bundles_is_noted() -> None:
-    """580 under an image built with 590."""
+    """The host has branch 580, and the image was built with 590."""
     assert "release 26.07 bundles driver 590.44.01" in plan().warnings[0]
 
 
@@ -206,7 +206,7 @@ def test_a_plan_is_made_once_for_all_hosts() -> None:
 
 
 def test_tensor_parallel_follows_the_gpus_of_the_server() -> None:
-    """Four GPUs, four ways, a quarter of the weights on each."""
+    """The model is split four ways, and each GPU holds a quarter of the weights."""
     data = main(LLAMA, gpus=(0, 1, 2, 3)) | {"machine": replace(MACHINE, gpus=4)}
     model = plan(**data).for_host("h100-01").servers[0].models[0]
     assert (model.settings["tensor_parallel_size"], model.memory.weights_mib) == (4, 3_830)

@@ -65,7 +65,7 @@ def shape(name: str) -> Checkpoint:
     ],
 )
 def test_a_cache_is_as_large_as_published(counted: Checkpoint, tokens: int, published_bytes: float) -> None:
-    """Within 1 %."""
+    """The sizes agree within 1 %."""
     assert tokens * memory.kv_bytes_per_token(counted, "float16") == pytest.approx(published_bytes, rel=0.01)
 
 

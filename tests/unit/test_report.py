@@ -65,14 +65,14 @@ def test_forty_equal_hosts_are_shown_once() -> None:
 
 
 def test_a_bar_is_as_long_as_the_card() -> None:
-    """64 characters, whatever its content."""
+    """A bar has 64 characters, whatever its content."""
     host = plan().for_host("h100-01")
     bar = memory_bar(host.servers[0], 0, host).plain.splitlines()[0]
     assert sum(bar.count(mark) for mark in "█▓▒░·") == 64
 
 
 def test_the_parts_of_a_bar_add_up_to_what_cuda_can_use() -> None:
-    """81,079 on the measured card."""
+    """CUDA can use 81,079 MiB of the measured card."""
     host = plan().for_host("h100-01")
     assert sum(memory_parts(host.servers[0], 0, host).values()) == 81_079
 

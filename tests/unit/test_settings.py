@@ -123,7 +123,7 @@ def test_the_encoders_know_every_parameter(model: object) -> None:
 
 
 def test_a_split_over_stages_is_written() -> None:
-    """Four GPUs in two stages of two."""
+    """Four GPUs form two stages of two GPUs each."""
     data = main(replace(LLAMA, parallel=Parallel(pipeline=2)), gpus=(0, 1, 2, 3))
     written = plan(**(data | {"machine": replace(MACHINE, gpus=4)})).for_host("h100-01").servers[0].models[0].settings
     assert (written["tensor_parallel_size"], written["pipeline_parallel_size"]) == (2, 2)
@@ -147,7 +147,7 @@ def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
 
 
 def test_blocks_that_fall_out_of_the_gpu_go_to_the_host() -> None:
-    """4,096 MiB in bytes."""
+    """The setting has the 4,096 MiB in bytes."""
     cache = settings(replace(LLAMA, kv_cache=KVCache(host_mib=4096)))["kv_cache_config"]
     assert isinstance(cache, dict)
     assert cache["host_cache_size"] == 4_294_967_296
@@ -162,7 +162,7 @@ def test_a_cache_has_one_of_two_words(dtype: str, written: str) -> None:
 
 
 def test_a_dtype_is_written_where_it_was_chosen() -> None:
-    """Otherwise it is the checkpoint's."""
+    """Without a chosen precision, the engine reads the dtype from the checkpoint."""
     assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
 
 

@@ -100,7 +100,7 @@ def test_a_model_is_split_where_that_takes_fewer_cards() -> None:
 def test_a_card_that_does_not_fit_says_why() -> None:
     """The reason is the plan's own sentence."""
     sized = size(card="l40s-48", names=("gpt-oss-20b",))
-    assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; this is SM 89")
+    assert (sized.cards, sized.refusal) == (0, "gpt-oss-20b: mxfp4 weights need SM 90; the GPU has SM 89")
 
 
 def test_size_prints_its_assumptions() -> None:

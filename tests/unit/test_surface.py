@@ -46,6 +46,6 @@ def test_tenants_kept_apart_reuse_no_blocks() -> None:
 
 
 def test_otherwise_blocks_are_reused() -> None:
-    """The same model, without the knob."""
+    """The model is the same, without `per_tenant`."""
     (model,) = plan(**main(LLAMA)).slices[0].servers[0].models
     assert model.kv_reuse

@@ -37,7 +37,7 @@ class Release(FactBase[str]):
 
 
 class Killed(Exception):
-    """Raised when the control process is killed before this operation."""
+    """Raised by the fake pyinfra in place of an operation; stands for a kill of the control process."""
 
 
 @dataclass
