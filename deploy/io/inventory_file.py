@@ -91,6 +91,7 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
 
 
 def missing(file: str) -> Refusal:
+    """The refusal of an inventory that is not there; the name of a model gets the command that writes one."""
     if HUB_NAME.fullmatch(file) and not file.endswith(".py"):
         return refuse(
             "no-inventory",
