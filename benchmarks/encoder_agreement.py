@@ -37,6 +37,18 @@ MODERN = {"global_attn_every_n_layers": 3, "local_attention": 128}
 QWEN = {"hidden_size": 1024, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8}
 QWEN |= {"head_dim": 128, "intermediate_size": 3072, "vocab_size": 151_669, "tie_word_embeddings": True}
 QWEN |= {"rope_parameters": {"rope_theta": 1_000_000.0, "rope_type": "default"}}
+DEBERTA = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072}
+DEBERTA |= {"vocab_size": 128_100, "max_position_embeddings": 512, "position_buckets": 256, "type_vocab_size": 0}
+DEBERTA |= {"relative_attention": True, "position_biased_input": False, "share_att_key": True, "num_labels": 1}
+DEBERTA |= {"norm_rel_ebd": "layer_norm", "pos_att_type": ["p2c", "c2p"], "pad_token_id": 1}
+NOMIC = {"activation_function": "swiglu", "rotary_emb_base": 1000, "max_trained_positions": 2048, "n_positions": 8192}
+NOMIC |= dict.fromkeys(("causal", "prenorm", "parallel_block", "rotary_emb_interleaved"), False)
+NOMIC |= dict.fromkeys(("qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "scale_attn_by_inverse_layer_idx"), False)
+NOMIC |= dict.fromkeys(("rotary_emb_scale_base", "rotary_scaling_factor", "use_rms_norm"))
+NOMIC |= {"rotary_emb_fraction": 1.0, "scale_attn_weights": True}
+"""Published settings of nomic-embed-text-v1.5 that transformers' class does not write."""
+SIZES = {"n_embd": "hidden_size", "n_layer": "num_hidden_layers", "n_head": "num_attention_heads"}
+SIZES |= {"n_inner": "intermediate_size", "layer_norm_epsilon": "layer_norm_eps"}
 GEMMA = {"hidden_size": 768, "num_hidden_layers": 24, "num_attention_heads": 3, "num_key_value_heads": 1}
 GEMMA |= {"head_dim": 256, "intermediate_size": 1152, "vocab_size": 262_144, "max_position_embeddings": 2048}
 GEMMA |= {"sliding_window": 512, "query_pre_attn_scalar": 256, "use_bidirectional_attention": True}
@@ -64,6 +76,8 @@ CASES = {
     "qwen3-embedding-0.6b": Case("Qwen3Model", QWEN, last=True),
     "qwen3-reranker-0.6b": Case("Qwen3ForCausalLM", QWEN),
     "embeddinggemma-300m": Case("Gemma3TextModel", GEMMA),
+    "mxbai-rerank-base-v1": Case("DebertaV2ForSequenceClassification", DEBERTA),
+    "nomic-embed-text-v1.5": Case("NomicBertModel", {"pad_token_id": 1}),
 }
 
 
@@ -96,6 +110,10 @@ def write(case: Case, folder: Path) -> Any:
     made = getattr(transformers, case.kind)
     theirs = made(made.config_class(**case.config)).eval()
     theirs.save_pretrained(folder)
+    if case.kind == "NomicBertModel":
+        config = json.loads((folder / "config.json").read_text())
+        config |= NOMIC | {published: config[name] for published, name in SIZES.items()}
+        (folder / "config.json").write_text(json.dumps(config))
     tokenizer(case).save(str(folder / "tokenizer.json"))
     if case.last:
         (folder / "1_Pooling").mkdir()

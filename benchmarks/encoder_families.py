@@ -73,6 +73,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--documents", type=int, default=4096)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--dtype", default="", choices=["", "fp32", "fp16", "bf16"], help="of every side; the family's")
     parser.add_argument("--alone", action="store_true", help="without the peer and the naive side")
     parser.add_argument("--small", action="store_true", help="two layers and few words, for a CPU")
     options = parser.parse_args()
@@ -96,6 +97,7 @@ def family(name: str, folder: Path, options: argparse.Namespace, limits: dict[st
     theirs = encoder_agreement.write(case, folder)
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
     half = "fp32" if options.device == "cpu" else "bf16" if case.kind.startswith(BRAINS) else "fp16"
+    half = options.dtype or half
     scene = Scene(case, folder, options.device, texts_of(options.documents), half)
     ours = encoder_agreement.encoder(case, Settings(model_path=str(folder), device=scene.device, dtype=half))
     row: dict[str, Any] = {"dtype": half, "notes": ours.notes}
@@ -248,6 +250,8 @@ def flop_per_document(theirs: Any, ours: Any, scene: Scene) -> float:
     windowed = np.minimum(pairs, lengths * (getattr(config, "local_attention", 0) + 1 or 1))
     everywhere = getattr(config, "global_attn_every_n_layers", 1)
     seen = pairs / everywhere + windowed * (everywhere - 1) / everywhere
+    if buckets := getattr(config, "position_buckets", 0):  # two products more, with the distances that there are
+        seen = seen + 2 * lengths * np.minimum(lengths, buckets)
     return float(2 * weights * lengths.mean() + 4 * config.num_hidden_layers * width * seen.mean())
 
 

@@ -1,11 +1,12 @@
-"""Measures the gateway before a real LLM engine: vLLM's own benchmark asks `vllm serve`, the gateway and LiteLLM.
+"""Measures the gateway before a real LLM engine: vLLM's own benchmark asks `vllm serve`, the gateway and LiteLLM alike.
 
-    python -m benchmarks.gateway.engine --site DIR --peer DIR [--streams 1 16 64 256] [--rounds 2]
+    python -m benchmarks.gateway.engine --site DIR --peer DIR [--encoders] [--rounds 3] [--into FILE]
 
 `--site`: the folder that has vLLM (`pip install --target`), `--peer`: LiteLLM's. The model has the exact shape of
-Llama-3.1-8B, random weights, and a tokenizer with a word for each of its ids, so that every token is text of a stream.
-The prompts are vLLM's random ones, the answers have the requested length. The same client process asks the three in
-turn, `--rounds` times; the figures are medians of the rounds. Prints one JSON line last.
+Llama-3.1-8B and random weights, tokenizer and template of the sittings on a real GPU. The same client process asks the
+three in turn, each for the same (alike.py); the figures are medians of the rounds. Then OpenAI's and Anthropic's own
+libraries, which vLLM's folder has, call the gateway. With `--encoders` both encoders run in the real Triton beside it,
+and engine and gateway are asked once more while they are under load. Prints one JSON line last, and keeps it in a file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import contextlib
 import json
 import os
-import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -24,68 +25,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-
+from benchmarks.gateway import alike, beside
+from benchmarks.gateway.alike import ENGINE, GATEWAY, PEER, Servers
 from benchmarks.gateway.processes import ROOT, Process, begun, free_ports, heard, listens, litellm, start_gateway
+from rehearsal.real_gpu.generating import Prompts
+from rehearsal.real_gpu.weights import llama_files
 
-VOCABULARY, CONTEXT = 128_256, 4_096
-SHAPE: dict[str, Any] = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14_336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": 131_072,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500_000.0,
-    "hidden_act": "silu",
-    "tie_word_embeddings": False,
-    "bos_token_id": VOCABULARY - 2,
-    "eos_token_id": VOCABULARY - 1,
-    "torch_dtype": "bfloat16",
-}
-"""config.json of Llama-3.1-8B as published; read on 2026-11-25."""
-TEMPLATE = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
-START_SECONDS = 400
+CONTEXT = 8_192
 ENVIRONMENT = {"VLLM_USE_FLASHINFER_SAMPLER": "0", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
-FIGURES = {
-    "requests_per_second": "request_throughput",
-    "tokens_per_second": "output_throughput",
-    "first_token_ms_p50": "median_ttft_ms",
-    "first_token_ms_p99": "p99_ttft_ms",
-    "token_ms_p50": "median_tpot_ms",
-    "failed": "failed",
-}
+START_SECONDS = 400
+LIBRARY_SECONDS = 240
+MODEL, EMBEDDER = "llama", "nomic"
+
+
+class Kept(dict[str, Any]):
+    """A result that a file has as soon as a part of it is there."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        super().__setitem__(key, value)
+        self._file.write_text(json.dumps(self) + "\n")
 
 
 def main(words: list[str] | None = None) -> dict[str, Any]:
     """Returns the result, which the last line also prints."""
     options = parser().parse_args(words)
     os.environ.update(ENVIRONMENT)
+    result = Kept(options.into)
+    result["benchmark"], result["at"] = "gateway-engine", datetime.now(UTC).isoformat(timespec="seconds")
+    result["cores"], result["sampling"] = len(os.sched_getaffinity(0)), alike.SAMPLING
+    result["prompt_tokens"], result["answer_tokens"] = alike.PROMPT_TOKENS, alike.ANSWER_TOKENS
     with tempfile.TemporaryDirectory(prefix="engine-") as made, contextlib.ExitStack() as stack:
-        work = Path(made)
-        ports = dict(zip(("engine", "gateway", "litellm"), free_ports(3), strict=True))
-        weights = model(work / "llama")
-        stack.enter_context(engine(weights, ports["engine"], options))
-        stack.enter_context(start_gateway(settings(work, weights, ports), 0))
-        if options.peer:
-            command = litellm(work, ports["engine"], ports["litellm"])
-            listens(ports["litellm"], stack.enter_context(begun(command, path=options.peer)))
-        else:
-            del ports["litellm"]
-        client = stack.enter_context(bench(options.site))
-        result = {
-            "benchmark": "gateway-engine",
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "cores": len(os.sched_getaffinity(0)),
-            "prompt_tokens": options.prompt_tokens,
-            "answer_tokens": options.answer_tokens,
-            "loads": [load(client, ports, weights, streams, options) for streams in options.streams],
-        }
+        measure(options, Path(made), stack, result)
     print(json.dumps(result), flush=True)
     return result
 
@@ -95,65 +69,83 @@ def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.gateway.engine")
     made.add_argument("--site", required=True, help="folder that has vLLM")
     made.add_argument("--peer", default="", help="folder that has litellm[proxy]; absent: LiteLLM is not asked")
-    made.add_argument("--streams", type=int, nargs="+", default=[1, 16, 64, 256])
-    made.add_argument("--prompt-tokens", type=int, default=512)
-    made.add_argument("--answer-tokens", type=int, default=128)
-    made.add_argument("--requests", type=int, default=4, help="of each stream in a round; of one stream 16")
-    made.add_argument("--rounds", type=int, default=2)
+    made.add_argument("--encoders", action="store_true", help="both encoders beside it, with the real Triton")
+    made.add_argument("--rounds", type=int, default=3)
+    made.add_argument("--into", type=Path, default=Path("gateway-engine.json"), help="file of the result")
     made.add_argument("--serve", nargs=argparse.REMAINDER, default=[], help="more words of `vllm serve`; last")
     return made
 
 
-def load(
-    client: Process, ports: dict[str, int], weights: Path, streams: int, options: argparse.Namespace
-) -> dict[str, Any]:
-    """Returns figures of each server by its name, at a number of streams."""
-    rounds: dict[str, list[dict[str, float]]] = {name: [] for name in ports}
-    for number in range(options.rounds):
-        for name, port in ports.items():
-            # No prompt comes twice, so that no server finds another's in the engine's cache of prefixes.
-            seed = port + 100_000 * (100 * streams + number)
-            result = ask(client, words(port, weights, streams, seed, options))
-            rounds[name].append({figure: float(result[key]) for figure, key in FIGURES.items()})
-            print(streams, name, rounds[name][-1], file=sys.stderr, flush=True)
-    medians = {
-        name: {figure: round(statistics.median(row[figure] for row in rows), 3) for figure in FIGURES}
-        for name, rows in rounds.items()
+def measure(options: argparse.Namespace, work: Path, stack: contextlib.ExitStack, result: Kept) -> None:
+    """Starts all programs, then measures; the result has each part as it comes."""
+    ports = dict(zip((ENGINE, GATEWAY, PEER), free_ports(3), strict=True))
+    weights = work / MODEL
+    llama_files(weights, "8b")
+    engine = stack.enter_context(begun(serve(weights, ports[ENGINE], options.serve), path=options.site))
+    encoders = stack.enter_context(beside.encoders(work / "encoders")) if options.encoders else None
+    client = stack.enter_context(bench(options.site))
+    ready(engine, ports[ENGINE])
+    say("the engine is ready")
+    file = settings(work, weights, ports, encoders[0].grpc if encoders else "")
+    stack.enter_context(start_gateway(file, 0, more=options.site))
+    if options.peer:
+        command = litellm(work, ports[ENGINE], ports[PEER])
+        listens(ports[PEER], stack.enter_context(begun(command, path=options.peer)))
+    else:
+        del ports[PEER]
+    prompts = Prompts(weights / "tokenizer.json", 11)
+    servers = Servers(
+        ports,
+        MODEL,
+        weights,
+        work,
+        lambda words: ask(client, words),
+        lambda: page(ports[ENGINE]),
+        lambda: prompts.text(alike.PROMPT_TOKENS)[0],
+    )
+    result["calls"] = libraries(options.site, ports[GATEWAY], EMBEDDER if encoders else "")
+    alike.judged(result, servers.rows(result, "streams", alike.LOADS, options.rounds))
+    if encoders:
+        ports.pop(PEER, None)
+        with encoders[1]() as documents:
+            servers.rows(result, "beside_encoders", alike.BESIDE_ENCODERS, 1)
+        result["encoders_meanwhile"] = beside.rates_of(documents)
+
+
+def say(text: str) -> None:
+    """Prints the progress."""
+    print(time.strftime("%T"), text, file=sys.stderr, flush=True)
+
+
+def libraries(site: str, port: int, embedder: str) -> list[dict[str, Any]]:
+    """Returns a line for each call of OpenAI's and Anthropic's libraries to the gateway (sdk_calls.py)."""
+    variables = {
+        "PYTHONPATH": f"{site}:{ROOT}",
+        "ENGINEHOUSE_URL": f"http://127.0.0.1:{port}",
+        "OPENAI_API_KEY": "sk-x",
     }
-    return {"streams": streams, **medians}
+    command = [sys.executable, "-m", "rehearsal.real_gpu.sdk_calls", MODEL, *filter(None, [embedder])]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | variables, stdout=subprocess.PIPE, text=True, timeout=LIBRARY_SECONDS
+    )
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"client"')]
 
 
-def words(port: int, weights: Path, streams: int, seed: int, options: argparse.Namespace) -> list[str]:
-    """Returns the command line of `vllm bench serve`."""
-    requests = 16 if streams == 1 else streams * options.requests
-    numbers = {
-        "--random-input-len": options.prompt_tokens,
-        "--random-output-len": options.answer_tokens,
-        "--num-prompts": requests,
-        "--max-concurrency": streams,
-        "--seed": seed,
-    }
-    listed = [
-        "--backend",
-        "openai-chat",
-        "--endpoint",
-        "/v1/chat/completions",
-        "--base-url",
-        f"http://127.0.0.1:{port}",
-    ]
-    listed += ["--model", "llama", "--tokenizer", str(weights), "--dataset-name", "random", "--ignore-eos"]
-    listed += ["--disable-tqdm", "--num-warmups", "8"]
-    return [*listed, *(word for name, number in numbers.items() for word in (name, str(number)))]
-
-
-def ask(client: Process, listed: list[str]) -> dict[str, Any]:
+def ask(client: Process, words: list[str]) -> dict[str, Any]:
     """Returns the result of a run of vLLM's benchmark."""
     assert client.stdin
-    print(json.dumps(listed), file=client.stdin, flush=True)
+    print(json.dumps(words), file=client.stdin, flush=True)
     while not (line := heard(client)).startswith('{"'):
         pass
     result: dict[str, Any] = json.loads(line)
+    say(f"{words[words.index('--base-url') + 1]} {line}")
     return result
+
+
+def page(port: int) -> str:
+    """Returns the engine's metrics."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        return str(answer.read().decode())
 
 
 @contextlib.contextmanager
@@ -163,49 +155,45 @@ def bench(site: str) -> Iterator[Process]:
         yield process
 
 
-@contextlib.contextmanager
-def engine(weights: Path, port: int, options: argparse.Namespace) -> Iterator[Process]:
-    """Runs `vllm serve` with these weights; yields its process once it is ready."""
-    served = ["--served-model-name", "llama", "--load-format", "dummy", "--max-model-len", str(CONTEXT)]
-    served += ["--host", "127.0.0.1", "--port", str(port), "--gpu-memory-utilization", "0.85", *options.serve]
+def serve(weights: Path, port: int, more: list[str]) -> list[str]:
+    """Returns the command of `vllm serve` with random weights of that shape."""
+    words = ["--served-model-name", MODEL, "--load-format", "dummy", "--max-model-len", str(CONTEXT)]
+    words += ["--host", "127.0.0.1", "--port", str(port), "--enable-prefix-caching", "--disable-uvicorn-access-log"]
     run = "import sys; from vllm.entrypoints.cli.main import main; sys.exit(main())"
-    with begun([sys.executable, "-c", run, "serve", str(weights), *served], path=options.site) as process:
-        until = time.monotonic() + START_SECONDS
-        while process.poll() is None and time.monotonic() < until:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
-                yield process
-                return
-            time.sleep(1)
-        raise TimeoutError("vllm serve did not become ready")
+    return [sys.executable, "-c", run, "serve", str(weights), *words, "--enable-prompt-tokens-details", *more]
 
 
-def settings(work: Path, weights: Path, ports: dict[str, int]) -> Path:
-    """Writes the gateway's settings: the engine behind it over HTTP, without keys."""
-    llama = {"kind": "llm", "servers": ["here/engine"], "created": 0, "context_tokens": CONTEXT, "files": str(weights)}
+def ready(process: Process, port: int) -> None:
+    """Waits until the engine is ready.
+
+    Raises: TimeoutError if it is not in time, or has ended.
+    """
+    until = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < until:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2):
+            return
+        time.sleep(0.5)
+    raise TimeoutError("vllm serve did not become ready")
+
+
+def settings(work: Path, weights: Path, ports: dict[str, int], triton: str) -> Path:
+    """Writes the gateway's settings: the engine behind it over HTTP with salts, an embedder in Triton, no keys."""
+    salt = work / "salt"
+    salt.write_text("0123456789abcdef" * 4)
+    llama = {"kind": "llm", "servers": ["here/engine"], "context_tokens": CONTEXT, "files": str(weights)}
+    llama |= {"tool_parser": "llama3_json", "guided_decoding": True, "salts": True}
+    nomic = {"kind": "embedder", "servers": ["here/triton"], "triton_model": "embedder", "dimensions": 768}
+    nomic |= {"max_items": 64, "max_tokens": 512, "tasks": ["search_query", "search_document"]}
     values = {
-        "listen": {"ports": [ports["gateway"]], "drain_seconds": 5, "notice_seconds": 1},
-        "servers": {"here/engine": {"http": f"127.0.0.1:{ports['engine']}", "runtime": "vllm"}},
-        "models": {"llama": llama},
+        "salt_file": str(salt),
+        "listen": {"ports": [ports[GATEWAY]], "drain_seconds": 5, "notice_seconds": 1},
+        "servers": {"here/engine": {"http": f"127.0.0.1:{ports[ENGINE]}", "runtime": "vllm"}}
+        | ({"here/triton": {"grpc": triton}} if triton else {}),
+        "models": {MODEL: llama} | ({EMBEDDER: nomic} if triton else {}),
     }
     path = work / "settings.json"
     path.write_text(json.dumps(values))
     return path
-
-
-def model(folder: Path) -> Path:
-    """Writes the files of a published model, except its weights."""
-    folder.mkdir()
-    vocabulary = {f"w{number}": number for number in range(VOCABULARY - 2)}
-    special = {"<bos>": VOCABULARY - 2, "<eos>": VOCABULARY - 1}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary | special, unk_token="w0"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer.add_special_tokens([AddedToken(text, special=True, normalized=False) for text in special])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<bos>", "eos_token": "<eos>"}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": TEMPLATE}))
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
-    (folder / "config.json").write_text(json.dumps(SHAPE))
-    return folder
 
 
 if __name__ == "__main__":

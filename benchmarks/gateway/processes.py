@@ -87,10 +87,12 @@ def servers(count: int, gap_ms: float = 0, cores: Cores = ()) -> Iterator[list[s
 
 
 @contextlib.contextmanager
-def start_gateway(settings: Path, number: int, cores: Cores = ()) -> Iterator[Process]:
-    """Runs a gateway process that listens on the port of that number."""
+def start_gateway(settings: Path, number: int, cores: Cores = (), more: str = "") -> Iterator[Process]:
+    """Runs a gateway process that listens on the port of that number; `more` is a further package path."""
     command = [sys.executable, "-m", "gateway", "serve", str(settings), str(number)]
-    with begun(command, cores[number : number + 1], into=log_of(settings, number)) as process:
+    own = [str(ROOT), str(ROOT / "files"), *filter(None, [os.environ.get("PYTHONPATH")]), more]
+    path = ":".join(own) if more else ""
+    with begun(command, cores[number : number + 1], path, into=log_of(settings, number)) as process:
         listens(json.loads(settings.read_text())["listen"]["ports"][number], process)
         yield process
 

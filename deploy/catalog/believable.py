@@ -85,7 +85,7 @@ _QUEUE = Believable("requests", 1, 100_000, "a longer queue outlives every clien
 _DRAFTED = Believable("tokens", 1, 256, "trees of Medusa and EAGLE have 63")
 _ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone opens six", (0,), "for no limit")
 _ADDRESS_REQUESTS = Believable(
-    "requests", 10, 1_000_000_000, "of one address in a minute; a client's retries take as many", (0,), "for no limit"
+    "requests", 10, 1_000_000_000, "one address's requests of a minute, retries included", (0,), "for no limit"
 )
 _HOST_CACHE = Believable("MiB", 256, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
 _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))

@@ -6,6 +6,8 @@ inventory, and is never used unless the inventory names it. `published_bytes` is
 hold. Parameter counts are derived in `tests/unit/test_catalog.py`, term by term.
 """
 
+from dataclasses import replace
+
 from deploy.catalog.architectures import ARCHITECTURES
 from deploy.catalog.encoder_checkpoints import ENCODERS
 from deploy.catalog.known import KnownCheckpoint, Shape
@@ -23,6 +25,22 @@ _LLAMA_70B = Shape(
     positions=131_072,
 )
 
+_GPT_OSS_20B = Checkpoint(
+    architecture="GptOssForCausalLM",
+    parameters=20_914_757_184,
+    layers=24,
+    hidden=2880,
+    heads=64,
+    kv_heads=8,
+    head_dim=64,
+    intermediate=2880,
+    vocabulary=201_088,
+    positions=131_072,
+    experts=32,
+    active_experts=4,
+    quantisation="mxfp4",
+)
+
 _ROWS = (
     KnownCheckpoint(
         name="gpt-oss-20b",
@@ -30,21 +48,7 @@ _ROWS = (
         revision="6cee5e81ee83917806bbde320786a8fb61efebee",
         published_bytes=13_761_264_768,
         tool_parser="harmony",
-        shape=Checkpoint(
-            architecture="GptOssForCausalLM",
-            parameters=20_914_757_184,
-            layers=24,
-            hidden=2880,
-            heads=64,
-            kv_heads=8,
-            head_dim=64,
-            intermediate=2880,
-            vocabulary=201_088,
-            positions=131_072,
-            experts=32,
-            active_experts=4,
-            quantisation="mxfp4",
-        ),
+        shape=_GPT_OSS_20B,
     ),
     KnownCheckpoint(
         name="gpt-oss-120b",
@@ -52,21 +56,7 @@ _ROWS = (
         revision="b5c939de8f754692c1647ca79fbf85e8c1e70f8a",
         published_bytes=65_248_815_744,
         tool_parser="harmony",
-        shape=Checkpoint(
-            architecture="GptOssForCausalLM",
-            parameters=116_829_156_672,
-            layers=36,
-            hidden=2880,
-            heads=64,
-            kv_heads=8,
-            head_dim=64,
-            intermediate=2880,
-            vocabulary=201_088,
-            positions=131_072,
-            experts=128,
-            active_experts=4,
-            quantisation="mxfp4",
-        ),
+        shape=replace(_GPT_OSS_20B, parameters=116_829_156_672, layers=36, experts=128),
     ),
     KnownCheckpoint(
         name="llama-3.1-8b-instruct",

@@ -5,23 +5,10 @@ installed version.
 """
 
 SSH_KEYS = (
-    "ssh_hostname",
-    "ssh_port",
-    "ssh_user",
-    "ssh_password",
-    "ssh_key",
-    "ssh_key_password",
-    "ssh_allow_agent",
-    "ssh_look_for_keys",
-    "ssh_forward_agent",
-    "ssh_config_file",
-    "ssh_known_hosts_file",
-    "ssh_strict_host_key_checking",
-    "ssh_paramiko_connect_kwargs",
-    "ssh_connect_retries",
-    "ssh_connect_retry_min_delay",
-    "ssh_connect_retry_max_delay",
-    "ssh_file_transfer_protocol",
+    *("ssh_hostname", "ssh_port", "ssh_user", "ssh_password", "ssh_key", "ssh_key_password", "ssh_allow_agent"),
+    *("ssh_look_for_keys", "ssh_forward_agent", "ssh_config_file", "ssh_known_hosts_file"),
+    *("ssh_strict_host_key_checking", "ssh_paramiko_connect_kwargs", "ssh_connect_retries"),
+    *("ssh_connect_retry_min_delay", "ssh_connect_retry_max_delay", "ssh_file_transfer_protocol"),
 )
 OPERATION_KEYS = (
     *("_sudo", "_sudo_user", "_use_sudo_login", "_sudo_password", "_preserve_sudo_env"),

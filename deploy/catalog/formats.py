@@ -119,6 +119,9 @@ _ROWS = (
 NAMED = (
     ("awq", "awq"),
     ("gptq", "gptq"),
+    ("autoround", "auto-round"),
+    ("exl2", "exl"),
+    ("exl3", "exl"),
     ("bnb-4bit", "bitsandbytes"),
     ("bnb-8bit", "bitsandbytes"),
     ("fp8-dynamic", "compressed-channels"),

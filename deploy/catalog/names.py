@@ -7,10 +7,10 @@ FEW = 12
 """Largest number of names that is worth listing beside the nearest one."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
     """The known name closest to `word`; empty if none is close."""
     lowered = {name.lower(): name for name in known}
-    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
+    matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[matches[0]] if matches else ""
 
 

@@ -8,14 +8,8 @@ from deploy.doctor.readings import Readings, number
 from deploy.doctor.wanted import Wanted
 
 SERVES = (
-    "triton@",
-    "llm@",
-    "enginehouse-traffic",
-    "enginehouse-balancer",
-    "enginehouse-gateway",
-    "enginehouse-mutual",
-    "enginehouse-https",
-    "docker.service",
+    *("triton@", "llm@", "enginehouse-traffic", "enginehouse-balancer", "enginehouse-gateway", "enginehouse-mutual"),
+    *("enginehouse-https", "docker.service"),
 )
 GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"
 

@@ -1,4 +1,4 @@
-"""The inventory's SSH settings for programs that speak OpenSSH: testinfra, tunnels, `enginehouse ask`.
+"""The inventory's SSH settings for programs that use OpenSSH: testinfra, tunnels, `enginehouse ask`.
 
 pyinfra reads the settings from host data, and rsync takes them from pyinfra. Both look a host up in the operator's own
 `ssh_config_file` by the address they connect to, and so does this module: else some programs would use a jump host of

@@ -22,7 +22,7 @@ from deploy.validation.certificates import foreign_key, missing_certificate, no_
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Files of one host that speaks TLS with clients; an empty path means no file. `place` is their inventory object.
+    """Files of one host that uses TLS with clients; an empty path means no file. `place` is their inventory object.
 
     `trusted` are further PEM files with certificates, by their field.
     """

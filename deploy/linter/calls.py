@@ -12,21 +12,7 @@ from deploy.linter.words import Word
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 PYTHON = re.compile(r"python[\d.]*$")
 SYNTAX = (
-    "do",
-    "then",
-    "else",
-    "if",
-    "elif",
-    "while",
-    "until",
-    "!",
-    "{",
-    "}",
-    "fi",
-    "done",
-    "esac",
-    "CMD",
-    "ENTRYPOINT",
+    *("do", "then", "else", "if", "elif", "while", "until", "!", "{", "}", "fi", "done", "esac", "CMD", "ENTRYPOINT"),
 )
 KEYWORDS = (*SYNTAX, "exec", "time", "command", "builtin", "export", "local", "declare", "readonly")
 """Words of the shell: a program may follow."""
@@ -35,23 +21,8 @@ LAUNCHERS = ("mpirun", "mpiexec", "orterun")
 MPI_VALUES = ("-n", "-np", "--np", "--hostfile", "-hostfile", "-x", "-H", "--host", "--map-by", "--bind-to")
 SRUN_VALUES = (
     *(
-        "-n",
-        "-N",
-        "-p",
-        "-c",
-        "-w",
-        "-x",
-        "-t",
-        "-J",
-        "-A",
-        "-q",
-        "-o",
-        "-e",
-        "-G",
-        "-D",
-        "--mpi",
-        "--nodes",
-        "--ntasks",
+        *("-n", "-N", "-p", "-c", "-w", "-x", "-t", "-J", "-A", "-q", "-o", "-e", "-G", "-D", "--mpi"),
+        *("--nodes", "--ntasks"),
     ),
     *("--ntasks-per-node", "--cpus-per-task", "--gpus", "--gpus-per-node", "--gpus-per-task", "--gres", "--partition"),
     *("--nodelist", "--exclude", "--time", "--job-name", "--account", "--qos", "--output", "--error", "--jobid"),

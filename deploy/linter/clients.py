@@ -2,9 +2,9 @@
 
 import re
 
+from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import CURL, GENAI_PERF_ENDPOINTS, HF_DOWNLOAD, HF_GONE, HF_VERBS
 from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, quoted, raws, several
-from deploy.linter.near import near_miss, nearest_path
 from deploy.linter.options import Option, mixed_options
 from deploy.linter.release import Target
 
@@ -110,7 +110,7 @@ def _no_openai(judged: Judged, url: str) -> None:
 
 
 def _unknown_path(judged: Judged, url: str, start: str, path: str) -> None:
-    near = nearest_path(path, NAMED)
+    near = nearest(path, NAMED, cutoff=0.6)
     judged.add(
         "no-such-endpoint",
         f"Triton has no endpoint {path}",
@@ -178,7 +178,7 @@ def _hf_option(judged: Judged, option: Option) -> list[str]:
             attempt="export HF_TOKEN beforehand and remove --token",
         )
         return []
-    near = near_miss(option.name, HF_DOWNLOAD)
+    near = slip_of(option.name, HF_DOWNLOAD)
     if near:
         judged.add(
             "unknown-option",
@@ -233,7 +233,7 @@ def judge_nvidia_ctk(call: Call, _target: Target) -> Judged:
     """Findings about `nvidia-ctk …`, which changes Docker's configuration."""
     judged = Judged(right=[*call.head, *raws(call.args)])
     words = [word.text for word in call.args]
-    verb = near_miss(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""
+    verb = slip_of(words[0], ("runtime", "cdi", "config", "system", "hook", "info")) if words else ""
     if verb:
         judged.add(
             "unknown-option",

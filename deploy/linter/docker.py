@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from deploy.catalog.names import slip_of
 from deploy.catalog.programs import DOCKER_EXEC, DOCKER_RUN
 from deploy.linter.calls import call_of
 from deploy.linter.docker_images import judge_build, judge_login, judge_pull
@@ -27,7 +28,6 @@ from deploy.linter.gpus import (
 )
 from deploy.linter.images import default_image, judge_image
 from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit
-from deploy.linter.near import near_miss
 from deploy.linter.options import Option, getopt_options
 from deploy.linter.ports import judge_published, listening_ports
 from deploy.linter.release import Target, target_inside
@@ -100,7 +100,7 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
 
 def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
     """Adds the finding that a container gets no GPUs although it needs them, or fewer than its ranks."""
-    meant = [replace(option, name=near_miss(option.name, DOCKER_RUN) or option.name) for option in options]
+    meant = [replace(option, name=slip_of(option.name, DOCKER_RUN) or option.name) for option in options]
     if docker_gpus(meant) is False and need[0]:
         judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
         if need[0] == CERTAIN:
@@ -196,7 +196,7 @@ def _exec(verb: list[str], args: Sequence[Word], judge: Judge, target: Target) -
 
 
 def _run_option(judged: Judged, option: Option, options: list[Option], need: tuple[str, str]) -> list[str]:
-    near = "" if varies(option.name) else near_miss(option.name, DOCKER_RUN)
+    near = "" if varies(option.name) else slip_of(option.name, DOCKER_RUN)
     if near:
         judged.add(
             "unknown-option",

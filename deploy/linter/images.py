@@ -2,10 +2,10 @@
 
 import re
 
+from deploy.catalog.names import nearest
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES
 from deploy.catalog.versions import version
 from deploy.linter.findings import Call, Judged
-from deploy.linter.near import nearest_path
 from deploy.linter.release import Target, is_plausible
 from deploy.linter.words import Word
 
@@ -38,7 +38,7 @@ def judge_image(judged: Judged, image: Word) -> None:
     if release is None and is_plausible(tag[:5]):
         _unread(judged, image, tag)
     elif release is None:
-        near = nearest_path(tag[:5], RELEASES, cutoff=0.5) if tag[:2].isdecimal() else ""
+        near = nearest(tag[:5], RELEASES) if tag[:2].isdecimal() else ""
         judged.add(
             "unknown-release",
             f"{image.text} names no release of the catalog" if tag else f"{TRITON} has no tag `latest`",

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from deploy.linter.near import near_miss
+from deploy.catalog.names import slip_of
 from deploy.linter.words import Word
 
 NUMBER = re.compile(r"-\.?\d")
@@ -65,7 +65,7 @@ def getopt_options(args: Sequence[Word], takes: Mapping[str, bool]) -> tuple[lis
         here = args[position]
         position += 1
         name, rest = _split(here, takes)
-        wants = takes.get(name) or takes.get(near_miss(name, takes), False)
+        wants = takes.get(name) or takes.get(slip_of(name, takes), False)
         if rest is not None or not wants:
             options.append(Option(name, (rest,) if rest else (), (here.raw,), rest is not None))
         elif position < len(args):

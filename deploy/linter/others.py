@@ -171,7 +171,7 @@ def judge_batcher_client(call: Call, _target: Target) -> Judged:
     judged = Judged(right=[*call.head, *raws(call.args)])
     judged.know(
         "client-of-the-engine-path",
-        "this client is documented as unsupported against the llmapi model; it speaks the engine path's tensors",
+        "this client is documented as unsupported against the llmapi model; it sends the engine path's tensors",
         seen=call.script,
         wanted="/generate for llmapi, or benchmark_core_model.py --test-llmapi",
         attempt='curl -X POST HOST:8000/v2/models/NAME/generate -d \'{"text_input": "…"}\'',

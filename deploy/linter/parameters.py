@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, FlagTable, build_flags, convert_flags, quantize_flags
 from deploy.catalog.misquoted import MISQUOTED, REMOVED
-from deploy.catalog.names import nearest
+from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 from deploy.catalog.runtime_keys import (
     BOOLEANS,
@@ -16,7 +16,6 @@ from deploy.catalog.runtime_keys import (
     mandatory_keys,
 )
 from deploy.linter.findings import Judged
-from deploy.linter.near import near_miss
 from deploy.linter.pbtxt import Field, Message
 from deploy.linter.release import Target
 
@@ -53,7 +52,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
             attempt=f"remove it here, and give --{name} to {program}",
         )
         return False
-    instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else near_miss(name, RUNTIME_KEYS))
+    instead = RENAMED_KEYS.get(name) or ("" if name in NEVER_KEYS else slip_of(name, RUNTIME_KEYS))
     if name in RUNTIME_KEYS or not (instead or name in NEVER_KEYS):
         _unread(judged, parameter, name)
         return True

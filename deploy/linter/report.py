@@ -34,7 +34,7 @@ class Checked:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Everything about the pasted text; `passed_over` lists programs that no judge knows."""
+    """Everything about the pasted text; `passed_over` lists programs that the linter has no checks for."""
 
     target: Target
     checked: tuple[Checked, ...]

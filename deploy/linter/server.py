@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from deploy.catalog.names import nearest
+from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import (
     TRITONSERVER,
     TRITONSERVER_CHOICES,
@@ -15,7 +15,6 @@ from deploy.catalog.programs import (
 )
 from deploy.catalog.ranges import least
 from deploy.linter.findings import Call, Judged, quoted, raws, several
-from deploy.linter.near import near_miss
 from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports
 from deploy.linter.ports import SERVICES as PORTS
@@ -61,7 +60,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
     options, others = mixed_options(call.args, TRTLLM_SERVE)
     judged.right += raws(others)
     for option in options:
-        near = near_miss(option.name, TRTLLM_SERVE)
+        near = slip_of(option.name, TRTLLM_SERVE)
         lowest = least(option.name)
         if near:
             _near(judged, "trtllm-serve", option, near)
@@ -98,7 +97,7 @@ def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: T
             attempt=f"leave {name} out: older releases always allow it",
         )
         return []
-    near = GUESSED.get(name, near_miss(name, known))
+    near = GUESSED.get(name, slip_of(name, known))
     if near:
         _near(judged, "tritonserver", option, near)
         return [f"{near}={value.raw}" for value in option.values] or [near]

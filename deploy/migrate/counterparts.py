@@ -41,7 +41,7 @@ def _of_encoders(name: str) -> Place:
 
 def _embeds(call: Given, _option: Option) -> Said:
     call.kind = "embedder"
-    return "Embedder(…)", ""
+    return "Embedder(…) or Reranker(…)", ""
 
 
 def _first_gpu(call: Given, option: Option) -> Said:

@@ -92,7 +92,9 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
 def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
-    kind = kind_of(known) if known else call.kind or kind_by_name(source)
+    by_name = kind_by_name(source)
+    is_reranker = call.kind == "embedder" and by_name == "reranker"  # TEI and pooling are words of both
+    kind = kind_of(known) if known else by_name if is_reranker else call.kind or by_name
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [of_branch(finding, source, call) for finding in findings]
     if call.adapters:
@@ -108,7 +110,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
         findings = [*(_of_llm(finding) for finding in findings), *_whole_prompts(call, known)]
     else:
         findings = [_of_encoder(finding) for finding in findings]
-        if not known and not call.kind:
+        if not known and (not call.kind or is_reranker):
             findings.append(
                 Finding(call.repository, place=f"{kind.capitalize()}(…), by its name: LLM(…) if it is none")
             )

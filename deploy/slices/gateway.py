@@ -13,7 +13,7 @@ class GatewayModelSlice:
     kind: str
     """llm, embedder or reranker."""
     triton_model: str
-    """The name of the model that speaks the gateway's tensors."""
+    """The name of the model that has the gateway's tensors."""
     servers: tuple[str, ...]
     """Names of its host's own servers, and HOST/SERVER of others'."""
     context_tokens: int = 0

@@ -51,8 +51,8 @@ class Balancer:
     """HAProxy from the distribution, on a separate host without GPU and servers.
 
     `address` is the address for clients, and the source address of its connections to hosts. `certificate` is a PEM
-    file of the control machine with the chain; `certificate_key` its private key. Without both the ports speak plain
-    text. `keys`: "file" requires a key of `enginehouse key` from every client of KServe's ports, HTTP and gRPC; None
+    file of the control machine with the chain; `certificate_key` its private key. Without both the ports have no
+    TLS. `keys`: "file" requires a key of `enginehouse key` from every client of KServe's ports, HTTP and gRPC; None
     requires no key. Gateways behind `gateway_port` check keys themselves. `clients` is a PEM file of authorities: a
     client without a certificate signed by one of them is refused at every port of the routes. Without both,
     `open_to_all` must be set: then every client that reaches KServe's ports may use every model, without limits, and

@@ -1,4 +1,4 @@
-"""A gateway, as an operator declares it: it speaks OpenAI, Cohere and TEI before a host's servers."""
+"""A gateway, as an operator declares it: an API of OpenAI, Cohere and TEI before a host's servers."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ class Identity:
 class Gateway:
     """The gateway on the host that declares it, before that host's servers. Each port is a separate process.
 
-    It speaks plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
-    speaks TLS with clients, only it may connect, and you confirm that the network between the two is private. `https`
-    speaks TLS with clients on the host itself. `keys`: "file" requires a key of /etc/enginehouse/gateway/keys.json from
+    It serves plain HTTP, so `address` is loopback, unless `protection="balancer"`: a `Balancer` with a `gateway_port`
+    uses TLS with clients, only it may connect, and you confirm that the network between the two is private. `https`
+    uses TLS with clients on the host itself. `keys`: "file" requires a key of /etc/enginehouse/gateway/keys.json from
     every client; None requires no key.
     """
 

@@ -121,7 +121,7 @@ class Host:
     """Address for balancers and other hosts, if it differs from the address of the servers."""
     traffic: Traffic = Traffic()
     gateway: Gateway | None = None
-    """None: no gateway on this host, and clients speak to Triton itself. If the inventory has one host and says
+    """None: no gateway on this host, and clients send to Triton itself. If the inventory has one host and says
     nothing, it has a `Gateway()`."""
     connected: bool = True
     """False: the host reaches nothing but the control machine's SSH, and every part comes from `bundle`."""

@@ -25,7 +25,7 @@ def certificate_problems(declared: Balancer, surroundings: Surroundings) -> Iter
             f"the balancer has a {has} and no {lacks}",
             where=f"balancer.{lacks}",
             seen=f"{has} alone",
-            wanted="both, or neither for ports that speak plain text",
+            wanted="both, or neither for ports without TLS",
             attempt=SIGNED,
         )
     if declared.keys and not declared.certificate:

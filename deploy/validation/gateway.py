@@ -86,7 +86,7 @@ def _address(gateway: Gateway) -> Iterator[Refusal]:
     if not is_private:
         yield refuse(
             "gateway-in-plain-text",
-            f"the gateway would listen on {gateway.address!r} and speaks HTTP without TLS: keys would travel in "
+            f"the gateway would listen on {gateway.address!r} with HTTP and without TLS: keys would travel in "
             "plain text",
             where="gateway.address",
             seen=repr(gateway.address),

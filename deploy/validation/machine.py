@@ -18,22 +18,8 @@ from deploy.spec import DataDisk, Host
 from deploy.validation.cards import card_problems
 
 FLAVOURS = (
-    *(
-        "generic",
-        "aws",
-        "azure",
-        "gcp",
-        "gke",
-        "oracle",
-        "ibm",
-        "kvm",
-        "virtual",
-        "lowlatency",
-        "nvidia",
-        "intel",
-        "raspi",
-    ),
-    *("cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
+    *("generic", "aws", "azure", "gcp", "gke", "oracle", "ibm", "kvm", "virtual", "lowlatency", "nvidia", "intel"),
+    *("raspi", "cloud", "amd64", "arm64", "rt", "realtime", "oem", "fips", "server", "common"),
 )
 """First parts of the names of kernels of Ubuntu and Debian."""
 WITHOUT_GPU = ("", "none", "no", "cpu", "cpu-only", "without")
@@ -189,7 +175,9 @@ def _card_meant(name: str) -> str:
     if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
     number = f", gpus={count}" if count and called and not card_called(name) else ""
-    near = f"did you mean `{meant}`?  " if (meant := nearest(name, X86)) else ""
+    meant = nearest(name, X86)  # a V100 is no H100: only another board of the same card is offered
+    is_family = meant.partition("-")[0] == re.split("[^a-z0-9]", name.lower())[0]
+    near = f"did you mean `{meant}`?  " if meant and is_family else ""
     return f'gpu="{called.name}"{number}' if called else f"{near}known: {', '.join(sorted(X86))}"
 
 

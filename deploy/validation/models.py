@@ -121,7 +121,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             where=place,
             seen=f"{architecture.name}: {architecture.note}",
             wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
-            attempt="serve it with another project, or another model here; a similar name would be counted wrongly",
+            attempt="another project, or another model here; under a similar name the cache would be counted wrongly",
         )
         return
     if architecture.kind not in KINDS:

@@ -137,12 +137,10 @@ def _cache_sm(placed: Placed) -> Iterator[Refusal]:
     gpt_oss = dtype == "fp8" and placed.served.architecture.name == "GptOssForCausalLM" and int(gpu.sm) < 100
     if int(gpu.sm) >= KV_FIRST_SM[dtype] and not gpt_oss:
         return
-    why = (
-        "TensorRT-LLM lists it as unsupported for gpt-oss on Hopper" if gpt_oss else f"it needs SM {KV_FIRST_SM[dtype]}"
-    )
+    why = "TensorRT-LLM lists as unsupported for gpt-oss on Hopper" if gpt_oss else f"needs SM {KV_FIRST_SM[dtype]}"
     yield placed.no(
         f"{dtype}-cache",
-        f"no {dtype} key/value cache on SM {gpu.sm}: {why}",
+        f"SM {gpu.sm} cannot have an {dtype} key/value cache, which {why}",
         "kv_cache.dtype",
         seen=f'"{dtype}" on {gpu.title}',
         wanted='"auto", which is 16 bit here',

@@ -54,7 +54,7 @@ def declared_proxy_problems(proxy: Proxy) -> Iterator[Refusal]:
             f"{proxy.url!r} is not an HTTP proxy",
             where="proxy.url",
             seen=repr(proxy.url),
-            wanted="http://HOST:PORT without a path; https requests go through it as they are, and SOCKS is not spoken",
+            wanted="http://HOST:PORT without a path; https requests pass unread, and SOCKS is not supported",
             attempt=f'Proxy(url="{_url_meant(proxy.url)}")',
         )
     if bool(proxy.username) != (proxy.password is not None):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import architecture_as
+from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
@@ -88,14 +89,27 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
         f"{source} is a decoder for embedding or reranking, not for chat",
         seen=marks[0] if marks else f"its name, {source}",
         wanted="a decoder that generates text, or an encoder",
-        attempt=f'Embedder("{source}"{dtype}), or Reranker("{source}"{dtype})' if encodes else ALTERNATIVES,
+        attempt=", or ".join(f'{kind}("{source}"{dtype})' for kind in _kinds_by_name(source))
+        if encodes
+        else ALTERNATIVES,
     )
 
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
     steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in STEPS]
-    if files.config.get("auto_map") and name not in OWN_CODE:
+    if meant := _kind_by_name(served):
+        source = served.model.weights.repository or served.model.weights.directory
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"{source} was trained for {meant}(…), and its numbers as {type(served.model).__name__}(…) mean nothing",
+            seen=f'{type(served.model).__name__}("{source}")',
+            wanted=f"{meant}(…): the {name} of both is the same, and the name says which one it is",
+            attempt=f'{meant}("{source}", dtype="bfloat16")',
+        )
+    elif files.config.get("auto_map") and name not in OWN_CODE:
         yield _no(
             server,
             served,
@@ -135,6 +149,21 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted=f"{', '.join(STEPS)} alone",
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',
         )
+
+
+def _kind_by_name(served: Served) -> str:
+    """The other encoder's class, if a decoder that may be both has a name of that one alone; else ""."""
+    weights, declared = served.model.weights, type(served.model).__name__
+    kinds = _kinds_by_name(weights.repository or weights.directory)
+    may_be_both = served.architecture.name in {name for name, _kind in ALSO_ENCODERS}
+    return "" if not may_be_both or declared in kinds else kinds[0]
+
+
+def _kinds_by_name(source: str) -> tuple[str, ...]:
+    """The encoder's class that a name contains; both if it contains neither or both."""
+    last = source.rstrip("/").rsplit("/", 1)[-1].lower()
+    kinds = tuple(kind for kind, word in (("Embedder", "embed"), ("Reranker", "rerank")) if word in last)
+    return kinds or ("Embedder", "Reranker")
 
 
 def _no(server: Server, served: Served, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:

@@ -243,7 +243,7 @@ def _vllm_only(placed: Placed) -> Iterator[Refusal]:
     if model.kv_cache.dtype == "fp8" and placed.gpu and int(placed.gpu.sm) < 89:
         yield placed.no(
             "fp8-cache",
-            f"no fp8 key/value cache on SM {placed.gpu.sm}: it needs SM 89",
+            f"SM {placed.gpu.sm} cannot have an fp8 key/value cache, which needs SM 89",
             "kv_cache.dtype",
             seen=f'"fp8" on {placed.gpu.title}',
             wanted='"auto", which is 16 bit here',

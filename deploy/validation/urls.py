@@ -93,7 +93,7 @@ def _gateway(url: str) -> Iterator[Refusal]:
         f"clients would get the URL {url}, which sends their keys in plain text",
         where="gateway.url",
         seen=repr(url),
-        wanted="https://, spoken by `https`, a balancer or a proxy of your own before the gateway",
+        wanted="https://, served by `https`, a balancer or a proxy of your own before the gateway",
         attempt=f'Gateway(url="https{url[4:]}"); or leave url out',
     )
 

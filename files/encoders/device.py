@@ -19,6 +19,8 @@ from .settings import Settings
 MIB = 2**20
 PROMPT_LETTERS = 4096
 ROUND = 64  # tokens of a pass on CUDA are a multiple: fewer shapes for cuBLAS to choose kernels for
+Held = tuple[Tensor, np.ndarray]
+"""Pinned memory for a packed row, as torch and as numpy have it."""
 
 
 def claim(settings: Settings) -> None:
@@ -67,6 +69,8 @@ class Runner:
             self.lanes = [Graphs(self._compute, torch.cuda.Stream()) for _ in range(streams)]
         self._lane = 0
         self._launching = threading.Lock()
+        self._spare: list[Held] = []
+        """Rows that no pass reads any more."""
         self.is_well = True
         self.time = DeviceTime()
         """Time that the device spent in passes."""
@@ -97,11 +101,12 @@ class Runner:
         try:
             with torch.inference_mode(), torch.cuda.stream(lane.stream) if lane else nullcontext():
                 here = room or form(sequences, ROUND if lane else 1)
-                row = self._row(sequences, here)  # before the pass, whose time is the device's alone
+                held = self._pinned(here.size) if self._on_cuda else None
+                row = self._row(sequences, here, held)  # before the pass, whose time is the device's alone
                 is_long = here.tokens > SMALL[-1]
                 if lane and room:
-                    return Running(self, len(sequences), lambda: lane.run(room, row), is_long)
-                return Running(self, len(sequences), lambda: self._eager(row, here), is_long)
+                    return Running(self, len(sequences), lambda: lane.run(room, row), is_long, held)
+                return Running(self, len(sequences), lambda: self._eager(row, here), is_long, held)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             raise
@@ -119,11 +124,20 @@ class Runner:
     def _compute(self, batch: Packed) -> Tensor:
         return self._finish(self._network(batch), batch).float()
 
-    def _row(self, sequences: Sequence[Ids], room: Form) -> Tensor:
+    def _row(self, sequences: Sequence[Ids], room: Form, held: Held | None = None) -> Tensor:
         family = self._family
         counting = (family.counted_from, family.uncounted, family.second_rows)
-        row = torch.from_numpy(pack(sequences, room, family.padding_id, *counting))
-        return row.pin_memory() if self._on_cuda else row
+        if held is None:
+            return torch.from_numpy(pack(sequences, room, family.padding_id, *counting))
+        pack(sequences, room, family.padding_id, *counting, into=held[1][: room.size])
+        return held[0][: room.size]
+
+    def _pinned(self, size: int) -> Held:
+        """Pinned memory for a row of at least `size` numbers."""
+        if self._spare and len((held := self._spare.pop())[1]) >= size:
+            return held
+        row = torch.empty(size, dtype=torch.int32, pin_memory=True)
+        return row, row.numpy()
 
     def warm_up(self, tokens: int, budget: int) -> int:
         """The budget of tokens one pass had memory for: `budget`, or halved until it fitted; small graphs captured.
@@ -216,19 +230,27 @@ class Running:
     While it waits for a long pass its thread sleeps; for a short one it keeps a core busy, which answers sooner.
     """
 
-    def __init__(self, runner: Runner, count: int, compute: Callable[[], Tensor], is_long: bool = False) -> None:
-        self._runner, self._count = runner, count
+    def __init__(
+        self,
+        runner: Runner,
+        count: int,
+        compute: Callable[[], Tensor],
+        is_long: bool = False,
+        held: Held | None = None,
+    ) -> None:
+        self._runner, self._count, self._held = runner, count, held
         began = time.perf_counter()
         if not runner._on_cuda:
             self._out = compute()
             runner.time.seconds += time.perf_counter() - began
             return
         self._began, self._ended = (torch.cuda.Event(enable_timing=True, blocking=is_long) for _ in range(2))
-        self._began.record()
+        stream = torch.cuda.current_stream()
+        self._began.record(stream)
         out = compute()[:count]
         self._out = torch.empty(out.shape, dtype=out.dtype, pin_memory=True)
         self._out.copy_(out, non_blocking=True)
-        self._ended.record()
+        self._ended.record(stream)
 
     def wait(self) -> np.ndarray:
         """Waits for the pass; a float32 row (or number) per sequence, [sequences, …].
@@ -243,5 +265,8 @@ class Running:
                 runner.is_well = runner._answers()
                 raise
             runner.time.add(self._began, self._ended)
+            if self._held is not None:
+                runner._spare.append(self._held)
+                self._held = None
         results: np.ndarray = self._out[: self._count].numpy()
         return results

@@ -104,7 +104,8 @@ class Embedder:
         width = job.options.dimensions or self.hidden
         vectors = np.array(job.results, dtype=np.float32).reshape(*job.shape, self.hidden)[..., :width]
         if job.options.normalize:
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+            lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., None]
+            vectors = vectors / np.maximum(lengths, 1e-12)
         counts = np.array([len(ids) for ids in job.sequences], dtype=np.int32).reshape(job.shape)
         return {"embeddings": np.ascontiguousarray(vectors, dtype=np.float32), "token_counts": counts}
 

@@ -197,13 +197,13 @@ def _where(error: Exception | None) -> str:
 
 
 def _decode(name: str, array: np.ndarray) -> list[list[str]]:
-    return [[_text(f"{name}[{i}][{j}]", item) for j, item in enumerate(row)] for i, row in enumerate(array)]
+    return [[_text(name, i, j, item) for j, item in enumerate(row)] for i, row in enumerate(array.tolist())]
 
 
-def _text(place: str, item: bytes | str) -> str:
+def _text(name: str, row: int, column: int, item: bytes | str) -> str:
     if len(item) > MOST_TEXT_BYTES:
-        raise RequestError(f"{place} has {len(item)} bytes of at most {MOST_TEXT_BYTES}; shorten it")
+        raise RequestError(f"{name}[{row}][{column}] has {len(item)} bytes of at most {MOST_TEXT_BYTES}; shorten it")
     try:
         return item if isinstance(item, str) else bytes(item).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RequestError(f"{place} is not UTF-8 at byte {error.start}") from None
+        raise RequestError(f"{name}[{row}][{column}] is not UTF-8 at byte {error.start}") from None

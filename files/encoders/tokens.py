@@ -16,8 +16,8 @@ import tokenizers
 
 from .errors import CheckpointError
 from .family import Template
-from .packing import Ids
-from .words import Words, packed, splits_at_spaces
+from .packing import Ids, packed
+from .words import Words, splits_at_spaces
 
 # The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
 BATCH = ("encode_batch_fast", "encode_batch")

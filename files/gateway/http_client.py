@@ -50,7 +50,7 @@ class Answer:
 
 
 class Client:
-    """Connections to one server. With a `context` it speaks TLS, and expects the server `name` of the host."""
+    """Connections to one server. With a `context`, they use TLS and each request names `name`, a server of the host."""
 
     def __init__(self, address: str, context: ssl.SSLContext | None = None, name: str = "") -> None:
         parts = urlsplit(f"//{address}")

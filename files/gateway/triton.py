@@ -62,7 +62,7 @@ FINAL = "triton_final_response"
 class Triton:
     """A server's gRPC channel. It connects at the first request, and reconnects automatically.
 
-    With an `identity` it speaks mutual TLS, and expects the server `name` of the host.
+    With an `identity` the channel uses mutual TLS, and each call names `name`, a server of the host.
     """
 
     def __init__(self, address: str, identity: Identity | None = None, name: str = "") -> None:

@@ -21,7 +21,7 @@ ANSWER_SECONDS = 50
 
 
 def main(arguments: list[str]) -> int:
-    """0: reported; 64 if no server is named."""
+    """Returns 0 after the report, 64 if no server is named."""
     asks = arguments[:1] == ["--ask"]
     names = arguments[int(asks) :]
     if not names:

@@ -205,7 +205,7 @@ def containers() -> dict[str, dict[str, Any]]:
         held = sum(row["mib"] or 0 for row in mine)
         off = 100 * (held - plan) / plan
         rows[name] = {"planned_mib": plan, "measured_mib": held, "off_percent": round(off, 1)}
-        rows[name] |= {"within": abs(off) <= WITHIN_PERCENT, "processes": len(mine)}
+        rows[name] |= {"within": abs(off) <= WITHIN_PERCENT, "processes": [row["mib"] for row in mine]}
     return rows
 
 
@@ -230,6 +230,11 @@ def llm() -> tuple[ModelSlice, RuntimeSlice]:
 def encoders() -> dict[str, str]:
     """Returns the directory of each encoder's files, by its kind."""
     return {model.kind: model.weights.repository.rsplit("/", 1)[-1] for model in server().in_triton}
+
+
+def encoder_name(kind: str) -> str:
+    """Returns the name of the first encoder of this kind."""
+    return next(model.name for model in server().in_triton if model.kind == kind)
 
 
 def opened() -> gateway.Gateway:

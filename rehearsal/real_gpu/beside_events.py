@@ -1,19 +1,25 @@
-"""Steps of the fourth sitting: the LLM beside Triton is killed, stopped under load, promoted to FP8, rolled back."""
+"""Steps of the fourth sitting: the LLM is killed, stopped, promoted to FP8 and rolled back; SDKs call it."""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rehearsal import gateway
 from rehearsal.places import RehearsalRefused
 from rehearsal.real_gpu import happenings
+from rehearsal.real_gpu.bench_client import inside
 from rehearsal.real_gpu.beside import (
     COMPLETIONS,
     SERVES_SECONDS,
     completion,
     containers,
+    encoder_name,
+    llm,
     llm_seconds,
     opened,
     says,
@@ -22,7 +28,7 @@ from rehearsal.real_gpu.beside import (
 )
 from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under_way
 from rehearsal.real_gpu.report import StepResults
-from rehearsal.real_gpu.scene import machine, real, tell
+from rehearsal.real_gpu.scene import TRAVELLED, machine, real, tell
 
 ALL_EQUAL, TASKS_ALONE = 100.0, 0.0
 """Percent of tokens that have to be equal: random weights in FP8 miss the first limit; with the second limit, only
@@ -126,3 +132,24 @@ def _swapped(results: StepResults, verb: str, name: str) -> None:
     results["llm_seconds"], results["containers"] = llm_seconds(), containers()
     results["start_line"] = says(f"cat /var/lib/enginehouse/releases/{results['to']}/llm/run | sed -n '/^exec/,$p'")
     results["swap"] = json.loads(says("tail -n 1 /var/lib/enginehouse/history.jsonl"))
+
+
+def libraries(results: StepResults) -> None:
+    """Runs each call of both libraries (sdk_calls.py), which travelled with vLLM; keeps a line for each."""
+    if not (TRAVELLED / "vllm/openai").exists():
+        raise RehearsalRefused("vLLM did not travel\n  wanted  the parts of `--vllm`\n  state   nothing was asked")
+    listen = json.loads(machine().run(f"cat {gateway.SETTINGS}").stdout)["listen"]
+    place = os.environ["ENGINEHOUSE_PLACE"]
+    variables = {
+        "PYTHONPATH": f"{place}/vllm:{place}/control/repo",
+        "OPENAI_API_KEY": gateway.opened(machine()).key,
+        "ENGINEHOUSE_URL": f"http://{listen['address']}:{listen['ports'][0]}",
+    }
+    words = ["-m", "rehearsal.real_gpu.sdk_calls", llm()[0].name, encoder_name("embedder")]
+    results["calls"] = []
+    with inside(words, variables, subprocess.PIPE) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if line.startswith('{"client"'):
+                results["calls"] = [*results["calls"], json.loads(line)]
+    results["passed"] = bool(results["calls"]) and all("answer" in call for call in results["calls"])

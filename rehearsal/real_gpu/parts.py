@@ -1,11 +1,12 @@
 """Packs files for a machine with a GPU and no network, in parts small enough for one transfer each.
 
-    python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu] [--vllm]
+    python -m rehearsal.real_gpu.parts [--python 3.12] [--into build/real-gpu] [--vllm] [--peer]
 
 Four archives: the control root (Debian 12 with nspawn, ssh, the registry and this repository's Python packages), the
 root of the deployed machine, its apt packages, and Triton. With `--vllm` a fifth: vLLM and the packages that it needs
-besides those of the machine. `parts.tsv` names them. They are made once and kept; a part is named by its hash, so an
-existing one need not be sent again. The checkout itself is sent unchanged.
+besides those of the machine; with `--peer` LiteLLM, which is measured beside the gateway. `parts.tsv` names them. They
+are made once and kept; a part is named by its hash, so an existing one need not be sent again. The checkout itself is
+sent unchanged.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.gateway.wheels import LEFT_OUT as PEER_LEFT_OUT
+from benchmarks.gateway.wheels import PEER, chosen
 from rehearsal import apt_repository, debian_archive, rootfs
 from rehearsal.apt_repository import SigningKey
 from rehearsal.apt_sources import debian_sources, handed_on_settings
@@ -76,7 +79,7 @@ class Part:
         return f"{self.archive}\t{self.number}\t{self.file}\t{self.sha256}\t{self.size}\n"
 
 
-def prepare(into: Path, python: str, with_vllm: bool = False) -> list[Part]:
+def prepare(into: Path, python: str, with_vllm: bool = False, with_peer: bool = False) -> list[Part]:
     """Writes every part and `parts.tsv` to `into`, and deletes earlier parts."""
     archives = {
         "control.tar.xz": control_root(),
@@ -84,6 +87,7 @@ def prepare(into: Path, python: str, with_vllm: bool = False) -> list[Part]:
         "packages.tar": packages(),
         "triton.tar.xz": triton(python),
         **({"vllm.tar.xz": vllm(python)} if with_vllm else {}),
+        **({"peer.tar.xz": peer(python)} if with_peer else {}),
     }
     into.mkdir(parents=True, exist_ok=True)
     parts = [part for name, archive in archives.items() for part in split(name, archive, into)]
@@ -220,7 +224,18 @@ def triton(python: str) -> Path:
 
 def vllm(python: str) -> Path:
     """Returns the archive of the packages in the lock of vLLM for that Python, without torch."""
-    lock = REPOSITORY / VLLM_LOCK
+    return _packages("real-gpu-vllm", python, REPOSITORY / VLLM_LOCK, "vllm.tar.xz")
+
+
+def peer(python: str) -> Path:
+    """Returns the archive of LiteLLM's proxy and the packages that it starts with; the machine has numpy."""
+    lock = cache() / "real-gpu-peer-requirements.txt"
+    lock.write_text(chosen(wheels.requirements(python, PEER), lambda name: name not in {*PEER_LEFT_OUT, "numpy"}))
+    return _packages("real-gpu-peer", python, lock, "peer.tar.xz")
+
+
+def _packages(kind: str, python: str, lock: Path, name: str) -> Path:
+    """Returns the archive of the packages in a lock file for that Python, without others that they need."""
 
     def fill(tree: Path) -> None:
         platforms = [f"--platform=manylinux_2_{minor}_x86_64" for minor in range(VLLM_GLIBC, 4, -1)]
@@ -229,7 +244,7 @@ def vllm(python: str) -> Path:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *words]
         subprocess.run([*pip, f"--python-version={python}", f"--target={tree}", "-r", str(lock)], check=True)
 
-    return _archive("real-gpu-vllm", digest_of(python, lock), "vllm.tar.xz", fill)
+    return _archive(kind, digest_of(python, lock), name, fill)
 
 
 def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None, root: Path | None = None) -> Path:
@@ -254,16 +269,17 @@ def main() -> int:
     parser.add_argument("--python", default="3.12", help="of the machine they are for, which has torch for its GPU")
     parser.add_argument("--into", type=Path, default=REPOSITORY / "build/real-gpu")
     parser.add_argument("--vllm", action="store_true", help="vLLM too, for the fourth sitting: 430 MB more")
-    chosen = parser.parse_args()
+    parser.add_argument("--peer", action="store_true", help="LiteLLM too, whose cost the fourth sitting measures")
+    options = parser.parse_args()
     try:
         if platform.machine() != "x86_64":
             raise RehearsalRefused(f"the parts are for x86-64, and this computer is {platform.machine()}")
-        parts = prepare(chosen.into, chosen.python, chosen.vllm)
+        parts = prepare(options.into, options.python, options.vllm, options.peer)
     except RehearsalRefused as refused:
         print(refused, file=sys.stderr)
         return 1
     for part in parts:
-        print(f"{part.size / 1e6:7.1f} MB  {chosen.into / part.file}")
+        print(f"{part.size / 1e6:7.1f} MB  {options.into / part.file}")
     print(
         f"{sum(part.size for part in parts) / 1e6:7.1f} MB  in {len(parts)} parts; then, on the machine with the GPU:"
     )

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import json
 import re
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from benchmarks.gateway import alike
+from benchmarks.gateway.alike import Load
 from rehearsal import gateway
 from rehearsal.gateway import SETTINGS
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
-from rehearsal.real_gpu import beside, beside_cost, two_hosts
+from rehearsal.real_gpu import bench_client, beside, two_hosts
+from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import CHECKPOINTS, machine, real, tell
 from rehearsal.waiting import wait_for
 
-STREAMS = (1, 16, 64)
-REQUESTS = {1: 8, 16: 64, 64: 256}
+LOADS = (Load("1", 1, 8), Load("16", 16, 64), Load("64", 64, 256))
 ALONE_PORT = 8011
 ALONE = "/root/alone"
 READY_SECONDS = 400
@@ -72,7 +76,7 @@ def measure(results: StepResults) -> None:
     card_host, leader = machine(), two_hosts.hosts()[0]
     engine = beside.llm()[1].port
     rows: dict[str, dict[str, dict[str, float]]] = {}
-    results["prompt_tokens"], results["answer_tokens"] = beside_cost.PROMPT_TOKENS, beside_cost.ANSWER_TOKENS
+    results["prompt_tokens"], results["answer_tokens"] = alike.PROMPT_TOKENS, alike.ANSWER_TOKENS
     programs: list[tuple[str, Machine, Callable[[], int]]] = [
         ("one GPU", card_host, lambda: ALONE_PORT),
         ("two GPUs of a host", card_host, lambda: engine),
@@ -101,15 +105,25 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
         return
     model, _ = beside.llm()
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
-    with beside_cost.client(gateway.opened(host).key, host) as process:
+    prompts = Prompts(weights / "tokenizer.json", number)
+    with (
+        tempfile.TemporaryDirectory(prefix="rates-", dir="/dev/shm") as work,
+        bench_client.client(gateway.opened(host).key, host) as process,
+    ):
+        Path(work).chmod(0o755)
+        servers = alike.Servers(
+            {"": port},
+            model.name,
+            weights,
+            Path(work),
+            lambda words: bench_client.ask(process, words),
+            lambda: host.run(f"curl -s -m 5 http://127.0.0.1:{port}/metrics", check=False).stdout,
+            lambda: prompts.text(alike.PROMPT_TOKENS)[0],
+        )
         # The first batch of a program compiles kernels; its figures are not kept.
-        warm = beside_cost.words(port, model.name, weights, 16, 1_000_003 * (number + 1), 16)
-        beside_cost.ask(process, warm)
-        for streams in STREAMS:
-            # No prompt is repeated, so that no request profits from the engine's cache of prefixes.
-            seed = 1_000_003 * (number + 1) + streams
-            words = beside_cost.words(port, model.name, weights, streams, seed, REQUESTS[streams])
-            row[str(streams)] = beside_cost.medians([beside_cost.ask(process, words)])
+        servers.figures("", alike.WARM, servers.prompts(alike.WARM))
+        for load in LOADS:
+            row[load.name] = servers.figures("", load, servers.prompts(load))
             keep()
 
 

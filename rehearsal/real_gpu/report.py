@@ -28,7 +28,15 @@ STEPS = (
     "workspaces",
     *("split-deploy", "split-smoke", "split-load", "both-deploy", "both-smoke", "both-load"),
     *("beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor", "beside-filled", "beside-cost"),
-    *("beside-refused", "beside-swap", "beside-rollback", "beside-kill", "beside-drain"),
+    *(
+        "beside-cost-loaded",
+        "beside-clients",
+        "beside-refused",
+        "beside-swap",
+        "beside-rollback",
+        "beside-kill",
+        "beside-drain",
+    ),
     *("hosts-machines", "cards-deploy", "cards-again", "cards-chat", "cards-smoke", "cards-alone"),
     *("hosts-deploy", "hosts-again", "rates", "hosts-kill"),
 )

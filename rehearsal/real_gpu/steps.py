@@ -165,7 +165,9 @@ STEPS: dict[str, Step] = {
     "beside-refused": Step(beside_events.refused, ("beside-deploy",), 250),
     "beside-swap": Step(beside_events.swap, ("beside-deploy",), 170),
     "beside-rollback": Step(beside_events.rollback, ("beside-swap",), 100),
-    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 230),
+    "beside-cost": Step(beside_cost.cost, ("beside-deploy",), 480),
+    "beside-cost-loaded": Step(beside_cost.loaded_cost, ("beside-deploy",), 170),
+    "beside-clients": Step(beside_events.libraries, ("beside-deploy",), 30),
     "beside-drain": Step(beside_events.drain, ("beside-deploy",), 70),
     "hosts-machines": Step(two_hosts.up, ("machine",), 15),
     "cards-deploy": Step(two_cards.deploy, ("machine",), 230),
@@ -192,7 +194,8 @@ SITTINGS = {
     ),
     "fourth": (
         *("artefacts", "machine", "beside-deploy", "beside-again", "beside-chat", "beside-smoke", "beside-doctor"),
-        *("beside-filled", "beside-cost", "beside-refused", "beside-swap", "beside-rollback"),
+        *("beside-filled", "beside-clients", "beside-cost", "beside-cost-loaded"),
+        *("beside-refused", "beside-swap", "beside-rollback"),
         *("beside-kill", "beside-drain", "untouched"),
     ),
     "fifth": (

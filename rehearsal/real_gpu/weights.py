@@ -64,10 +64,16 @@ DEVIATIONS = {"8b": checkpoints.DEVIATION, "tiny": checkpoints.SMALL_DEVIATION}
 
 
 def llama(folder: Path, size: str, device: str) -> None:
-    """Writes a Llama of `size` ("8b" or "tiny") in bfloat16 to `folder`: four shards, index, tokenizer, configuration.
+    """Writes a Llama of `size` ("8b" or "tiny") in bfloat16 to `folder`: four shards, index, and its other files.
 
     Memory: the largest tensor of each shard at a time (1.05 GB of the 8B).
     """
+    config = llama_files(folder, size)
+    _write_shards(folder, dict(llama_shapes(config)), lambda number: _random(DEVIATIONS[size], device, 2026 + number))
+
+
+def llama_files(folder: Path, size: str) -> dict[str, Any]:
+    """Writes tokenizer and configuration of a Llama to `folder`; returns the content of config.json."""
     config = LLAMAS[size]
     folder.mkdir(parents=True)
     tokenizer = llama_tokenizer(config["vocab_size"])
@@ -79,7 +85,7 @@ def llama(folder: Path, size: str, device: str) -> None:
     _json(folder / "tokenizer_config.json", names | {"tokenizer_class": "PreTrainedTokenizerFast"})
     ends = {key: config[key] for key in ("bos_token_id", "eos_token_id")}
     _json(folder / "generation_config.json", ends | {"do_sample": True, "temperature": 0.6, "top_p": 0.9})
-    _write_shards(folder, dict(llama_shapes(config)), lambda number: _random(DEVIATIONS[size], device, 2026 + number))
+    return config
 
 
 def llama_shapes(config: dict[str, Any]) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -120,14 +120,8 @@ class Line:
         _, socket = _server(self.mine.bundle, "")
         words, target = ssh_words(self.host)
         own = [
-            "-o",
-            "ControlMaster=no",
-            "-o",
-            "ControlPath=none",
-            "-o",
-            "ExitOnForwardFailure=yes",
-            "-o",
-            "LogLevel=ERROR",
+            *("-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes"),
+            *("-o", "LogLevel=ERROR"),
         ]
         argv = [*words, *own, "-R", f"{PLACE}:{socket}", target, HOLDING]
         self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)

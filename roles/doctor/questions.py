@@ -99,7 +99,7 @@ _IMAGES = (
     f"for d in {SERVERS}/*/; do f=$d/current/server.json; [ -f $f ] || continue; s=${{d%/}};"
     r""" echo "${s##*/}" $(sed -nE 's/^ *"(triton_core|trtllm)": "([^"]*)".*/\1 \2/p' $f); done"""
 )
-_LINKS = (
+LINKS = (
     f"for d in {SERVERS}/*/; do c=$(readlink $d/current) s=${{d%/}}; f={ROOT}/cache/${{c##*/}}.llm/all-reduce.txt;"
     r""" [ ! -f $f ] || sed -nE "s/^# Avg bus bandwidth *: *([0-9.]{1,20}).*/${s##*/} \1/p" $f; done"""
 )
@@ -270,6 +270,6 @@ def _of_servers(mine: Slice) -> dict[str, str]:
         "repair": f"grep -h ^enginehouse_repair {ROOT}/metrics/repair.prom 2>/dev/null",
         "notices": f"grep -h ^enginehouse_notice {ROOT}/metrics/notices.prom 2>/dev/null",
         "metrics": f"exec 2>/dev/null; {_METRICS}; " + "; ".join([*counted, "true"]),
-        "links": f"{{ {_LINKS}; }} 2>/dev/null",
+        "links": f"{{ {LINKS}; }} 2>/dev/null",
         "ready": f"exec 2>/dev/null; {_READY}; " + "; ".join([*pieces, "true"]),
     }

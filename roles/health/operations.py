@@ -24,10 +24,6 @@ REPAIR = f"{SETTINGS}/repair.json"
 _WATCH = ("watch_seconds", "answer_seconds", "misses", "restarts", "restart_hours")
 
 
-def watch_timer(server: str) -> str:
-    return f"enginehouse-watch@{server}.timer"
-
-
 def texts(mine: Slice, chosen: Defaults) -> list[Text]:
     """Units, timers with the wanted intervals, the gate, and the settings of the two programs."""
     units = ("enginehouse-watch@.service", "enginehouse-gpu-state.service")
@@ -96,7 +92,7 @@ def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
     A server that is no longer planned is watched while it has a release, because it may still serve; the role triton
     ends both.
     """
-    wanted = [*(watch_timer(server.name) for server in mine.servers), GPU_TIMER]
+    wanted = [*(f"enginehouse-watch@{server.name}.timer" for server in mine.servers), GPU_TIMER]
     missing = [name for name in wanted if name not in states.enabled or name not in states.running]
     spare = sorted(states.enabled - states.needed - set(wanted))
     if spare:

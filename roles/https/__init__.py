@@ -1,6 +1,6 @@
 """HTTPS before a host's gateway: HAProxy on one port, with a certificate of the operator's or of an ACME authority.
 
-The gateway stays on loopback and checks keys; HAProxy speaks TLS and limits each client address. certbot orders the
+The gateway stays on loopback and checks keys; HAProxy ends TLS and limits each client address. certbot orders the
 certificate in a separate unit, whose timer renews it without a run. No step interrupts a server or the gateway; a
 reload reads a new certificate, and open streams continue. If the inventory drops HTTPS, the role is removed from the
 host.

@@ -17,7 +17,7 @@ from roles.traffic.operations import install, notices, retired, run, settings, u
 
 
 def apply(mine: Slice) -> None:
-    """Runs this host's service as planned. It interrupts nothing; balancers keep their last answer meanwhile."""
+    """Runs this host's service as planned. Requests go on; balancers keep the service's last answer meanwhile."""
     if mine.traffic is None or not mine.traffic.servers:
         return
     wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])

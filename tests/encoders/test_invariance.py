@@ -84,6 +84,10 @@ class Done:
         return self.results
 
 
+def _ids(*ids: int) -> np.ndarray:
+    return np.array(ids, np.int32)
+
+
 def lengths_job(*lengths: int) -> Job:
     job = Job()
     job.expect([np.zeros(n, np.int32) for n in lengths])
@@ -181,7 +185,7 @@ def test_tokens_that_wait_are_counted_through_cancellation_and_lack_of_memory() 
 
 
 def test_each_part_of_the_packed_row_is_where_the_networks_read_it() -> None:
-    row = pack([np.array([5, 6, 7]), np.array([8, 9])], Form(8, 4, 3), filler=1, counted_from=2)
+    row = pack([_ids(5, 6, 7), _ids(8, 9)], Form(8, 4, 3), filler=1, counted_from=2)
     assert row[:8].tolist() == [5, 6, 7, 8, 9, 1, 1, 1]
     assert row[8:16].tolist() == [2, 3, 4, 2, 3, 2, 3, 4]
     assert row[16:21].tolist() == [0, 3, 5, 8, 8]
@@ -189,7 +193,7 @@ def test_each_part_of_the_packed_row_is_where_the_networks_read_it() -> None:
 
 
 def test_a_literal_pad_token_inside_a_text_is_not_counted_as_a_position() -> None:
-    texts = [np.array([0, 5, 2]), np.array([0, 5, 1, 6, 2])]
+    texts = [_ids(0, 5, 2), _ids(0, 5, 1, 6, 2)]
     row = pack(texts, form(texts), filler=1, counted_from=2, uncounted=1)
     assert row[8:16].tolist() == [2, 3, 4, 2, 3, 1, 4, 5]
 

@@ -69,10 +69,21 @@ def test_every_graph_is_captured_and_tried_in_the_stream_it_will_run_in(calls: C
 def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
     calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(device, "Running", lambda _, count, compute, is_long: calls.current)
+    monkeypatch.setattr(device, "Running", lambda _, count, compute, *more: calls.current)
     family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1, second_rows=0)
     runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)
     runner.lanes = [lane(calls, "first"), lane(calls, "second")]
     beside = (False, True, True, False, True)
     passes = [runner.launch([np.zeros(4, np.int32)], is_beside) for is_beside in beside]
     assert passes == ["first", "second", "first", "first", "second"]
+
+
+def test_a_pinned_row_serves_another_pass_if_it_is_large_enough(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.torch, "empty", lambda size, dtype, pin_memory: torch.zeros(size, dtype=dtype))
+    runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), SimpleNamespace())
+    small, large = runner._pinned(4), runner._pinned(40)
+    assert small[0].numel() == 4 and large[0].numel() == 40
+    runner._spare = [large]
+    assert runner._pinned(8) is large
+    runner._spare = [small]
+    assert runner._pinned(8)[0].numel() == 8 and not runner._spare

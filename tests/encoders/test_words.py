@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from encoders import words
-from encoders.words import Words, packed, splits_at_spaces, stands_alone
+from encoders.packing import packed
+from encoders.words import Words, splits_at_spaces, stands_alone
 from tests.encoders.checkpoints import unigram
 
 # Accents and joiners that could join a space, spaces of other kinds, letters that a normaliser takes apart or folds.

@@ -34,7 +34,7 @@ HEAD = (
 
 
 def hidden(*framing: str, body: bytes = SECOND) -> bytes:
-    """Returns a request with these headers about its end, and another request after it."""
+    """Returns a request whose length the headers `framing` state, with another request hidden in or after its body."""
     return "\r\n".join([HEAD, *framing, "", ""]).encode() + body
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from rehearsal import gateway
@@ -53,6 +54,11 @@ class Group:
     def deploy(self, *words: str, batch: int = 8) -> Run:
         """A run with this many requests at once."""
         return deployed(self.operator, self.runtime, *words, batch=batch)
+
+    def deploys_at_once(self, *batches: int) -> list[Run]:
+        """The runs of as many operators, who begin together and want releases of different sizes."""
+        with ThreadPoolExecutor(len(batches)) as operators:
+            return list(operators.map(lambda batch: self.deploy(batch=batch), batches))
 
     def findings(self) -> list[str]:
         """The doctor's findings on the LLM of any host."""

@@ -114,6 +114,17 @@ def test_the_same_swap_succeeds_once_the_host_is_well(pair: Group) -> None:
     assert until(pair.is_whole, 60)
 
 
+def test_of_two_operators_at_once_one_changes_the_group_and_the_other_nothing(pair: Group) -> None:
+    """Both operators request another release, of different sizes; the group is complete on one of the two."""
+    before, runs = pair.releases(), pair.deploys_at_once(2, 6)
+    assert [run.code != 0 for run in runs].count(True) == 1, [run.output[-2000:] for run in runs]
+    assert all(new != old for new, old in zip(pair.releases(), before, strict=True))
+    assert until(pair.is_whole, 60)
+    sizes = [says(machine, "cat /var/lib/enginehouse/servers/main/current/llm/run") for machine in pair.machines]
+    wanted = 2 if runs[0].code == 0 else 6
+    assert [f"--max-num-seqs {wanted}" in size for size in sizes] == [True, True]
+
+
 def test_a_swap_under_load_loses_no_request_of_either_gateway(pair: Group) -> None:
     """The gateways hold new requests while no LLM serves; the leader finishes the requests that it has begun."""
     pair.start_clients()

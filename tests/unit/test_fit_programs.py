@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 
 from deploy.inventory.first_models import declared_models
 from deploy.io.fit_models import models_of, named_models
+from deploy.io.local_weights import read_local
+from deploy.migrate.migration import migrate
 from deploy.planning.fit import Wish, fit_of
+from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Embedder, Reranker
 from tests.unit.given import AROUND
 from tests.unit.test_local_weights import safetensors
@@ -68,6 +72,36 @@ def test_a_program_that_is_asked_for_is_the_one_that_is_judged(tmp_path: Path) -
     for wish in (Wish(runtime="triton"), Wish(path="pytorch")):
         with pytest.raises(Exception, match=r"PyTorch backend .* does not read AWQ"):
             fit_of("h100-80", awq, "26.07", around_awq, wish)
+
+
+@pytest.mark.parametrize(
+    ("name", "declared", "meant"),
+    [("Qwen3-Reranker-4B", Embedder, "Reranker"), ("Qwen3-Embedding-8B", Reranker, "Embedder"), ("mine", Embedder, "")],
+)
+def test_a_decoder_is_refused_as_the_encoder_that_its_name_denies(
+    name: str, declared: type[Embedder | Reranker], meant: str, tmp_path: Path
+) -> None:
+    """Both have one architecture: a reranker's states would pass for vectors."""
+    path = directory(tmp_path, name, QWEN3, is_of_sentences=name != "Qwen3-Reranker-4B")
+    around = replace(AROUND, local={path: read_local(Path(path))})
+    try:
+        fit_of("h100-80", (declared(path, dtype="bfloat16"),), "26.07", around)
+    except Refusal as problem:
+        assert (problem.kind, problem.attempt) == ("wrong-kind", f'{meant}("{path}", dtype="bfloat16")')
+        return
+    assert meant == ""
+
+
+@pytest.mark.parametrize(
+    ("pasted", "written"),
+    [
+        ("vllm serve Qwen/Qwen3-Reranker-4B --runner pooling", 'Reranker(\n    "Qwen/Qwen3-Reranker-4B"'),
+        ("vllm serve Qwen/Qwen3-Embedding-8B --runner pooling", 'Embedder(\n    "Qwen/Qwen3-Embedding-8B"'),
+        ("docker run ghcr.io/huggingface/text-embeddings-inference:1.8 --model-id a/my-reranker", "Reranker("),
+    ],
+)
+def test_migrate_takes_a_reranker_of_a_pooling_server_for_one(pasted: str, written: str) -> None:
+    assert written in migrate(pasted).inventory
 
 
 @pytest.mark.parametrize(("name", "kind"), [("qwen3-embedding-0.6b", Embedder), ("qwen3-reranker-0.6b", Reranker)])

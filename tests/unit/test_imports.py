@@ -177,8 +177,8 @@ def test_roles_do_not_import_each_other() -> None:
     assert imports == []
 
 
-FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "fleet", "rollout")
-"""Modules of benchmarks/ that measure rehearsal machines."""
+FLEETS = ("against_ansible", "changes", "converge", "doctor", "first_deploy", "fleet", "gateway/engine", "rollout")
+"""Modules of benchmarks/ that measure rehearsal machines, or the model that the sittings on a GPU serve."""
 
 
 def test_nothing_imports_the_rehearsal() -> None:

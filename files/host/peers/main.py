@@ -37,7 +37,7 @@ ROOT_STEPS: dict[str, Callable[[Settings], object]] = {
 
 
 def main(arguments: list[str]) -> int:
-    """0 once the step is done; the module's docstring has the others. 64 without a step and settings."""
+    """Returns 0 once the step is done, 64 without step and settings; the module's docstring has the other statuses."""
     if len(arguments) not in (2, 3) or (arguments[0] == "prepare") != (len(arguments) == 3):
         print("usage: host peers STEP SETTINGS, with a file of settings", file=sys.stderr)
         return 64

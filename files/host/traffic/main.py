@@ -61,7 +61,10 @@ def seconds_of(time_told: str) -> int:
 
 
 def hold(seconds: int, servers: list[str]) -> int:
-    """0: keeps balancers from sending to the servers until the time; to all of the host's if none is named."""
+    """Keeps balancers from sending to the named servers, or to all of the host, for that time.
+
+    Returns 0, or 1 if the host lacks one of them.
+    """
     until = (now := time.time()) + seconds
     record = {"since": now, "until": until, "who": os.environ.get("SUDO_USER") or getpass.getuser()}
     for server in (names := named(servers)):
@@ -73,7 +76,10 @@ def hold(seconds: int, servers: list[str]) -> int:
 
 
 def admit(servers: list[str]) -> int:
-    """0: ends the operator's drain of the servers; of all of the host's if none is named."""
+    """Ends the operator's drain of the named servers, or of all of the host.
+
+    Returns 0, or 1 if the host lacks one of them.
+    """
     for server in (names := named(servers)):
         hold_file(server).unlink(missing_ok=True)
         print(f"{server}: the operator's drain has ended")
