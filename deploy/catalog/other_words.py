@@ -203,6 +203,9 @@ NEEDLESS_OPTIONS = (
     "yes",
     "f",
     "force",
+    "fix",
+    "repair",
+    "apply",
 )
 """Options of other programs that need no counterpart here: a verb asks nothing, and changes no host."""
 OPTIONS_MEANT = {
@@ -221,7 +224,7 @@ OPTIONS_MEANT = {
     **dict.fromkeys(("kv-cache-dtype", "kv-cache"), ("cache",)),
     **dict.fromkeys(("dtype", "quantization", "quantisation"), ("precision",)),
     **dict.fromkeys(("price", "price-per-hour", "hourly", "dollars"), ("per-hour",)),
-    **dict.fromkeys(("from", "start", "date", "days"), ("since", "window")),
+    **dict.fromkeys(("from", "start", "date", "days", "last"), ("since", "window")),
     **dict.fromkeys(("concurrency", "users", "parallel"), ("clients", "users", "concurrent")),
     **dict.fromkeys(("token", "api-key"), ("key-file",)),
     **dict.fromkeys(("interval", "watch"), ("every",)),

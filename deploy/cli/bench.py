@@ -84,6 +84,8 @@ def run(inventory: str, to: Path, data: tuple[str, ...], **options: Any) -> None
     from deploy.bench.picture import picture
     from deploy.io.bench import bench_of
 
+    if options["url"] and "://" not in options["url"]:
+        raise click.BadParameter(f"{options['url']} has no scheme. Write: --url http://{options['url']}")
     asks = tuple(word for word in options["mix"].split(",") if word)
     if not asks or set(asks) - set(ASKS):
         raise click.UsageError(f"--mix {options['mix']}: of {', '.join(ASKS)}, with commas between them")

@@ -1,5 +1,6 @@
 """Usage errors with the command line that was probably meant, by rules that hold for every verb and option."""
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ import click
 
 from deploy.catalog.names import nearest
 from deploy.catalog.other_words import COMMANDS, NEEDLESS_OPTIONS, OPTIONS_MEANT
-from deploy.inventory.slips import SYNONYMS
+from deploy.inventory.slips import SYNONYMS, meant_by
 
 VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "MONEY": "12.50", "MIB": "4096"}
 """A value for each metavar that stands alone in a hint."""
@@ -49,6 +50,10 @@ def _advice(error: click.UsageError, command: click.Command, verb: list[str], ty
         return _of_a_value(command, error.option_name, "does not take" in error.message)
     if isinstance(error, click.BadParameter):
         param = error.param
+        word = re.search(r"'([^']*)' is not a valid integer", error.message)
+        number = meant_by(word[1], "int", "x").partition("=")[2] if word else ""
+        if param and number:
+            return f"Write: {max(param.opts, key=len)} {number}"
         return (_near_choice(error) or _of_a_value(command, max(param.opts, key=len))) if param else ""
     if error.message.startswith("No such command") and isinstance(command, click.Group):
         return _of_unknown_command(command, verb, typed)
@@ -108,6 +113,8 @@ def _of_unknown_option(error: click.NoSuchOption, command: click.Command, verb: 
     if plain in ("user", "u", "port", "p") and any(part.name == "targets" for part in command.params):
         return f"Write: {line(verb, ['USER@HOST:PORT'])}"
     near = next((name for name in (plain, *OPTIONS_MEANT.get(plain, ())) if name in bare), "") or _nearest(plain, bare)
+    if near == "gpu" and value.isdecimal():
+        return f"The number of cards is the answer. Write: {line(verb, [*typed[:at], *behind])}"
     if near and options[bare[near]].is_flag:
         kept = behind if value == "json" else typed[at + 1 :]
         return f"Write: {line(verb, [*typed[:at], bare[near], *kept])}"
@@ -126,8 +133,8 @@ def _of_unknown_option(error: click.NoSuchOption, command: click.Command, verb: 
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """The option nearest to a word of three letters or more."""
-    return nearest(word, known) if len(word) > 2 else ""
+    """The option nearest to a word of three letters or more; shorter words are near to anything."""
+    return next(iter(difflib.get_close_matches(word, list(known), 1, 0.65)), "") if len(word) > 2 else ""
 
 
 def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -> str:
@@ -243,6 +250,10 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
         at = options.index(before[-2])
         more = [name for word in extra for name in (before[-2], word)]
         joined = [*options, *more] if valued.multiple else [*options]
+        if valued.multiple and "=" not in options[at + 1] and before[-2] == "--data":
+            return (
+                f"Write: {line(verb, [*kept, *options[: at + 1], f'{options[at + 1]}={extra[0]}', *options[at + 2 :]])}"
+            )
         joined[at + 1] = joined[at + 1] if valued.multiple else ",".join([joined[at + 1], *extra])
         return f"Write: {line(verb, [*kept, *joined])}"
     if any(word.endswith(".py") for word in extra):

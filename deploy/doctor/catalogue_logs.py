@@ -208,6 +208,8 @@ SERVICE_ROWS = (
     Kind("service-start", "warning",
          "systemd could not start a unit, gave up after several starts, or ended one that did not answer in time",
          "systemctl status UNIT on the host names the step; systemctl reset-failed UNIT allows the next start"),
+    Kind("service-other", "note", "systemd, Docker or apt logged an error that no other row of this table describes",
+         "journalctl {what} -b | tail -n 100 on the host has its text"),
     Kind("service-clock", "warning",
          "the host's clock is wrong or not corrected: certificates and tokens may be refused",
          "chronyc sources or timedatectl timesync-status on the host; allow NTP (UDP 123) to a time server"),

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.phrases import PHRASES
-from deploy.doctor.phrases_general import HEADS, WORDS
+from deploy.doctor.phrases_general import HEADS, SERVERS, WORDS
 from deploy.doctor.readings import Readings, number
 
 _LEVELS = {program: phrases for program, (_, phrases) in HEADS.items()}
@@ -65,14 +65,15 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
             counts, phrase = tiers[named[0]].setdefault(named[1], {}), re.sub(STAMP, " ", counted[2])
             counts[phrase] = counts.get(phrase, 0) + number(counted[1])
     by_kind, heads = tiers["phrase"], tiers["head"]
-    if is_troubled and (heads or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
+    if is_troubled and (heads.keys() & SERVERS or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
         by_kind |= dict([(kind, tiers["word"][kind]) for kind in WORDS if kind in tiers["word"]][:1])
     for kind, counts in by_kind.items():
         if not _FOLLOWS.get(kind, set()) & by_kind.keys():
             yield finding_of(kind if is_troubled or kind in _STANDING else "cause-past", _counted(counts))
-    if is_troubled and not by_kind:
-        for program, counts in heads.items():
-            yield finding_of("cause-other", f"{program}: {_counted(counts)}", program, what=HEADS[program][0])
+    if is_troubled and not by_kind and heads:
+        evidence = "; ".join(f"{program}: {_counted(counts)}" for program, counts in heads.items())
+        kind = "cause-other" if heads.keys() & SERVERS else "service-other"
+        yield finding_of(kind, evidence, what=" ".join(dict.fromkeys(HEADS[name][0] for name in heads)))
 
 
 def cause_of(text: str) -> str:

@@ -360,6 +360,7 @@ PHRASES: Mapping[str, tuple[str, ...]] = {
     "cause-no-gpu": (
         "could not select device driver",
         "unknown or invalid runtime name",
+        "no runtime for .{0,2}nvidia.{0,2} is configured",
         "unresolvable CDI devices",
         "Failed to initialize NVML: ",
         "no CUDA-capable device is detected",

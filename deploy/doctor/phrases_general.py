@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_SERVERS, _SERVICES = "-u 'triton@*' -u 'llm@*'", "-u docker -u containerd -u 'enginehouse-*'"
+_SERVERS = "-u 'triton@*' -u 'llm@*'"
+_SERVICES = f"-u docker -u containerd -u 'enginehouse-*' {_SERVERS}"
 _LEVELS = "ERROR|FATAL|CRITICAL"
 _WORDS = "[a-zA-Z ]{0,20}"
 _PART = "(file|path|directory|weight|checkpoint|tensor|tokenizer|shard|vocab)"
@@ -35,11 +36,12 @@ HEADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "a Python program": (
         _SERVERS,
         (
-            "(^|[ .(])[A-Z][A-Za-z0-9]{1,40}(Error|Exception|Timeout|Exit|Failure):",
+            "(^|[ .(])[A-Z][A-Za-z0-9]{1,40}(Error|Exception|Timeout|Exit|Failure)[:(]",
             "(^|[ .])[A-Z][A-Za-z0-9]{1,40}(Error|Exception)$",
             r"Traceback \(most recent call last\)",
             rf"({_LEVELS}):[A-Za-z0-9_.]{{2,60}}:",
             rf"- ({_LEVELS}) - ",
+            rf"({_LEVELS}) {{1,3}}\[[0-9:]{{1,20}}\]",
             rf"({_LEVELS}) {{1,5}}\| [A-Za-z0-9_.:-]{{2,80}}",
             rf"(^|\[)({_LEVELS})(\]|: {{2,6}})",
             rf"level(name)?.: ?.({_LEVELS}|error|fatal|critical|panic).",
@@ -64,6 +66,8 @@ HEADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "apt": (_SERVICES, ("^E: ",)),
 }
 """Error levels by program: where its log is, and the expressions."""
+SERVERS = tuple(program for program, (units, _) in HEADS.items() if units == _SERVERS)
+"""Programs of servers: the others log errors on hosts that serve, too."""
 
 WORDS: Mapping[str, tuple[str, ...]] = {
     "cause-disk": ("[Nn]o space left", "[Qq]uota exceeded"),
@@ -92,7 +96,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         f"{_FAILED} deseriali[sz]e",
     ),
     "cause-gpu": (
-        f"not (supported|compatible|available) (on|with|by|for) {_WORDS}(GPU|hardware|device|arch)",
+        f"not (supported|compatible|available) (on|with|by|for|in) {_WORDS}(GPU|hardware|device|arch)",
         "[Cc]ompute capability [0-9]",
         "no (suitable|compatible|supported|valid) [a-zA-Z]{0,12} ?(kernel|backend|tactic|profile)s?",
     ),
@@ -119,7 +123,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         "[Rr]ank [0-9]{1,4} [a-z ]{0,20}(timed out|time ?out|not respond|lost|unreachable)",
     ),
     "cause-module": (
-        f"{_FAILED} (import|load) [a-z ]{{0,16}}(module|library|plugin|symbol|extension)",
+        f"{_FAILED} (import |load [a-z ]{{0,16}}(library|plugin|symbol|extension))",
         "[A-Z][A-Za-z0-9_]{2,24} is not (available|installed)",
     ),
     "cause-config": (r"config\.pbtxt", "[Mm]odel config(uration)?", "[Ii]nstance group", "[Ee]nsemble"),
@@ -129,6 +133,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         f"{_PART}s? {_WORDS}(not found|does not exist|(is )?missing)",
         "(corrupt(ed)?|truncated|incomplete) [a-z ]{0,20}(file|archive|weights|checkpoint|download)",
     ),
+    "cause-cache": ("(KV|kv)[ _-]?[Cc]ache",),
     "cause-model": (
         f"([Uu]nsupported|[Uu]nknown|[Uu]nrecogni[sz]ed) {_WORDS}{_OF_A_MODEL}",
         f"{_OF_A_MODEL}( [A-Za-z0-9_.'-]{{1,40}})? (is )?not (yet )?(supported|implemented|recogni[sz]ed)",

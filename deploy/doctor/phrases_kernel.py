@@ -185,7 +185,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "nvlink-error": (
         "nvidia-nvswitch[0-9]{1,2}: [A-Za-z0-9 ,:_()-]{0,80}([Ff]ailed|FATAL|[Ff]atal error|timed out)",
         "nvidia-nvlink: [A-Za-z0-9 ,:_()-]{0,80}([Ff]ailed|[Ff]atal|timed out)",
-        "knvlink[A-Za-z0-9_]{3,60}: [A-Za-z0-9 ,:_()]{0,60}([Ff]ailed|error|fatal)",
+        "knvlink[A-Za-z0-9_]{3,60}: [A-Za-z0-9 ,:_()']{0,60}([Ff]ailed|error|fatal)",
         "NVRM: [A-Za-z0-9 ,:_()-]{0,60}NVL(ink|INK)[A-Za-z0-9 ,:_()-]{0,60}([Ff]ailed|[Ff]atal|[Ee]rror)",
     ),
     "gpu-reset-wanted": (
@@ -306,7 +306,7 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "EDAC [A-Za-z0-9#_]{1,20}: (UE|HANDLING)",
     ),
     "driver-other": (
-        f"NVRM:? _{{0,2}}[a-mo-zA-Z][A-Za-z0-9_]{{2,60}}: [A-Za-z0-9 ,:_()-]{{0,80}}{_FAILS}",
+        f"NVRM:? _{{0,2}}[a-mo-zA-Z][A-Za-z0-9_]{{2,60}}: [A-Za-z0-9 ,.:_()'-]{{0,80}}{_FAILS}",
         f"NVRM: GPU [0-9a-f:.]{{5,20}}:?[A-Za-z0-9 ,:._()-]{{0,80}}{_FAILS}",
         f"nvidia-(drm|uvm|modeset|nvlink|nvswitch)[0-9]{{0,2}}: [A-Za-z0-9 ,:_().-]{{0,80}}{_FAILS}",
     ),

@@ -88,7 +88,7 @@ SERVICES: Mapping[str, tuple[str, ...]] = {
         "runc (create|run|init|exec) failed",
         "unable to [s]tart container process",
         "failed to create (shim|containerd|sandbox|pod)",
-        "FailedCreatePodSandBox",
+        "FailedCreatePodSandBox|[Ff]ailed to create pod sandbox",
         "error during container init",
         "container init (exited|was OOM-killed|caused)",
         "error mounting [\"']",

@@ -16,6 +16,8 @@ MEMORY = ("mb", "mib", "g", "gb", "gib", "tb", "tib", "%")
 """Units of a cache typed as memory or as a share of it."""
 DAYS = {"d": 1, "day": 1, "days": 1, "w": 7, "m": 30, "y": 365, "a": 365}
 COUNT = {"k": 1024, "m": 1024**2}
+COUNTED = ("x", "gpu", "gpus", "card", "cards", "host", "hosts", "token", "tokens", "request", "requests", "users")
+"""Nouns of what a number counts."""
 PARAMETERS = {"k": 1000, "m": 10**6, "b": 10**9, "t": 10**12}
 UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS, "parameters": PARAMETERS}
 """Units of a number typed as a text, by the ending of its field."""
@@ -165,7 +167,8 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         if field.endswith("port") and len(digits) == 1 and 0 < float(re.sub("[_,]", "", digits[0])) < 65_536:
             protocol = ', protocol="udp"' if field == "port" and "udp" in value.lower() else ""
             return f"{field}={int(float(re.sub('[_,]', '', digits[0])))}{protocol}"
-        factor = 1 if match and match[2] in ones else units.get(match[2].lower(), 0) if match else 0
+        ones = (*ones, *COUNTED)
+        factor = 1 if match and match[2].lower() in ones else units.get(match[2].lower(), 0) if match else 0
         number = float(re.sub("[_,]", "", match[1])) * factor if match and len(value) < 20 else 0.0
     elif is_share and 0 < value < 1:
         return f'{field}="{round(value * 100)}%"'

@@ -198,6 +198,9 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
     if not isinstance(value, wanted):
         yield _kind(value, wanted.__name__, where)
         return
+    if isinstance(value, Secret) and isinstance(value.source, str) and value.kind in ("env", "vault", "command"):
+        yield _kind(value.source, "tuple", f"{where}.source", attempt=_words_apart(value.kind, [value.source]))
+        return
     if words := _words_of(value):
         yield _kind(words, "str", f"{where}.source[0]", attempt=_words_apart(value.kind, words))
         return

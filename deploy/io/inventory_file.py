@@ -7,6 +7,7 @@ from pathlib import Path
 
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
+from deploy.spec.sources import HUB_NAME
 
 OTHER_FORMATS = {
     ".yml": "YAML",
@@ -90,6 +91,16 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
 
 
 def missing(file: str) -> Refusal:
+    """The refusal of an inventory that is not there; the name of a model gets the command that writes one."""
+    if HUB_NAME.fullmatch(file) and not file.endswith(".py"):
+        return refuse(
+            "no-inventory",
+            f"{file} is the name of a model, and an inventory is a file that names models",
+            where=file,
+            seen="no such file",
+            wanted=f"a Python file with hosts, such as {EXAMPLE}",
+            attempt=f"enginehouse migrate 'vllm serve {file}' --to inventories/mine.py writes one",
+        )
     return refuse(
         "no-inventory",
         f"there is no inventory {file}",

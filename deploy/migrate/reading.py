@@ -182,7 +182,9 @@ def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> 
     if server is None:
         return None
     starters = [part.text for part in call.before if part.text in STARTERS]
-    starters += [call.program] if call.program in STARTERS else []
+    own = (*server.engine.programs, *server.engine.modules, *SHELLS, *DOCKERS)
+    is_starter = call.program in STARTERS or (depth == 0 and call.program not in own and not call.script)
+    starters += [call.program] if is_starter else []
     return replace(server, variables=(*pairs, *server.variables), others=(*starters, *server.others))
 
 

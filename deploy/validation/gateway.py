@@ -279,8 +279,16 @@ def _origins(gateway: Gateway) -> Iterator[Refusal]:
                 where="gateway.cors_origins",
                 seen=repr(origin),
                 wanted="https://NAME, and a port if it is not 443, and no path",
-                attempt='Gateway(cors_origins=("https://app.example.com",))',
+                attempt=f'Gateway(cors_origins=("{_origin_meant(origin)}",))',
             )
+
+
+def _origin_meant(text: str) -> str:
+    """The origin in a URL or a name with a dot; an example for any other text."""
+    match = re.fullmatch(r"(?:(https?)://)?([\w-]+(?:\.[\w-]+)+)(:[0-9]{1,5})?(?:/.*)?", text)
+    port = (match[3] or "") if match else ""
+    is_port = not port or 0 < int(port[1:]) < 65_536
+    return f"{match[1] or 'https'}://{match[2]}{port}" if match and is_port else "https://app.example.com"
 
 
 def _models_of(alias: object) -> list[str]:

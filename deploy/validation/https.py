@@ -26,6 +26,7 @@ MOST_NAMES = 100
 BY_ACME = 'acme=Acme(names=("llm.example.com",), email="ops@example.com")'
 BY_FILE = 'certificate="keys/llm.pem", certificate_key=Secret.command("cat", "keys/llm.key")'
 
+ADDRESS = r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
 PRIVATE_NAME = re.compile(
     r"\.(?:internal|local|localdomain|localhost|lan|home|corp|intranet|private|test|invalid|onion|home\.arpa)\.?$", re.I
 )
@@ -203,7 +204,7 @@ def _acme(acme: Acme) -> Iterator[Refusal]:
             where="gateway.https.acme.email",
             seen=repr(acme.email),
             wanted="NAME@DOMAIN; or nothing, for an account without an address",
-            attempt='email="ops@example.com"',
+            attempt=f'email="{address[0] if (address := re.search(ADDRESS, acme.email)) else "ops@example.com"}"',
         )
     if not DIRECTORY.fullmatch(acme.directory):
         yield refuse(

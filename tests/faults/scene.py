@@ -45,7 +45,15 @@ NOTHING_SERVING = "state   no serving program was changed"
 QUESTION = {"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["some text"]}]}
 SERVER = "/var/lib/enginehouse/servers/main"
 PAST = {"unit-restarted", "errors-logged", "swap-refused", "xid-last-boot", "watchdog-restarted", "cause-past"}
-PAST |= {"cause-request", "service-pool", "service-apt", "service-apt-source", "service-apt-lock", "network-link"}
+PAST |= {
+    "cause-request",
+    "service-other",
+    "service-pool",
+    "service-apt",
+    "service-apt-source",
+    "service-apt-lock",
+    "network-link",
+}
 """Findings that outlive their cause, and so may tell of a test before this one."""
 REPACKAGED = {"hole-known"}
 """The machine's Docker is Debian's own, repackaged under upstream's numbers: older than those without known holes."""

@@ -1,8 +1,9 @@
-"""Formats of weights on each card: what TensorRT-LLM 1.2.1 and vLLM 0.26.0 have kernels for, by their own sources.
+"""Formats of weights on each card: what TensorRT-LLM and vLLM 0.26.0 have kernels for, by their own sources.
 
 TensorRT-LLM: the hardware matrix of docs/source/features/quantization.md; `fp8_block_scaling_gemm` has SM 89, 90, 100
-and 120, and the experts' kernel Hopper. vLLM: `get_min_capability` of each method; Marlin's kernels read FP8, MXFP4 and
-NVFP4 into 16 bit on older cards. Read 2026-11-28.
+and 120 (its main branch, not the image of 1.2.1, which nobody has looked into), and the experts' kernel Hopper. vLLM:
+`get_min_capability` of each method; Marlin's kernels read FP8, MXFP4 and NVFP4 into 16 bit on older cards. Read
+2026-11-28.
 """
 
 from __future__ import annotations

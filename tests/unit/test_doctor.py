@@ -131,7 +131,7 @@ FIRES = {
 """The change of a healthy host that makes each finding; the kinds of other tests are in ELSEWHERE."""
 ENDS = {"gpu-lost": "15", "gpus-unseen": "6", "driver-missing": "127", "driver-not-loaded": "9"}
 ENDS |= {"driver-mismatch": "18", "smi-refuses": "255", "nvml-closed": "255", **KERNEL_ENDS}
-ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", "cause-other", *PHRASES}
+ELSEWHERE = {"port-taken", "unread", "gpu-silent", "drift", "deploy-refused", "cause-other", "service-other", *PHRASES}
 ELSEWHERE |= {"notice-drains", "notice-seen", "notices-unread"}
 ELSEWHERE |= {"repair-person", "repair-active", "repair-waits", "repair-silent"}
 ELSEWHERE |= {"first-boot-failed", "first-boot-running", "hole-strangers", "holes-unread", "xid-beside"}

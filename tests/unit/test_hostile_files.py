@@ -278,7 +278,7 @@ def test_a_page_of_metrics_ends_by_its_size_and_time(most: int, until: float, mo
     """Each page occupies a thread of the relay."""
     monkeypatch.setattr(metrics, "LARGEST_BYTES", most)
     page = type("Page", (), {"read1": lambda *_: b"a" * 90})()
-    with pytest.raises(OSError, match="no end"):
+    with pytest.raises(OSError, match="incomplete after"):
         metrics.whole(page, until)
 
 

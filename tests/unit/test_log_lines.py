@@ -71,6 +71,12 @@ def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: L
     [
         ("acme.FooError: no such bar: hf_secret", "cause-other"),
         ("[TensorRT-LLM][ERROR] a new sentence about hf_secret", "cause-other"),
+        ("E0817 19:18:51.786824 29 new_file.cc:12] a new sentence about hf_secret", "cause-other"),
+        ("ERROR 08-17 19:18:51 [new_file.py:12] a new sentence about hf_secret", "cause-other"),
+        ("2026-01-01T00:00:00Z ERROR new_program::new_room: a new sentence about hf_secret", "cause-other"),
+        ('level=error msg="a new sentence about hf_secret"', "service-other"),
+        ("new.service: Failed with result 'exit-code'.", "service-other"),
+        ("acme.FooError: hf_secret\nno such file or directory", "cause-files"),
         ("acme.FooError: no such bar\nRuntimeError: CUDA error: out of memory", "cause-memory"),
     ],
 )

@@ -1,7 +1,8 @@
 """Sixty more names that people serve in 2026: each is planned where a program of its release loads it, or refused.
 
-Numbers are those of the public config.json files, sizes nominal. vLLM's verdicts are those of the registry, the models
-and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test before.
+Class names and kinds of files are published facts. Shapes were typed from memory of each family and sizes are nominal:
+no config.json was fetched. vLLM's verdicts are those of the registry, the models and the configurations in the wheel of
+0.26.0 (read 2026-11-28). None of these names was in a test before.
 """
 
 from __future__ import annotations
