@@ -1,8 +1,10 @@
 """Finds the first server in pasted text, a place for each of its words, and writes the inventory."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
 from deploy.catalog.known import KnownCheckpoint
@@ -60,6 +62,12 @@ def migrate(text: str) -> Migration:
             raise _refused(f"it names {title}: {advice}", _first_words(text))
         raise _refused("no server was found that is known here", _first_words(text))
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
+    before = ["", *(word.text for word in nameless.args)]
+    for option, text in pairwise(before):
+        if re.fullmatch(r"\$\{?\w{1,40}\}?", text) and (option in ("", "--model", "--model-path", "--model-id")):
+            problem = f"it names its model by {text}, and the text does not say what that is"
+            attempt = f"enginehouse migrate 'vllm serve Qwen/Qwen3-8B', with your model's name in the place of {text}"
+            raise _refused(problem, text, attempt)
     raise _refused("it names no model", f"{nameless.engine.title} with {' '.join(options) or 'no options'}"[:120])
 
 
@@ -270,7 +278,7 @@ def _first_words(text: str) -> str:
     return masked(" ".join(text.split()[:2]))[:80] or "nothing"
 
 
-def _refused(problem: str, seen: str) -> Exception:
+def _refused(problem: str, seen: str, attempt: str = "") -> Exception:
     return refuse(
         "no-server",
         problem,
@@ -278,5 +286,5 @@ def _refused(problem: str, seen: str) -> Exception:
         seen=seen,
         wanted="a command, docker run, script, compose file or manifest that starts vLLM, SGLang, TGI, TEI, NIM, or"
         " another server with weights of a hub",
-        attempt="enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
+        attempt=attempt or "enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
     )

@@ -32,7 +32,7 @@ def test_a_wheel_lies_under_python_in_the_release(tmp_path: Path) -> None:
 def test_a_wheel_that_is_not_the_pinned_one_is_refused_and_removed(tmp_path: Path) -> None:
     wheel = a_wheel(tmp_path)
     (tmp_path / wheel.file).write_bytes(b"something else")
-    with pytest.raises(Refusal, match="could not be had"):
+    with pytest.raises(Refusal, match="could not be fetched"):
         unpacked(wheel, tmp_path)
     assert not (tmp_path / wheel.file).exists()
 

@@ -96,6 +96,8 @@ def typed(*words: str) -> str:
         (("key", "new", "search", "bge"), "enginehouse key new search --models bge"),
         (("export", "k8s", INVENTORY, "-o", "out"), f"enginehouse export kubernetes {INVENTORY} -o out"),
         (("migrate", "vllm", "serve", "Qwen/Qwen3-8B"), "enginehouse migrate 'vllm serve Qwen/Qwen3-8B'"),
+        (("migrate", "vllm serve $1 --port 8000"), "with your model's name in the place of $1"),
+        (("migrate", "vllm serve --model ${MODEL_ID}"), "it names its model by ${MODEL_ID}"),
         (("promote", INVENTORY, "gpt-oss-20b", "vllm"), f"enginehouse promote {INVENTORY} gpt-oss-20b --to vllm"),
         (("plan", INVENTORY, "--limit", "--json"), "--limit takes a value, and --json is an option."),
         (("bench", INVENTORY, "--client", "8"), f"enginehouse bench {INVENTORY} --clients 8"),
