@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from pathlib import PurePath
 
 from deploy import spec
-from deploy.catalog import SYSTEMS
+from deploy.catalog import DEFAULT_RELEASE, SYSTEMS
 from deploy.catalog.gpus import card_called
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.spec.sources import DIRECTORY
@@ -85,7 +85,7 @@ EXAMPLES = {
     "Price": "Price(prompt=0.1, completion=0.4)",
     "Proxy": 'Proxy(url="http://proxy.example.com:3128")',
     "ReDrafter": 'ReDrafter(weights=Weights.hub("OWNER/NAME", "COMMIT"))',
-    "Release": 'Release(name="ours", derived_from="26.07")',
+    "Release": f'Release(name="ours", derived_from="{DEFAULT_RELEASE}")',
     "Replay": 'Replay(prompts="prompts.jsonl")',
     "Route": 'Route(pool="chat", http_port=8443, grpc_port=8444)',
     "Secret": 'Secret.env("NAME")',
