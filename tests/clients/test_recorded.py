@@ -42,8 +42,8 @@ NOT_OURS = {
 DEFAULTS = ("temperature: number, and ours is null", "top_p: number, and ours is null")
 """OpenAI repeats its own default; ours is the model's, which generation_config.json names to the engine."""
 REFUSED = {
-    "server_tool_use": "no tools of its own",
-    "web_search_20250305": "no tools of its own",
+    "server_tool_use": "runs no tools",
+    "web_search_20250305": "no built-in tools",
 }
 """Parts of an exchange's request that only Anthropic runs, and the words of the refusal."""
 NOT_REPLAYED = {

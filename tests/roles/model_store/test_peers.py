@@ -57,7 +57,7 @@ def trouble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trouble]:
         vanished.start(hosts, offer)
         for host in wanting:
             host.start(hosts, offer)
-        until(lambda: all("does not verify" in host.words() for host in wanting), "the poisoner is caught")
+        until(lambda: all("a corrupt piece" in host.words() for host in wanting), "the poisoner is caught")
         vanished.kill()
         source.start(hosts)
         until(lambda: all(host.is_published() for host in wanting), "everybody has the model")
