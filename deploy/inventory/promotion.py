@@ -100,7 +100,7 @@ def _problem(promotion: Promotion, llms: list[LLM]) -> Refusal | None:
     if all(model.runtime == promotion.runtime and promotion.image in ("", model.image) for model in mine):
         return refuse(
             "promoted-already",
-            f"{promotion.model}: the inventory has it on {promotion.runtime} already",
+            f"{promotion.model} is served by {promotion.runtime} already",
             where="promote",
             seen=f'runtime="{promotion.runtime}"',
             wanted="another program, or another image of it",

@@ -155,7 +155,7 @@ def _options(placed: Placed) -> Iterator[Refusal]:
 
 
 def _meant(flag: Flag, value: str) -> str:
-    """The choice for which a value stands, with the reason if guides get it wrong."""
+    """The choice that the operator probably meant, and why the typed value is wrong if guides often have it."""
     meant, why = value_meant(BUILD, flag.name, value, flag.choices), why_not(BUILD, flag.name, value)
     instead = f'"{meant}"' if meant else "leave it out" if meant == "" else offer(value, flag.choices)
     return f"{instead}: {why}" if why else instead

@@ -115,7 +115,7 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     if not 1 <= len(gateway.ports) <= MOST_PORTS:
         yield refuse(
             "gateway-without-ports",
-            f"a gateway with {len(gateway.ports)} ports has as many processes",
+            f"a gateway runs a process for each of its ports, and {len(gateway.ports)} ports are declared",
             where="gateway.ports",
             seen=f"{len(gateway.ports)} ports",
             wanted=f"1 to {MOST_PORTS} ports",

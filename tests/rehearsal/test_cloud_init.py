@@ -99,7 +99,7 @@ def test_cloud_init_itself_reports_no_error(story: Story, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["plain", "padded"])
 def test_no_secret_stays_in_what_cloud_init_and_the_first_boot_write(story: Story, name: str) -> None:
-    """The journal has none either; the test names no files or line numbers."""
+    """The command lists files with a secret, and then counts such lines of the journal; neither prints the secret."""
     machine: Machine = getattr(story, name)
     assert machine.run(SECRETS).stdout.split() == ["0"]
 

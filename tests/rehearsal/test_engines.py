@@ -73,7 +73,7 @@ def cut(machines: Fleet) -> Cut:
 
 @pytest.fixture(scope="module")
 def first(machines: Fleet, cut: Cut) -> Run:
-    """Runs the next deploy, for all three."""
+    """The deploy after the killed one, on all three machines."""
     run = machines.deploy(ENGINE_WEIGHTS=SLOW)
     assert run.code == 0, run.output[-4000:]
     return run

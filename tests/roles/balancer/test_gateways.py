@@ -22,7 +22,10 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def story() -> Iterator[Callable[[str], dict[str, Any]]]:
-    """The outcome of a story. All processes start together, because each mostly waits for HAProxy's checks."""
+    """A function that returns the result of a named scenario.
+
+    The scenarios run in processes that start together, because each mostly waits for HAProxy's checks.
+    """
     environment = {**os.environ, "PYTHONPATH": str(HERE)}
     running = {
         name: subprocess.Popen(
