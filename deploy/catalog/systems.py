@@ -3,7 +3,8 @@
 Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (opt-in from 25,
 spec 0.7.0 from 26.1); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
 Debian 13 repository with another key than its older repositories (read in five public recipes, 2026-11-21). HAProxy and
-Python: package indexes of both (2026-11-22).
+Python: package indexes of both (2026-11-22). Ubuntu 26.04: its archive's indexes (2026-11-28); no run has seen it on a
+machine, whose sudo (sudo-rs) and coreutils (uutils) are other programs than before.
 """
 
 from dataclasses import dataclass
@@ -86,6 +87,17 @@ _ROWS = (
         has_cdi=True,
         haproxy="2.8",
         python="3.12",
+    ),
+    System(
+        name="ubuntu-26.04",
+        codename="resolute",
+        driver_source="canonical",
+        nvidia_path="ubuntu2604",
+        kernel="7.0",
+        distribution_docker="29.1.3",
+        has_cdi=True,
+        haproxy="3.2",
+        python="3.14",
     ),
     System(
         name="debian-12",

@@ -16,6 +16,7 @@ from deploy.catalog.systems import System
 PUBLISHED_SYSTEMS = """
 ubuntu-22.04 | jammy    | 5.15 | 3.10 | 2.4 | 29.1.3   | ubuntu2204 | 3bf863cc
 ubuntu-24.04 | noble    | 6.8  | 3.12 | 2.8 | 29.1.3   | ubuntu2404 | 3bf863cc
+ubuntu-26.04 | resolute | 7.0  | 3.14 | 3.2 | 29.1.3   | ubuntu2604 | 3bf863cc
 debian-12    | bookworm | 6.1  | 3.11 | 2.6 | 20.10.24 | debian12   | 3bf863cc
 debian-13    | trixie   | 6.12 | 3.13 | 3.0 | 26.1.5   | debian13   | 8793f200
 """

@@ -100,7 +100,7 @@ GPT = 'servers["main"].models["gpt-oss-20b"]'
 
 MACHINES = {
     "an unknown OS is offered the nearest": Wrong(machine(os="ubuntu24.04"), "unknown-os", "machine.os"),
-    "a newer system is offered as no older one": Wrong(machine(os="ubuntu-26.04"), "unknown-os", "machine.os"),
+    "a newer system is offered as no older one": Wrong(machine(os="ubuntu-28.04"), "unknown-os", "machine.os"),
     "an unknown cloud is offered the nearest": Wrong(machine(notices="gpc"), "unknown-choice", "machine.notices"),
     "an unknown repair is offered the nearest": Wrong(machine(repair="rebot"), "unknown-choice", "machine.repair"),
     "a host without servers has nothing that proves a repair": Wrong(
