@@ -56,21 +56,24 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
 
     A server that runs out of memory while it answers other requests is a finding by itself. Phrases of a cause share a
     finding, because a program and the library below it log the same fault. Lines of an error level without a known
-    phrase are a finding only on a host in trouble: by a word of theirs, or by their program alone.
+    phrase are a finding only where a server is in trouble: by a word of theirs, or by their program alone.
     """
-    is_troubled = any(finding.id in _IN_TROUBLE for finding in others)
+    troubles = {finding.id for finding in others} & set(_IN_TROUBLE)
+    is_troubled = bool(troubles)
+    # A job that failed reports its own reason: a server's lines of the day are not about it.
+    is_server_troubled = bool(troubles - {"job-failed"})
     tiers: dict[str, dict[str, dict[str, int]]] = {tier: {} for tier, _ in _TABLES}
     for line in readings.lines("causes"):
         if (counted := _COUNTED.fullmatch(line)) and (named := _row_of(counted[2])):
             counts, phrase = tiers[named[0]].setdefault(named[1], {}), re.sub(STAMP, " ", counted[2])
             counts[phrase] = counts.get(phrase, 0) + number(counted[1])
     by_kind, heads = tiers["phrase"], tiers["head"]
-    if is_troubled and (heads.keys() & SERVERS or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
+    if is_server_troubled and (heads.keys() & SERVERS or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
         by_kind |= dict([(kind, tiers["word"][kind]) for kind in WORDS if kind in tiers["word"]][:1])
     for kind, counts in by_kind.items():
         if not _FOLLOWS.get(kind, set()) & by_kind.keys():
             yield finding_of(kind if is_troubled or kind in _STANDING else "cause-past", _counted(counts))
-    if is_troubled and not by_kind and heads:
+    if is_server_troubled and not by_kind and heads:
         evidence = "; ".join(f"{program}: {_counted(counts)}" for program, counts in heads.items())
         kind = "cause-other" if heads.keys() & SERVERS else "service-other"
         yield finding_of(kind, evidence, what=" ".join(dict.fromkeys(HEADS[name][0] for name in heads)))
