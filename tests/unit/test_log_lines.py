@@ -87,6 +87,15 @@ def test_an_unknown_error_is_named_by_its_class_if_nothing_else_is_known(text: s
     assert "secret" not in findings[-1].evidence
 
 
+def test_a_failed_job_reads_no_old_error_of_a_server() -> None:
+    """A killed fetch, and an unknown error that a server logged before, with a word of a reason."""
+    failed = units("ActiveState=inactive\nResult=success", "ActiveState=failed\nResult=exit-code")
+    text = "acme.FooError: no such bar\nno such file or directory"
+    phrases = grepped(HOST_PATTERN, text, "-o").splitlines()
+    assert phrases
+    assert ids(examined({**failed, "causes": "".join(f"      1 {phrase}\n" for phrase in phrases)})) == ["job-failed"]
+
+
 @pytest.mark.parametrize("logged", KERNEL, ids=lambda logged: logged.line[:60])
 def test_a_line_of_the_kernel_is_named_on_a_host_without_its_gpu(logged: Logged) -> None:
     """Only the reason is reported: nvidia-smi's consequence is left out."""
