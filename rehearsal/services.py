@@ -54,8 +54,8 @@ class Services:
     checkpoints: Path
     revisions: dict[str, str]
     hub_tls_url: str = ""
-    """The same hub over TLS, with a certificate of `registry_ca_file`'s authority, because inventories send the hub
-    a token."""
+    """URL of the hub over TLS, since inventories send the hub a token; `registry_ca_file`'s authority signed its
+    certificate."""
 
     def to_json(self) -> str:
         """Returns the fields of services.json."""

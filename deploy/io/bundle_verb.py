@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -37,50 +38,43 @@ def made(
     trust = trust_of(plan)
     confirm_pinned(plan.slices)
     directory.mkdir(parents=True, exist_ok=True)
-    try:
-        with turn(directory, is_patient=False):
-            contents = _made(plan, needs, wheels, directory, base, split, tell, trust)
-    except BlockingIOError:
-        raise Refusal(
-            f"another command is making a bundle in {directory}",
-            facts={"seen": f"a lock on {directory}", "wanted": "one command for a directory"},
-            attempt="the same command again when the other one has ended, which continues; or another directory",
-            state="nothing of this command was written",
-            kind="bundle-being-made",
-        ) from None
+    work = directory / ".work"
+    with _alone(directory):
+        (work / "control").mkdir(parents=True, exist_ok=True)
+        tell("this repository and its Python packages")
+        order = Order(
+            slices=plan.slices,
+            needs=tuple(needs),
+            directory=directory,
+            trust=trust,
+            tell=tell,
+            control={**repository(work, tell), **dict(packages(work, wheels)), **engines(plan, tell)},
+            base=base,
+            split_mib=split,
+            today=date.today(),
+        )
+        contents = make(order)
     tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
     for line in (*totals(contents), *beside(plan.slices)):
         tell(line)
     tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
 
 
-def _made(
-    plan: Plan,
-    needs: Iterable[Need],
-    wheels: Iterable[Wheels],
-    directory: Path,
-    base: Path | None,
-    split: int,
-    tell: Tell,
-    trust: EngineTrust,
-) -> Contents:
-    """The list of the bundle, after making it."""
-    work = directory / ".work"
-    (work / "control").mkdir(parents=True, exist_ok=True)
-    tell("this repository and its Python packages")
-    control = {**repository(work, tell), **dict(packages(work, wheels)), **engines(plan, tell)}
-    order = Order(
-        slices=plan.slices,
-        needs=tuple(needs),
-        directory=directory,
-        trust=trust,
-        tell=tell,
-        control=control,
-        base=base,
-        split_mib=split,
-        today=date.today(),
-    )
-    return make(order)
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """A lock on the directory of a bundle. Raises: a Refusal if another command has it."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(turn(directory, is_patient=False))
+        except BlockingIOError:
+            raise Refusal(
+                f"another command is making a bundle in {directory}",
+                facts={"seen": f"a lock on {directory}", "wanted": "one command for a directory"},
+                attempt="the same command again when the other one has ended, which continues; or another directory",
+                state="nothing of this command was written",
+                kind="bundle-being-made",
+            ) from None
+        yield
 
 
 def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:

@@ -39,7 +39,7 @@ SHARED_CHANGES = {
     "return_tokens_as_token_ids": (FALSE, "tokens are returned as texts"),
     "return_token_ids": (FALSE, "tokens are returned as texts"),
 }
-"""The same for fields of both chats and completions, by vLLM's names."""
+"""Accepted values of vLLM's fields in chats and completions, and the reason for refusing any other."""
 CHANGES_NOTHING = {
     "store": (FALSE, "nothing is stored"),
     "metadata": (({},), "nothing is stored"),

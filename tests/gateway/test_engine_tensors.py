@@ -86,7 +86,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, answers: list[Any]) -> None:
 async def test_rows_that_are_none_are_an_upstream_error(
     name: str, width: int, path: str, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    """Such rows once failed the gateway itself, with its alert, and sent NaN in base64 to the client."""
+    """Rows with NaN once failed the gateway itself, raised its alert, and reached the client in base64."""
     answers: list[Any] = []
     serve(monkeypatch, answers)
     async with running_gateway(tmp_path) as front:

@@ -132,7 +132,7 @@ def test_an_offer_of_the_published_files_is_there_for_the_run(tmp_path: Path) ->
 
 
 def test_a_transfer_of_an_earlier_version_is_continued(tmp_path: Path) -> None:
-    """Such a transfer belonged to root, and was next to the published directory."""
+    """The transfer of an earlier version belongs to root, and lies next to the published directory."""
     earlier = tmp_path / "m/.rev.peers/rev"
     swarms.publish(earlier, FILES)
     settings = of_a_host(tmp_path, OFFER)

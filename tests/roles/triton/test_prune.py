@@ -45,7 +45,7 @@ def test_a_release_that_another_run_has_just_published_stays(machine: FakeHost) 
 def test_a_release_that_was_requested_meanwhile_stays_however_old(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another inventory requested the release; its swap waits for the end of the present swap."""
+    """The old release is the target of a second swap, which waits for the end of the present one."""
     end_swap = server.Server.end_swap
 
     def another_asks(mine: object) -> None:

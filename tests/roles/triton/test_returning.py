@@ -144,7 +144,7 @@ def test_a_rollback_without_change_detection_does_the_same(machines: Machines) -
 
 
 def test_a_server_changed_after_the_check_is_left_alone(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another run may have changed the server between the check and the lock."""
+    """The server changes between the check and the lock, as by another run."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     swap = machines.answers
