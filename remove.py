@@ -1,4 +1,4 @@
-"""Take off every host what this project put there, and nothing else. Says what would go, unless `--data remove=yes`."""
+"""Remove from every host what this project put there, and nothing else; only list it without `--data remove=yes`."""
 
 from pyinfra import host, inventory
 

@@ -30,10 +30,10 @@ def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     packages = step(
         fact, lambda facts: operations.tools(facts, mine, chosen), after=sourced, name="Base | Install tools"
     )
-    clock = step(fact, operations.clock, after=[packages], name="Base | Keep the clock")
-    journal = step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Bound the journal")
+    clock = step(fact, operations.clock, after=[packages], name="Base | Synchronise the clock")
+    journal = step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Limit the journal")
     kept = {NEEDRESTART: NEEDRESTART_CONTENT}
-    guard = step(fact, lambda facts: write_missing(kept, facts), name="Base | Keep needrestart from its units")
+    guard = step(fact, lambda facts: write_missing(kept, facts), name="Base | Exclude our units from needrestart")
     steps = [*sourced, packages, clock, journal, guard]
     if disk:
         steps.append(
