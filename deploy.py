@@ -1,4 +1,4 @@
-"""Bring every host to what its inventory says, one wave at a time."""
+"""Brings every host to what its inventory says, one wave at a time."""
 
 from pyinfra import host, inventory
 

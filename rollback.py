@@ -1,6 +1,6 @@
-"""Revert one run: its hosts serve again what they served before it, the last wave first.
+"""Reverts one run: the hosts that it changed serve their earlier releases again, the last wave first.
 
-`--data run=ID` names the run; without it, it is the last one that changed something. A repetition does nothing.
+`--data run=ID` names the run; the default is the last run that changed something. A repetition changes nothing.
 """
 
 from pyinfra import host, inventory
