@@ -22,12 +22,12 @@ KEYS_SECRET = "enginehouse-gateway"
 SHARED, STATE = "/run/enginehouse-gateway", "/var/lib/enginehouse-gateway"
 STATE_GIB = 2
 NOTICE_SECONDS = 5
-"""Seconds before the signal in which Services learn that the Pod ends."""
+"""Seconds before the stop signal, in which Services stop sending requests to the Pod."""
 STOP_MARGIN_SECONDS = 15
 """Seconds after the drain until the unit is killed, as in its TimeoutStopSec."""
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
 START_PERIOD_SECONDS, START_TRIES = 5, 36
-"""Together TimeoutStartSec of the unit: 180 s."""
+"""Seconds between startup probes, and their number: together the unit's TimeoutStartSec, 180 s."""
 
 
 def settings_of(gateway: ServedGateway, addresses: Mapping[str, dict[str, str]]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ INSIDE = (8000, 8001, 8002, 8003)
 
 
 LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""A label of DNS (RFC 1123), which Kubernetes wants of a namespace; of a StorageClass several with dots."""
+"""A DNS label (RFC 1123), the form of a namespace's name; a StorageClass's name may be several labels joined by
+dots."""
 
 
 def name_problems(namespace: str, storage_class: str, gateway_image: str) -> Iterator[Refusal]:
