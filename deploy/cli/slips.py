@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from deploy.catalog.names import nearest
-from deploy.catalog.other_words import COMMANDS, NEEDLESS_OPTIONS, OPTIONS_MEANT
+from deploy.catalog.synonyms import COMMANDS, NEEDLESS_OPTIONS, OPTIONS_MEANT
 from deploy.inventory.slips import SYNONYMS, meant_by
 
 VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "MONEY": "12.50", "MIB": "4096"}
