@@ -18,7 +18,7 @@ def line(verb: Iterable[str], words: Iterable[str]) -> str:
 
 
 def options_of(command: click.Command) -> dict[str, click.Option]:
-    """Each option of the command by its longest word."""
+    """Each option of the command by its longest name."""
     return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}
 
 
@@ -40,7 +40,7 @@ def metavar_of(argument: click.Argument) -> str:
 
 
 def value_of(option: click.Parameter) -> str:
-    """A value that the option takes: its default, its first choice, the least number, or the kind of word."""
+    """A value that the option takes: its default, its first choice, the least number, or its metavar."""
     kind, default = option.type, getattr(option, "default", None)
     if isinstance(kind, click.Choice):
         return str(kind.choices[0])
@@ -63,7 +63,7 @@ def value_of(option: click.Parameter) -> str:
 
 
 def with_everything(command: click.Command, verb: list[str], typed: list[str]) -> str:
-    """The line with each word at its argument or option, and the name of each that has none; then an example."""
+    """The line with the typed words at their arguments, and a metavar for each missing one; then an example."""
     words, options = apart(command, typed)
     for name, option in options_of(command).items():
         if option.required and not set(option.opts) & set(options):

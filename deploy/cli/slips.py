@@ -94,13 +94,6 @@ def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -
     return f"Write: {line([*verb, meant], typed[1:])}" if meant else f"Known: {', '.join(group.commands)}."
 
 
-def _is_word_of(word: str, option: str) -> bool:
-    """True if click took `option` from this word: of `-json` it names `-j`."""
-    return word.partition("=")[0] == option or (
-        len(option) == 2 and word.startswith(option) and not word.startswith("--")
-    )
-
-
 def _of_a_value(command: click.Command, name: str, is_flag: bool = False) -> str:
     """The option with a value it takes, or without one."""
     option = next((part for part in command.params if name in part.opts), None)
