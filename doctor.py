@@ -1,6 +1,6 @@
-"""Say what is wrong on each host, what it means and what to type. Reads only: one command a host, and no operation.
+"""Reports each host's faults, their meaning and the commands to type. Runs one read-only command on each host.
 
-`--data json=yes` prints JSON. `enginehouse doctor` says it with an exit code, and what the next deploy would do.
+`--data json=yes` prints JSON. `enginehouse doctor` adds an exit code, and the changes that the next deploy would make.
 """
 
 from pyinfra import host, inventory

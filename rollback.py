@@ -1,6 +1,6 @@
-"""Take one run back: what it changed serves again what served before, on those hosts, the last wave first.
+"""Reverts one run: the hosts that it changed serve their earlier releases again, the last wave first.
 
-`--data run=ID` names the run; without it, it is the last one that changed something. Typed twice, it does nothing.
+`--data run=ID` names the run; the default is the last run that changed something. A repetition changes nothing.
 """
 
 from pyinfra import host, inventory
