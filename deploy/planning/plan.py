@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from deploy.catalog import SYSTEMS
 from deploy.engine.changes import why_built
-from deploy.engine.farm import farmed
+from deploy.engine.farm import with_farm_engines
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
 from deploy.models.cards import planned_card
@@ -29,7 +29,7 @@ from deploy.slices.traffic import BalancerSlice
 from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
-from deploy.topology.gateway import gateway_slice, sharing
+from deploy.topology.gateway import gateway_slice, with_gateway_counts
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
 from deploy.topology.mutual import two_contracts, with_others
@@ -53,8 +53,7 @@ class Plan:
     rollout: Rollout = DEFAULT_ROLLOUT
     warnings: tuple[str, ...] = ()
     changes: Mapping[str, str] = field(default_factory=dict)
-    """The reason for each build, by the engine's fingerprint: new, known, or its difference from the nearest known one.
-    """
+    """The reason for each build, by the engine's fingerprint: new, known, or how it differs from the nearest one."""
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
     gateway_only: bool = False
@@ -136,10 +135,12 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
     """The slices of all GPU hosts, with the parts that depend on other hosts: groups, engines, gateways, peers."""
-    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
-    joined = with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
-    return with_proxies(joined, fleet.hosts, fleet)
+    own = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
+    slices = with_groups(with_repairs(own, fleet), fleet.hosts, surroundings)
+    slices = with_gateway_counts(with_farm_engines(slices))
+    slices = with_sharing(with_others(slices, fleet.hosts), fleet.hosts)
+    slices = with_bundles(slices, fleet.hosts)
+    return with_proxies(slices, fleet.hosts, fleet)
 
 
 def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
