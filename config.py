@@ -1,6 +1,6 @@
-"""pyinfra runs this file before it loads an inventory: one that cannot be loaded is refused here, in plain words.
+"""Refuses an inventory that cannot be loaded, in plain words: pyinfra runs this file before it loads the inventory.
 
-And before it says anything of a host: what a person sees of the run is settled here.
+The run's output for a person is set up here as well, because pyinfra has not yet printed a line about a host.
 """
 
 import os
@@ -12,11 +12,12 @@ import click
 sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
 
 from deploy.io.inventory import are_verbs, confirm_in_step, confirm_loads  # noqa: E402
-from roles._pyinfra import here, order, view  # noqa: E402
+from roles._pyinfra import connections, here, order, view  # noqa: E402
 
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])
 confirm_loads(typed["inventory"], typed["data"], typed["limit"])
+connections.allow_open_files()
 order.install()
 here.install(os.environ)
 if are_verbs(typed["operations"]):

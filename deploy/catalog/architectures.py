@@ -95,11 +95,11 @@ class Architecture:
     gated: bool = False
     """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
     mixes: bool = False
-    """An encoder that adds its states up in float32, and attends causally, in windows, or with shared heads."""
+    """True for an encoder with residual sums in float32 and causal, sliding-window or grouped-query attention."""
     relative: bool = False
-    """True for an encoder whose attention scores distances beside contents, which no library's attention does."""
+    """True for an encoder whose attention scores relative positions beside contents, as no library's kernel does."""
     halves: bool = True
-    """True if float16 holds an encoder's states."""
+    """True if an encoder's hidden states stay within float16's range."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     note: str = ""
@@ -159,7 +159,7 @@ _OF_EXPERTS = (
     *("MiniMaxM2", "Olmoe", "PhiMoE", "Qwen2Moe"),
 )
 _SINCE_1_3 = {"Afmoe": True, "Cohere2": False, "ExaoneMoE": True, "Laguna": True}
-"""Decoders that TensorRT-LLM's candidates of 1.3 have too; True for those with experts."""
+"""Decoders that release candidates of TensorRT-LLM 1.3 also serve; the value is True for a mixture of experts."""
 
 OF_VLLM = tuple(
     Architecture(

@@ -40,7 +40,7 @@ class Format:
     """The first SM on which vLLM reads it: `get_min_capability` of the method, read 2026-11-28. FP8, MXFP4 and NVFP4
     run on older cards than their own by Marlin's kernels, which multiply in 16 bit."""
     experts_lack_sm: tuple[int, ...] = ()
-    """SMs without kernels of TensorRT-LLM for experts in it (fused_moe_cutlass.py, read 2026-11-28)."""
+    """SMs for which TensorRT-LLM has no MoE kernel of this format (fused_moe_cutlass.py, read 2026-11-28)."""
     why: str = ""
 
     def is_read(self, trtllm: str) -> bool:

@@ -207,7 +207,7 @@ NEEDLESS_OPTIONS = (
     "repair",
     "apply",
 )
-"""Options of other programs that need no counterpart here: a verb asks nothing, and changes no host."""
+"""Options of other programs that have no counterpart here, because no verb asks for confirmation or changes a host."""
 OPTIONS_MEANT = {
     **dict.fromkeys(("host", "hosts", "l", "limits", "target", "targets", "node"), ("limit", "host")),
     **dict.fromkeys(

@@ -92,7 +92,7 @@ def eaten_option(group: click.Group, words: Sequence[str]) -> str:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """Each option of the command by its longest word."""
+    """Each option of the command by its longest name."""
     return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}
 
 
@@ -157,7 +157,7 @@ def _metavar(argument: click.Argument) -> str:
 
 
 def _value(option: click.Parameter) -> str:
-    """A value that the option takes: its default, its first choice, the least number, or the kind of word."""
+    """A value that the option takes: its default, its first choice, the least number, or its metavar."""
     kind, default = option.type, getattr(option, "default", None)
     if isinstance(kind, click.Choice):
         return str(kind.choices[0])
@@ -199,7 +199,7 @@ def _near_choice(error: click.BadParameter) -> str:
 
 
 def _with_everything(command: click.Command, verb: list[str], typed: list[str]) -> str:
-    """The line with each word at its argument or option, and the name of each that has none; then an example."""
+    """The line with the typed words at their arguments, and a metavar for each missing one; then an example."""
     words, options = _apart(command, typed)
     for name, option in _options(command).items():
         if option.required and not set(option.opts) & set(options):

@@ -1,4 +1,4 @@
-"""A deadline of a whole answer from the network: urllib limits each read alone, and bytes may drip for ever."""
+"""A deadline for a whole answer from the network, because urllib's own time limit starts again with each read."""
 
 import threading
 from collections.abc import Callable

@@ -31,7 +31,7 @@ ARRAY = re.compile(
 )
 WHOLE_ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
-"""Programs of scripts that say nothing about a server."""
+"""Programs of scripts that do not affect a server."""
 NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
 STARTERS = frozenset(
     [
@@ -58,7 +58,7 @@ class Server:
     others: tuple[str, ...] = ()
     """Commands of the same script that are not read."""
     files: tuple[str, ...] = ()
-    """Names of variables that the text takes from elsewhere."""
+    """Names of variables whose values the text reads from another place."""
     assigned: tuple[str, ...] = ()
     """Variables of the script itself, as `NAME=value`."""
     unit: tuple[str, ...] = ()

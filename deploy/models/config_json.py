@@ -103,7 +103,7 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
 
 
 def _unread_format(where: str) -> Refusal:
-    """The refusal of a lock that was made before ModelOpt's own file was read, and of a directory whose is broken."""
+    """The refusal of a lock without ModelOpt's own file, as earlier versions wrote it, or with a broken one."""
     return refuse(
         "format-unread",
         f"{where} names no format of its weights, and {MODELOPT_FILE} beside it was not read",

@@ -39,7 +39,8 @@ class Served:
     speculation_local: LocalWeights | None = None
     """The headers of a draft's or a head's local directory."""
     directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
-    """The directory on the host of files that several models of it share, by these files under no model's name."""
+    """Directories on the host for files that several of its models share; each key is those files without a model's
+    name."""
 
     @property
     def is_encoder(self) -> bool:

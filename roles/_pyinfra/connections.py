@@ -8,6 +8,7 @@ either, so `install` replaces two methods of its SSHConnector; every verb calls 
 
 import contextlib
 import functools
+import resource
 import socket
 import time
 from collections.abc import Callable
@@ -17,8 +18,23 @@ from paramiko import SSHException
 from pyinfra.api import Host
 from pyinfra.connectors.ssh import SSHConnector
 
+OPEN_FILES = 65_536, 10_240  # the most we ask for; macOS takes no more than the second (OPEN_MAX of its syslimits.h)
 KEEP_ALIVE_SECONDS, SILENT_SECONDS = 15, 120
 LOST = "the connection to this host is lost; while the host is up, begun work continues, and the next run resumes it"
+
+
+def allow_open_files() -> None:
+    """Raises this process's soft limit of open files towards the hard one, since each host takes one open connection.
+
+    Soft limits of 256 (macOS) or 1,024 (many Linux logins) would end a run of more hosts than that.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for most in OPEN_FILES:
+        wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+                return
 
 
 def install(host: Host) -> None:

@@ -1,8 +1,9 @@
-"""A connection that ends during a command is reported as lost."""
+"""A connection that ends during a command is reported as lost; a run may open as many as the system allows."""
 
 from __future__ import annotations
 
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -135,3 +136,36 @@ def test_every_verb_installs_it_before_it_asks_a_host(verb: str) -> None:
     lines = (ROOT / verb).read_text("utf-8").splitlines()
     calls = [line.partition("(")[0] for line in lines if re.match(r"[a-z]+\.[a-z.]+\(", line)]
     assert calls[0] == "connections.install"
+
+
+@pytest.mark.parametrize(("hard", "expected"), [(4_096, 4_096), (resource.RLIM_INFINITY, 65_536)])
+def test_a_run_may_open_as_many_files_as_the_hard_limit_allows(
+    monkeypatch: pytest.MonkeyPatch, hard: int, expected: int
+) -> None:
+    changed: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: changed.append(limits))
+    connections.allow_open_files()
+    assert changed == [(expected, hard)]
+
+
+def test_macos_gets_its_own_most_open_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Darwin's setrlimit refuses more than OPEN_MAX although the hard limit is said to be infinite."""
+    changed: list[int] = []
+
+    def setrlimit(_: int, limits: tuple[int, int]) -> None:
+        if limits[0] > 10_240:
+            raise ValueError("current limit exceeds maximum limit")
+        changed.append(limits[0])
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    connections.allow_open_files()
+    assert changed == [10_240]
+
+
+def test_a_run_of_pyinfra_raises_its_own_limit() -> None:
+    pyinfra = [sys.executable, "-m", "pyinfra", "@local", "exec", "--", "grep 'open files' /proc/self/limits"]
+    limited = ["bash", "-c", 'ulimit -Sn 128 && ulimit -Hn 512 && exec "$@"', "bash", *pyinfra]
+    ran = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert re.search(r"Max open files\s+512\s+512", ran.stdout + ran.stderr), ran.stderr
