@@ -91,8 +91,8 @@ def _known_once(table: FlagTable, word: str) -> FlagVerdict | None:
     if not rows:
         return None
     if is_before(rows[-1], table.trtllm):
-        return FlagVerdict(kind=REMOVED, why=f"TensorRT-LLM {_short(rows[-1])} was the last one read that had it")
-    return FlagVerdict(kind=UNKNOWN, why=f"TensorRT-LLM {_short(rows[0])} is the first one read that has it")
+        return FlagVerdict(kind=REMOVED, why=f"TensorRT-LLM {_short(rows[-1])} was the last in the catalog that had it")
+    return FlagVerdict(kind=UNKNOWN, why=f"TensorRT-LLM {_short(rows[0])} is the first in the catalog that has it")
 
 
 def _known_elsewhere(table: FlagTable, word: str) -> FlagVerdict | None:

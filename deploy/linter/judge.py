@@ -264,7 +264,7 @@ def _why_nothing(text: str, programs: list[str]) -> str:
         return f"{title} is another server: its options are not judged here, enginehouse migrate reads them"
     if known := next(((title, advice) for title, words, advice in NOT_JUDGED if words.search(text)), None):
         return f"{known[0]} is not judged here: {known[1]}"
-    return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
+    return f"enginehouse check has no rules for {programs[0]}" if programs else "there is no command in this text"
 
 
 def _is_path(text: str) -> bool:

@@ -66,7 +66,7 @@ def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
         return
     judged.add(
         "experts-do-not-divide",
-        f"expert parallelism divides the {tp} ranks of --tp_size; --moe_ep_size {ep} does not",
+        f"--moe_ep_size has to divide --tp_size, and {ep} does not divide {tp}",
         seen=" ".join(f"{name} {value}" for name, value in numbers.items()),
         wanted="--moe_tp_size × --moe_ep_size = --tp_size",
         attempt=f"--moe_tp_size 1 --moe_ep_size {tp}",

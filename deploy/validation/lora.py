@@ -134,7 +134,7 @@ def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str
             f"two adapters have {field} {value!r}",
             "lora.adapters",
             seen=", ".join(str(value) for value in values),
-            wanted="a different one for each adapter: a request names its adapter by it",
+            wanted=f"a different {field} for each adapter, because requests select the adapter by it",
             attempt=attempt,
         )
 

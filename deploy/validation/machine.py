@@ -53,7 +53,7 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     if fabric and RDMA_DEVICE.fullmatch(fabric.interface):
         yield refuse(
             "fabric-interface",
-            f"{shortened(fabric.interface)} is a device of RDMA, and the interface that carries its address is another",
+            f"{shortened(fabric.interface)} is an RDMA device; the interface with its IP address has another name",
             where="machine.fabric.interface",
             seen=shortened(fabric.interface),
             wanted="a name as `ip link` shows it on the host: ib0, eth1, enp3s0f0",

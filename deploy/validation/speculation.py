@@ -129,7 +129,7 @@ def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             f"Eagle with {speculative.tokens} tokens, and the PyTorch path drafts one chain",
             "speculative.tokens",
             seen=str(speculative.tokens),
-            wanted=f"1 to {LONGEST_CHAIN}; a tree of 63 is of the engine path",
+            wanted=f"1 to {LONGEST_CHAIN}; only the engine path drafts a tree, of up to 63",
             attempt="tokens=3",
         )
     if isinstance(speculative, Lookahead) and speculative.ngram == 1 and speculative.window == 1:
