@@ -18,6 +18,8 @@ EXPLODING: list[dict[str, Any]] = [
     {"type": "array", "minItems": 1000, "items": {"type": "string", "maxLength": 1000}},
     {"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"},
     {"type": "string", "pattern": "a{99999999999999999999}"},
+    {"type": "string", "pattern": "(a{,99999}){,99999}"},
+    {"type": "string", "pattern": "a{ 1 , 999999999 }"},
     {"type": "object", "patternProperties": {"^(x{1000}){1000}$": {}}},
     {"$ref": "#/$defs/d0", "$defs": DOUBLED | {"d40": {"type": "string"}}},
 ]
@@ -30,6 +32,7 @@ ORDINARY: list[dict[str, Any]] = [
     {"$ref": "#/nowhere"},
     {"type": "array", "maxItems": 100, "items": {"enum": ["a", "b"]}},
     {"type": "string", "pattern": "((((["},
+    {"type": "string", "pattern": "a{}b{,}c{x}{ {"},
     {"$ref": 5, "pattern": 5, "maxLength": "x", "patternProperties": [], "minItems": True},
 ]
 
@@ -56,7 +59,7 @@ REFUSED = {
 async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_refused(
     tmp_path: Path, reason: str
 ) -> None:
-    """400 for a schema of a response format, and for one of a tool."""
+    """The gateway answers 400, for the schema of a response format and for that of a tool."""
     schema, head = REFUSED[reason], '{"model": "llama", "messages": [{"role": "user", "content": "x"}], '
     form = '{"type": "json_schema", "json_schema": {"name": "x", "schema": ' + schema + "}}"
     tools = '[{"type": "function", "function": {"name": "x", "parameters": ' + schema + "}}]"
