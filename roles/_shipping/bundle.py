@@ -32,8 +32,8 @@ from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words
 from roles._shipping.texts import HERE
 
-# ssh waits for the connections that it forwards: that of a killed run held the port for 20 to 29 seconds (two runs on a
-# rehearsal machine, 2026-11-28). Where the control machine has setpriv, ssh ends with its run.
+# ssh waits for the connections that it forwards. That of a killed run held the port for 39 s, as long as a program of
+# the host kept its connection; with setpriv, which ends ssh with its run, for 0.3 s (rehearsal machine, 2026-11-28).
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
 """Command on the host that reports the open port, and runs as long as the pipe is open."""
