@@ -37,8 +37,8 @@ from deploy.topology.proxies import with_proxies
 from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
+from deploy.validation.all_checks import judge, notices
 from deploy.validation.default_gateway import with_default_gateway
-from deploy.validation.every import judge, notices
 from deploy.validation.replay import replay_missing
 
 
@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
-        return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
+        return tuple({engine.path: engine for slice_ in self.slices for engine in slice_.engines}.values())
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
         return {
