@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
     The escapes are those of JSON, so that visible JSON has the same meaning.
     """
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(character if _is_shown(character) else _escape(character) for character in text)
 

@@ -10,8 +10,8 @@ from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
 from deploy.validation.formats import offer_of_vllm
-from deploy.validation.offers import engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import engine_path, or_else
 
 PLAIN = ("float16", "bfloat16")
 

@@ -15,6 +15,7 @@ from deploy.exports.served import ServedGateway, ServedHost
 from deploy.models.files import WEIGHTS
 
 IMAGE = "enginehouse-gateway"
+PLACEHOLDER = f"registry.example.internal/{IMAGE}:TAG"
 UID = 61141
 """The user after the containers' own; on a host it is the system user `enginehouse-gateway`."""
 KEYS_SECRET = "enginehouse-gateway"
@@ -128,10 +129,16 @@ def _process(gateway: ServedGateway, number: int, port: int) -> dict[str, Any]:
     }
 
 
+def renamed(reference: str) -> dict[str, str]:
+    """The fields by which kustomize names the image."""
+    name, _, tag = reference.partition("@")[0].rpartition(":")
+    digest = reference.partition("@")[2]
+    return {"newName": name} | ({"digest": digest} if digest else {"newTag": tag})
+
+
 def containerfile(gateway: ServedGateway) -> str:
     return f"""\
-# docker build -t REGISTRY/{IMAGE}:TAG . && docker push REGISTRY/{IMAGE}:TAG; then name it in ../kustomization.yaml.
-# Pin this base by its digest once you have chosen one.
+# Built and pushed by the commands of ../README.md. Pin this base by its digest once you have chosen one.
 FROM python:{gateway.slice.python}-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends libseccomp2 && rm -rf /var/lib/apt/lists/*
 COPY requirements.txt /tmp/requirements.txt
