@@ -66,8 +66,8 @@ def https_url(gateway: Gateway) -> str:
     return f"https://{https.acme.names[0]}" + (f":{https.port}" if https.port != HTTPS_PORT else "")
 
 
-def with_gateway_counts(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
-    """The slices; each gateway has the number of hosts with a gateway, by which it divides limits."""
+def with_gateway_count(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The slices; each gateway has the number of hosts with a gateway."""
     hosts = sum(slice_.gateway is not None for slice_ in slices)
     return tuple(
         replace(slice_, gateway=replace(slice_.gateway, hosts=hosts)) if slice_.gateway else slice_ for slice_ in slices
