@@ -3,14 +3,14 @@
 import json
 
 from deploy.linter.findings import Judged, several
+from deploy.linter.forms import json_of
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
     """Findings about the file; `known` lists the kinds of text that the linter can read."""
     judged = Judged()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+    content = json_of(text)
+    if content is None:
         judged.add(
             "unreadable",
             "the text begins like JSON and is not valid JSON",
