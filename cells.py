@@ -33,7 +33,7 @@ POLL_SECONDS = int(os.environ.get("ENGINEHOUSE_CELLS_POLL_SECONDS", "5"))
 
 @flow(name="cell", flow_run_name="{cell} {digest}", log_prints=True)
 def bring(inventory: str, cell: str, digest: str) -> State | None:
-    """The hosts of a cell are as their plan says; else the run has failed, with what deploy.py said last."""
+    """Brings the hosts of a cell to their plan; a failed run has the last lines of deploy.py as its message."""
     program, *words = deploy_words(inventory, cell, digest)
     beside = Path(sys.executable).with_name(program)
     argv = [str(beside) if beside.exists() else program, *words]
@@ -47,7 +47,7 @@ def bring(inventory: str, cell: str, digest: str) -> State | None:
 
 @flow(name="cells", flow_run_name="{digest}", log_prints=True)
 def roll(inventory: str, cells: list[str], digest: str) -> State | None:
-    """Every cell has the plan; or the rollout has failed at a cell, and the cells after it are untouched."""
+    """Brings every cell to the plan, in order. A failed cell ends the rollout, and later cells stay unchanged."""
     before = rollouts(cells, runs_with(digest))
     while turn := next_turn(cells, runs_with(digest), digest, before):
         if turn.wants_approval:

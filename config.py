@@ -1,6 +1,6 @@
-"""pyinfra runs this file before it loads an inventory: one that cannot be loaded is refused here, in plain words.
+"""Refuses an inventory that cannot be loaded, in plain words: pyinfra runs this file before it loads the inventory.
 
-And before it says anything of a host: what a person sees of the run is settled here.
+The run's output for a person is set up here as well, because pyinfra has not yet printed a line about a host.
 """
 
 import os

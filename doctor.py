@@ -1,6 +1,6 @@
-"""Say what is wrong on each host, what it means and what to type. Reads only: one command a host, and no operation.
+"""Reports each host's faults, their meaning and the commands to type. Runs one read-only command on each host.
 
-`--data json=yes` prints JSON. `enginehouse doctor` says it with an exit code, and what the next deploy would do.
+`--data json=yes` prints JSON. `enginehouse doctor` adds an exit code, and the changes that the next deploy would make.
 """
 
 from pyinfra import host, inventory
@@ -11,5 +11,5 @@ from roles._pyinfra import connections
 from roles._pyinfra.settings import known_settings
 
 connections.install(host)
-mine, edge = planned(inventory, host, known_settings()).parts(host.name)
-doctor.examine(mine or edge, triton.planned(mine))
+mine, support_slice = planned(inventory, host, known_settings()).parts(host.name)
+doctor.examine(mine or support_slice, triton.planned(mine))

@@ -1,4 +1,4 @@
-"""Take off every host what this project put there, and nothing else. Says what would go, unless `--data remove=yes`."""
+"""Removes all that this project put on each host, and nothing else; without `--data remove=yes` it only lists it."""
 
 from pyinfra import host, inventory
 

@@ -2,7 +2,7 @@
 
     1. a CPU build from the index that this machine's pip is set to      about 200 MB
     2. the CPU build from PyTorch's own index (the Makefile's TORCH_INDEX), tried once and for a short time
-    3. the default build with the CUDA libraries it imports              2.7 GB, told before the download
+    3. the default build with the CUDA libraries it imports              2.7 GB, announced before the download
 
 `python -m rehearsal.torch_wheel` installs torch into the environment it runs in; `wheels` is what the image takes. The
 image has Python 3.11: if the environment has another version, the image gets a wheel of its own.

@@ -1,4 +1,4 @@
-"""Waiting for a machine, and diagnostics of one that does not start: its console, its state inside, its cable.
+"""Waiting for a machine, and diagnostics of one that does not start: its console, its state inside, its network link.
 
 From outside, a machine that boots without a network looks like a hanging machine; only diagnostics from inside
 distinguish the two.
@@ -89,7 +89,7 @@ def _inside(machine: Awaited) -> list[str]:
 
 
 def _cable(machine: Awaited) -> str:
-    """Returns the outer end of its cable and the bridge, from the kernel."""
+    """Returns the outer end of its network link and the bridge, from the kernel."""
     network = Network(machine.places.number)
     shown = [
         subprocess.run(["ip", "-br", "link", "show", link], capture_output=True, text=True, check=False)

@@ -47,8 +47,9 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
     known = [] if drained else proxy.apply(mine)  # it interrupts nothing, and downloads beside a server need it
     if bool(ask(host, Serving)) != drained:
         return known
-    steps = [*known, *base.apply(mine)]
+    steps = [*known, *base.begin(mine)]
     if drained:
+        steps += base.finish(mine)
         driver = _driver(mine)
         daemon = docker.apply(mine)
     else:
@@ -58,6 +59,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
         driver = _driver(mine)
         model_store.begin(mine)  # a reboot ended both: they go on where they were; without one this does nothing
         registry.begin(mine)
+        steps += base.finish(mine)  # nothing above needs it, and a reboot that comes sooner cuts less of the pull
     return [*steps, *driver, *daemon, *container_toolkit.apply(mine, below=[*driver, *daemon])]
 
 

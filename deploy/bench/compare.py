@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 FALSE_ALARMS = 0.05
-"""The most that two equal results may be called different by chance, all their figures together."""
+"""Highest probability that two equal results are called different by chance, over all their figures together."""
 LEAST_PERCENT = 10.0
 RULE = (
     "worse: ranks worse over the runs (Mann-Whitney, one-sided, exact; all figures together at 5% by Holm) and its "
@@ -48,7 +48,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All figures that both results have. `differences` of machine, release and load must be read with the figures."""
+    """Figures that both results have; `differences` lists unequal settings of machine, release and load."""
 
     figures: tuple[Figure, ...]
     differences: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ TYPES: Mapping[str, str] = {
 WORKER_CLIENTS = 200
 """Clients per process of aiperf, whose own default is one process per core."""
 WARM_UP = 8
-"""Requests that are asked first and counted nowhere."""
+"""Requests sent before the measurement; no figure counts them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The list of a bundle: each file with path, digest, size and source; the text that is signed.
 
-Hosts ask under these paths: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`.
-Keys of repositories are `keys/…`; what the control machine needs is `control/…`. The bytes of a file are an object,
-named by its digest, so that equal files are kept once.
+Hosts request these paths: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`. Keys of
+repositories are `keys/…`; what the control machine needs is `control/…`. The bytes of each file are stored as an object
+named by their digest, so that equal files are stored once.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Contents:
     architecture: str = ARCHITECTURE
     made: str = ""
     base: str = ""
-    """sha256 of the list that this one is a difference against; its objects are not in this directory."""
+    """sha256 of an earlier bundle's list, whose objects this directory leaves out; empty for a whole bundle."""
 
     @cached_property
     def by_path(self) -> dict[str, Part]:

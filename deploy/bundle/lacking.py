@@ -24,7 +24,7 @@ def lacking(mine: Bundled, packages: Iterable[str], contents: Contents) -> list[
 
 
 def beside(slices: Iterable[Slice]) -> Iterator[str]:
-    """A sentence for each directory that hosts have already, and that no bundle brings to them."""
+    """A sentence for each directory that a host must have already, because no bundle contains it."""
     for mine in slices:
         own = [(model.name, model.directory) for server in mine.servers for model in server.own_models]
         for name, path in [*own, *((files.model, files.path) for files in mine.on_host)]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 MIB_PER_GIB = 1024
 BYTES_PER_MIB = 2**20
 OF_A_THOUSAND = 2e-5
-"""Least price of a thousand tokens; smaller ones are those of one token."""
+"""Smallest number that may be the price of a thousand tokens; a smaller one may be the price of a single token."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class Format:
     """The first SM on which vLLM reads it: `get_min_capability` of the method, read 2026-11-28. FP8, MXFP4 and NVFP4
     run on older cards than their own by Marlin's kernels, which multiply in 16 bit."""
     experts_lack_sm: tuple[int, ...] = ()
-    """SMs without kernels of TensorRT-LLM for experts in it (fused_moe_cutlass.py, read 2026-11-28)."""
+    """SMs for which TensorRT-LLM has no MoE kernel of this format (fused_moe_cutlass.py, read 2026-11-28)."""
     why: str = ""
 
     def is_read(self, trtllm: str) -> bool:
@@ -110,6 +110,14 @@ _ROWS = (
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
     Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(name="quark-fp8", title="FP8 by AMD's Quark", quantisation="fp8", vllm_sm=89, why=_NO_BRANCH),
+    Format(
+        name="fbgemm",
+        title="FP8 by FBGEMM, which vLLM takes with --allow-deprecated-quantization alone",
+        quantisation="fp8",
+        vllm=False,
+        why=_NO_BRANCH,
+    ),
     Format(name="auto-round", title="AutoRound", why=_NO_BRANCH),
     Format(name="mlx", title="MLX, the format of Apple's computers", vllm=False, why=_NO_BRANCH),
     Format(name="exl", title="EXL2 or EXL3, ExLlama's format", vllm=False, why=_NO_BRANCH),

@@ -29,7 +29,7 @@ class GPU:
     platform: str = "x86_64"
     source: str = LISTED
     is_joined: bool = False
-    """Declared to have NVLink; of the catalog's cards the title says it."""
+    """True for an inventory's own card that is declared with NVLink; for the catalog's cards the title decides."""
 
     @property
     def nvlink(self) -> bool:

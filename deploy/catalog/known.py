@@ -21,8 +21,8 @@ class KnownCheckpoint:
     published_bytes: int
     dimensions: int = 0
     least_dimensions: int = 0
-    """Values that a shortened vector keeps at least (Matryoshka): all if a model was not trained for less, and 0
-    if that is not known."""
+    """Fewest values of a shortened vector (Matryoshka): all if the model was not trained for fewer, and 0 if that is
+    not known."""
     max_tokens: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
     """The words an embedder was trained to see before the texts of a task, if its architecture does not say."""

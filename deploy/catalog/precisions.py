@@ -25,7 +25,7 @@ class PrecisionRow:
     calibrated: bool = False
     stored: str = ""
     why: str = ""
-    """The property of the first or last SM that others lack."""
+    """The reason for `first_sm` or `last_sm`, in words for a message."""
 
 
 _FP8 = "FP8 tensor cores came with Ada (SM 89) and Hopper (SM 90)"

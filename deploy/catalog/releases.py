@@ -146,7 +146,7 @@ LAST_WITH_ENGINES = max(row.name for row in RELEASES.values() if row.trtllm and 
 """The last release whose TensorRT-LLM builds and loads engines."""
 LAST_ENGINE_TRTLLM = RELEASES[LAST_WITH_ENGINES].trtllm
 LAST_WITH_CUDA_12 = max(name for name in OFFERED if RELEASES[name].floor == FLOOR_CUDA_12)
-"""The last release on offer that a driver older than FLOOR_CUDA_13 runs."""
+"""The newest offered release that runs on a driver older than FLOOR_CUDA_13."""
 
 
 def first_offered(trtllm: str) -> str:

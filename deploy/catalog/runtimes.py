@@ -3,7 +3,7 @@
 Sources, read 2026-11-27: vLLM 0.26.0 from its wheel (engine/arg_utils.py, entrypoints/openai/cli_args.py,
 v1/metrics/loggers.py, model_executor/models/registry.py); TensorRT-LLM's tensorrt_llm/commands/serve.py at 00209af149
 (the 1.2 line) and the option table of its repository of about 2026-08 (1.3), serve/openai_server.py and
-metrics/collector.py. A flag that a release's row lacks is never rendered: `RuntimeRow.knows` answers for one.
+metrics/collector.py. A flag that a release's row lacks is never rendered: `RuntimeRow.knows` decides for each flag.
 """
 
 from dataclasses import dataclass, field
@@ -36,11 +36,11 @@ class RuntimeRow:
     image: str
     program: tuple[str, ...]
     size_mib: int
-    """Download of the image: an allowance, no registry was asked."""
+    """Estimated MiB of the image's download, not read from a registry."""
     metrics: RuntimeMetrics
     flags: frozenset[str] = field(repr=False)
     switches: frozenset[str] = field(default=frozenset(), repr=False)
-    """Flags that also stand as `--no-FLAG`."""
+    """Flags that also exist in the negated form `--no-FLAG`."""
 
     def knows(self, flag: str) -> bool:
         return flag in self.flags or (flag.startswith("--no-") and f"--{flag[5:]}" in self.switches)
@@ -149,7 +149,7 @@ VLLM_ARCHITECTURES = frozenset(
 """Decoders of catalog.ARCHITECTURES that vLLM 0.26.0's registry has under the same class string."""
 
 READ_BY_IDS = frozenset(["GptOssForCausalLM"])
-"""Decoders whose answers the gateway reads by the ids of their tokens; completions of trtllm-serve have none."""
+"""Decoders whose answers the gateway parses by token ids; completions of trtllm-serve have no token ids."""
 
 
 def rows_of(runtime: str) -> tuple[RuntimeRow, ...]:

@@ -15,7 +15,7 @@ DOCKER_FLOOR = "26.1"
 """The first Docker that reads CDI schema 0.7.0, which the container toolkit writes since 1.19."""
 
 HAPROXY_FLOOR = "2.6"
-"""The first HAProxy whose servers that join at run time can be asked by agent-check (2.5 could, no OS has it)."""
+"""The oldest HAProxy of an OS that runs agent-checks for servers added at run time (2.5 does too, but no OS has it)."""
 
 DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the package of the OS"}
 

@@ -43,7 +43,7 @@ _REMEDIES: dict[Action, Remedy] = {
     "none named": "watch",
 }
 _WORKFLOWS: dict[int, Remedy] = {45: "application", 48: "reset"}
-"""Ends of the catalogue's workflow on these hosts: 45 follows another Xid, 48 ends in a reset."""
+"""Actions of two Xids for which the catalogue names a workflow: 45 follows another Xid, and 48 ends in a reset."""
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,16 @@ def cloud_init(
     type=click.Choice(["ReadWriteOnce", "ReadWriteMany"]),
     help="Of the claims.",
 )
-def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str, access_mode: str) -> None:
+@click.option("--gateway-image", default="", metavar="NAME:TAG", help="The one that you build and push.")
+def kubernetes(
+    inventory: str, folder: Path, namespace: str, storage_class: str, access_mode: str, gateway_image: str
+) -> None:
     """Write plain YAML for kubectl to a folder; it runs what a deploy runs on the hosts of INVENTORY.
 
     Touches no host and no cluster. Images, flags, ports and digests are those of the plan. No secret is in it.
     """
     from deploy.cli.rendered import served
+    from deploy.exports.kubernetes.gateway import PLACEHOLDER
     from deploy.exports.kubernetes.manifests import files
     from deploy.exports.kubernetes.refused import name_problems
     from deploy.exports.kubernetes.weights import Storage
@@ -91,13 +95,14 @@ def kubernetes(inventory: str, folder: Path, namespace: str, storage_class: str,
     from deploy.io.inventory import host_data
 
     with refusals_shown(inventory, False):
-        refuse_all(name_problems(namespace, storage_class))
+        image = gateway_image or PLACEHOLDER
+        refuse_all(name_problems(namespace, storage_class, image))
         confirm_folder(folder)
         plan = load_plan(inventory, (), (), knobs())
         refuse_all(not_exported(plan.slices))
         rendered = served(plan, inventory, host_data(inventory), programs())
         storage = Storage(storage_class=storage_class, access_mode=access_mode)
-        paths = list(written(files(rendered, namespace, storage), folder))
+        paths = list(written(files(rendered, namespace, storage, image), folder))
         say(f"wrote {len(paths)} files to {folder}; {folder / 'README.md'} says what to type")
 
 

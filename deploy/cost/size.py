@@ -22,7 +22,7 @@ SPLITS = (1, 2, 4, 8)
 SAVES = 0.75
 """A larger replica is chosen if it saves a quarter of the cards, because its GPUs wait for each other."""
 LONGEST = 2.0
-"""A load covers requests down to half its lengths: it is at least as hard, and not so hard that it says nothing."""
+"""A load covers requests of at least half its lengths: the load is no easier for a server, and still comparable."""
 PIECES = {"reranker": "passages", "embedder": "texts"}
 
 
@@ -68,7 +68,7 @@ class Size:
     sequences: int = 0
     """Sequences in the cache of one replica."""
     by_memory: int = 0
-    """Replicas."""
+    """Number of replicas that the memory of all sequences needs."""
     needs: tuple[Need, ...] = ()
     cards: int = 0
     is_measured: bool = False

@@ -12,7 +12,7 @@ from deploy.planning.plan import Plan
 from deploy.refusals.refuse import refuse
 
 FETCHING = "Registry"
-"""The stage that waits for the image; weights come meanwhile."""
+"""The stage that waits for the image; weights are downloaded at the same time."""
 DAY_SECONDS = 86_400
 
 

@@ -1,7 +1,8 @@
 """The files of an archive that a colleague or a vendor may see, from the hosts' answers. Pure; roles/doctor writes it.
 
-A question without a form is left out, a line has to match its question's form as a whole, and the findings are made
-again from the admitted lines. So no rule can quote text that the table below does not admit.
+FORMS has a pattern for each question: a question without a pattern is left out, and so is a line that does not match
+its question's pattern completely. The findings are computed again from the admitted lines, so that no rule can quote
+other text.
 """
 
 import gzip

@@ -16,7 +16,8 @@ _LEVELS = {program: phrases for program, (_, phrases) in HEADS.items()}
 _TABLES = ("phrase", PHRASES), ("head", _LEVELS), ("word", WORDS)
 PATTERN = "|".join(phrase for _, table in _TABLES for phrases in table.values() for phrase in phrases)
 HOST_PATTERN = re.sub(r"(\[[^]]*\])|'", lambda match: match[1] or ".", PATTERN)
-"""The expression for a host's grep: any character stands for a quote outside brackets, which costs many bytes."""
+"""The expression for a host's grep: `.` replaces each quote outside brackets, because a quoted quote takes many
+bytes."""
 _KINDS = [(tier, kind, re.compile("|".join(rows))) for tier, table in _TABLES for kind, rows in table.items()]
 STAMP = " ?[0-9-]{4,5} [0-9:.]{8,16} +([0-9]{1,9} )?"
 """Date, time and thread in a phrase, which the host takes out, so that equal phrases are counted together."""
@@ -26,7 +27,7 @@ _IN_TROUBLE = (
     *("model-not-ready", "server-silent", "server-missing", "watchdog-gave-up", "watchdog-restarted"),
 )
 _LEAST = ("cause-crash", "service-container", "cause-build", "cause-load", "service-start", "cause-request")
-"""Causes that tell no reason; each gives way to any reason, and to those before it here."""
+"""Causes without a reason: each is dropped beside a cause with a reason, and beside an earlier cause of this tuple."""
 _REASONS = set(PHRASES) - {*_LEAST, "cause-port"}
 _STANDING = ("cause-memory", "cause-request", "service-pool", "service-apt", "service-apt-source", "service-apt-lock")
 """Causes that are reported while every server works."""

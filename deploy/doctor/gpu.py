@@ -21,7 +21,7 @@ RECOVERIES = {
     "drain p2p": "recovery-drain",
     "drain and reset": "recovery-drain",
 }
-"""The finding of each recovery action that nvidia-smi prints (driver 565 to 580); another word is an unknown one."""
+"""The finding of each recovery action that nvidia-smi prints (driver 565 to 580); any other word counts as unknown."""
 _BRAKES = (
     ("thermal-brake", "Clocks Event Reasons/HW Slowdown/HW Thermal Slowdown"),
     ("thermal-brake", "Clocks Event Reasons/SW Thermal Slowdown"),
@@ -34,7 +34,7 @@ FABRIC_WELL = ("completed", "n/a", "")
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU of `nvidia-smi -q`: its index in the listing, its PCI place, and every value by its path of labels."""
+    """A GPU of `nvidia-smi -q`: its index in the listing, its PCI address, and every value by its path of labels."""
 
     index: int
     place: str
@@ -77,7 +77,7 @@ def parse_gpus(text: str) -> tuple[Gpu, ...]:
 
 
 def gpu_findings(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
-    """Everything nvidia-smi says is wrong with one GPU, the driver's own verdict first."""
+    """Faults of one GPU by nvidia-smi, the driver's own verdict first."""
     yield from _recovery(gpu)
     yield from _memory(gpu)
     yield from _speed(gpu)

@@ -15,7 +15,7 @@ from deploy.doctor.phrases_kernel import RULES
 from deploy.doctor.xids import PLACE, STAMP, Message, text_of
 
 STARTS = ("open-modules", "driver-unfit", "gpu-unpowered", "gpu-window", "gpu-taken", "module-refused")
-"""Reasons for which the driver has no GPU: each has a line `RmInitAdapter failed` or a missing GPU in its wake."""
+"""Reasons for which the driver has no GPU: a line `RmInitAdapter failed` or a missing GPU follows each of them."""
 _KINDS = {kind: re.compile("|".join(phrases)) for kind, phrases in RULES.items()}
 _NAMED = re.compile(
     r"NVRM|nvidia|nouveau|pcieport|mce:|EDAC|traps:|Memory cgroup|Out of memory|oom-kill|INFO: task|Loading of"
@@ -40,7 +40,7 @@ def kernel_findings(
 ) -> Iterator[Finding]:
     """Findings of this boot: each kind once per device, with its last line and the number of occurrences.
 
-    `names` are the GPUs' indices by PCI place. With `are_all_listed` nvidia-smi lists every GPU, so that a failed
+    `names` are the GPUs' indices by PCI address. With `are_all_listed` nvidia-smi lists every GPU, so that a failed
     start is over. Messages before `mended`, in seconds of the epoch, are resolved.
     """
     alike: dict[tuple[str, str], list[Message]] = {}
@@ -57,7 +57,7 @@ def kernel_findings(
 
 
 def shortened(line: str) -> str:
-    """The stamp, phrase and PCI place of a line, which an archive may hold; empty for a line without a phrase."""
+    """The stamp, phrase and PCI address of a line, which an archive may hold; empty for a line without a phrase."""
     stamped, where = STAMP.fullmatch(line), PLACE.search(line)
     kind = next((kind for kind, phrases in _KINDS.items() if phrases.search(line)), "")
     phrase = _KINDS[kind].search(line) if kind else None

@@ -9,7 +9,8 @@ from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, number
 
 SILENT_SECONDS = 300
-"""The cloud is asked every five seconds at most, and the metrics are written once a minute."""
+"""Seconds without an answer of the cloud that the doctor reports: the cloud is asked every five seconds at most, and
+the metrics are written once a minute."""
 _LINE = re.compile(r'enginehouse_(notices?_[a-z_]+)(?:\{kind="([A-Za-z ]{1,40})"\})? (\d{1,12})')
 
 

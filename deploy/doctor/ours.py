@@ -23,8 +23,8 @@ SPECIAL = (
     ("fleet-certificate", re.compile(r"/(mutual/host|gateway/mutual)\.pem$"), CERTIFICATE_DAYS),
     ("ordered-certificate", re.compile(r"/https/acme\.pem$"), CERTIFICATE_DAYS),
 )
-"""Files by which hosts of the fleet know each other, and the one that a timer renews: the finding's kind, and the days
-of its warning."""
+"""Kind of finding, path and days of warning: files by which hosts of the fleet authenticate each other, and the
+certificate that a timer renews."""
 WATCHED_SECONDS = 2 * 3600
 CACHE_SHARE = 0.95
 """Share of the KV cache at which the alert CacheNearlyFull fires (deploy/monitoring/causes.py)."""

@@ -25,8 +25,8 @@ WITHOUT_CUDA = (
     "|cni config load failed|reading from a closed fifo|file already closed|no OpenTelemetry endpoint"
     r"|(WARNING|NOTICE)\] [0-9/ ]{0,14}\([0-9]{1,9}\) : (config : )?parsing"
 )
-"""Lines that ask for nothing: of a Docker that works, and of a Triton that serves on without CUDA, as on a host of
-embedders that has no GPU; models that need it say so.
+"""Harmless lines: of a working Docker, and of a Triton that serves without CUDA, as on a host of embedders that has no
+GPU. Models that need CUDA log their own errors.
 
 Seen on 2026-11-27 in the journal of a server on a CPU, and in no log of one with a driver that works. DCGM,
 inside such a Triton, says "Failed to initialize NVML" without the colon that nvidia-smi puts before its reason.

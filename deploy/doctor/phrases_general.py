@@ -1,4 +1,4 @@
-"""General expressions for lines of logs that no fixed phrase knows: error levels by program, and words of a reason.
+"""General expressions for lines of logs that match no fixed phrase: error levels by program, and words of a reason.
 
 The forms of the levels are those of glog, Python's logging, loguru, uvicorn, Rust's tracing, logrus, zap, HAProxy and
 systemd, known from reports. Rules of deploy/doctor/phrases.py hold here too. A word counts beside a line of an error

@@ -310,5 +310,5 @@ RULES: Mapping[str, tuple[str, ...]] = {
         f"({_DRIVERS}) [0-9a-f:.]{{5,20}}:?[A-Za-z0-9 ,:_().-]{{0,80}}{_FAILS}",
     ),
 }
-"""The first that a line matches counts."""
+"""Expressions by finding; the first expression that a line matches decides the line's finding."""
 KERNEL_PATTERN = "|".join(phrase for phrases in RULES.values() for phrase in phrases)

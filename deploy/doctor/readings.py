@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_CHARACTERS = 131_072
-"""Characters of an answer; the host's own program cuts it at half of that, if it is the one that was sent."""
+"""Largest number of characters of an answer; the host's own program, if unchanged, cuts an answer at half of that."""
 LATE, CUT, GONE = "late", "cut", "gone"
 """Incomplete answers: the question took too long, the answer exceeded the limit, or nothing came."""
 _LINE = re.compile(r"([a-z][a-z0-9-]*)([|#])(.*)", re.DOTALL)

@@ -9,7 +9,8 @@ from deploy.doctor.notices import moment
 from deploy.doctor.readings import Readings, number
 
 SILENT_SECONDS = 7200
-"""A repair may prove servers for half an hour and more; between repairs the program looks once a minute."""
+"""Seconds without a check of the GPUs that the doctor reports: a repair may wait for servers for half an hour and more;
+between repairs the program checks once a minute."""
 _GAUGE = re.compile(r"enginehouse_repair_([a-z_]{1,40}) (\d{1,12})")
 _COUNT = re.compile(r'enginehouse_repairs_total\{remedy="([a-z]{1,6})",result="([a-z]{1,8})"\} (\d{1,12})')
 

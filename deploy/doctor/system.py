@@ -21,7 +21,7 @@ CLOCK_SECONDS = 60
 FULL_PERCENT, LOW_PERCENT = 99, 95
 _WHY = {LATE: "no answer in time", CUT: "the answer is too long", GONE: "no answer"}
 _NEEDED = ("kernel", "pci", "units", "room")
-"""Questions that end well on every host."""
+"""Questions whose commands exit with 0 on every host."""
 _SAID_OF_SMI = (
     ("driver-mismatch", "driver/library version mismatch"),
     ("driver-not-loaded", "couldn't communicate with the nvidia driver"),

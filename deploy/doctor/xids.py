@@ -26,14 +26,15 @@ ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Res
 """NVML's numbers of the recovery actions. 5 and above came with later drivers; the doctor knows no remedy of theirs."""
 OFF_THE_BUS, RECOVERY = 79, 154
 BESIDE = {63: (48, 94, 95), 171: (48,), 172: (48,), 45: tuple(XIDS)}
-"""Messages that explain another one, by their number: NVIDIA's catalogue then names no action for them."""
+"""By number, the other Xids that such a message only explains: beside one of them NVIDIA's catalogue names no
+action."""
 LONGEST_TEXT = 200
 _GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
 
 
 @dataclass(frozen=True)
 class Message:
-    """A line of the driver: seconds of the epoch (0 unknown), the GPU's PCI place, the Xid's number, the text."""
+    """A line of the driver: seconds of the epoch (0 unknown), the GPU's PCI address, the Xid's number, the text."""
 
     when: float
     place: str
@@ -61,7 +62,7 @@ def xid_findings(
 ) -> Iterator[Finding]:
     """Findings of this boot: each number once per GPU, with its last line and the number of occurrences.
 
-    Shapes: `names` are indices by PCI place, `actions` the recovery actions that nvidia-smi reports now, by PCI place.
+    Shapes: `names` are indices, `actions` the recovery actions that nvidia-smi reports now, both by PCI address.
     Units: `mended` is the time at which an operator reported the GPUs as repaired, in seconds of the epoch.
     """
     alike: dict[tuple[str, int], list[Message]] = {}

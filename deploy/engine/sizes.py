@@ -10,13 +10,13 @@ from deploy.models.speculation import speculation_bytes
 from deploy.spec import Checkpoint
 
 RANK_MIB = 64
-"""The graph, its tactics and the plugins' state of one rank, beside its weights."""
+"""MiB of one rank's engine beside its weights: the graph, its tactics and the plugins' state."""
 
 BUILDER_MIB = 4096
 """MiB of TensorRT's workspace while it times tactics, including CUDA context and cuBLAS."""
 
 CALIBRATION_MIB = 6144
-"""Activations and statistics of a calibration batch, on each GPU."""
+"""MiB on each GPU for activations and statistics of a calibration batch."""
 
 HOST_MIB = 8192
 """MiB of host memory for Python, the builder's kernel library and a converter's data besides weights."""
@@ -54,7 +54,7 @@ def scratch_mib(recipe: Recipe, served: Served) -> int:
 def build_gpu_mib(recipe: Recipe, served: Served) -> int:
     """Free MiB needed on each GPU: the larger of calibrating the model in 16 bit on all GPUs, and building one rank.
 
-    Shape:   16-bit weights / GPUs + CALIBRATION_MIB; a rank's weights once more than once (1.5) + BUILDER_MIB.
+    Shape:   16-bit weights / GPUs + CALIBRATION_MIB; 1.5 x a rank's weights + BUILDER_MIB.
     By hand: Llama-3.1-8B in fp8 on one GPU: 15,317 + 6,144 = 21,461 against 12,992 + 4,096 = 17,088: 21,461.
     """
     world = recipe.layout.world

@@ -202,7 +202,7 @@ def _apart(
 
 
 def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
-    """Address, port and ssh_config file of a host; behind two jump hosts, one address is two machines."""
+    """Address, port and ssh_config file of a host: equal addresses behind two jump hosts are two machines."""
     config = str(data.get("ssh_config_file") or "")
     port = str(data.get("ssh_port") or 22)
     return str(data.get("ssh_hostname") or name).lower(), int(port) if port.isdecimal() else 0, config

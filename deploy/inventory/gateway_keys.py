@@ -39,13 +39,13 @@ FILE = "secrets/gateway-keys.json"
 starts."""
 START = "eh-"
 SHOWN, LENGTH = 6, 40
-"""Characters after `eh-`: shown to people, and in all."""
+"""Number of characters after `eh-`: those shown to people, and those of a whole key."""
 
 LONGEST = 128
 DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")
 HOURS = {"h": 1, "d": 24, "w": 168}
 CONCURRENT = 64
-"""Requests of a new key that may be under way, unless its operator says otherwise."""
+"""Default limit of a new key's simultaneous requests."""
 UNLIMITED = "unlimited"
 
 

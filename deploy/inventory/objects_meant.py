@@ -46,7 +46,7 @@ FORMS = {
     "Monitor": r"[0-9a-fA-F]*[.:][0-9a-fA-F.:]+",
     "Weights": r".*/.+",
 }
-"""The form of such a text, where other texts are typed there as well."""
+"""By class: the form that a text must have to count as such a field, if other texts are typed there as well."""
 NOTHING = ("", "off", "no", "false", "none", "null", "disabled", "0")
 FIRST_NUMBERS = {
     "KVCache": "tokens",

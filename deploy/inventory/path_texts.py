@@ -1,10 +1,10 @@
-"""A fleet whose models have numbers and files instead of hub names. Pure: the lock is in `Surroundings`."""
+"""Texts that operators type in the place of a file's path: content, a URL, a directory, a path of Windows."""
 
 import re
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 CONTENT = re.compile(r"-----BEGIN |(?:ssh|ecdsa|sk-ssh)-\S+ AAAA|mQ[A-Za-z0-9+/]{20}")
-"""Beginnings of what stands inside a file of a key or a certificate."""
+"""Beginnings of a key's or a certificate's content, which some operators type in the place of its path."""
 VARIABLE = re.compile(r"\$\w+|%\w+%")
 
 

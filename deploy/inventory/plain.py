@@ -12,9 +12,9 @@ from deploy.refusals.quoting import Stranger, described
 from deploy.refusals.refuse import refuse
 
 DEEPEST = 40
-"""Levels inside one value; the deepest object of the spec has seven."""
+"""Largest depth of nesting of one value; the deepest object of the spec has seven levels."""
 MOST = 100_000
-"""Values inside one value of a host's data."""
+"""Largest number of values inside one value of a host's data."""
 SPEC = "deploy.spec"
 
 

@@ -1,4 +1,4 @@
-"""Words that `--data` passes to a run, by key; an object as such a word would count as set."""
+"""Keys whose value is a word of `--data`; an object in an inventory under such a key would count as set."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "locks/requirements-bench.lock"
 PLACE = ROOT / ".cache/bench"
 PYTHONS = ((3, 11), (3, 13))
-"""The oldest and the newest that aiperf 0.13 runs on."""
+"""The oldest and the newest Python that aiperf 0.13 runs on."""
 SPARE_SECONDS = 240
 """Seconds for aiperf's start, its warm-up and the last answers of a run."""
 REPORT = "profile_export_aiperf.json"

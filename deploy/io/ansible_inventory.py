@@ -20,7 +20,8 @@ SETTINGS = {
     "ANSIBLE_DUPLICATE_YAML_DICT_KEY": "error",
     "ANSIBLE_NOCOLOR": "1",
 }
-"""Above the operator's own ansible.cfg, which is read for the rest: the vault's password, for example."""
+"""Settings that take precedence over the operator's own ansible.cfg, which is read for all others, such as the vault's
+password."""
 
 LOOKUPS = frozenset({"env", "vars", "varnames", "dict", "items", "list"})
 """Lookups that run no program and read no file."""

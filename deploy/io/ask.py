@@ -32,7 +32,8 @@ TIMEOUT_SECONDS = 60
 MOST_BYTES = 65_536
 """Bytes of a machine's answers that are read; a host with sixteen devices sends some 400."""
 AT_ONCE = 8
-"""An sshd begins to drop unauthenticated connections at ten (`MaxStartups 10:30:100`), a jump host's included."""
+"""Most simultaneous logins: an sshd, also a jump host's, begins to drop connections at ten (`MaxStartups
+10:30:100`)."""
 
 
 def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:

@@ -34,7 +34,7 @@ from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 
 SECONDS = 150
-"""Longer than curl's own limit and ssh's together."""
+"""Seconds for the command of a request: more than curl's own limit and ssh's together."""
 NOT_FOUND, SSH_FAILED = 127, 255
 MODEL_REFUSED = "model-refused"
 CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 28: "no answer in time"}

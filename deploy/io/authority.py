@@ -31,7 +31,7 @@ FOLDER = "~/.config/enginehouse/authority"
 KEY, CERTIFICATES = "authority.key", "authority.pem"
 AUTHORITY_DAYS, DAYS = 3650, 365
 BEFORE = timedelta(hours=1)
-"""Clocks of hosts may be behind; preflight allows a minute."""
+"""Time by which certificates begin in the past, because clocks of hosts may be behind; preflight allows a minute."""
 Use = Literal["server", "client"]
 USES = {"server": ExtendedKeyUsageOID.SERVER_AUTH, "client": ExtendedKeyUsageOID.CLIENT_AUTH}
 

@@ -32,7 +32,7 @@ STATE = "no bundle was made; what was fetched before is kept"
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """The order of a bundle: its parts, and the options."""
+    """A request for a bundle: its parts, and the options."""
 
     slices: tuple[Slice, ...]
     needs: tuple[Need, ...]

@@ -14,7 +14,7 @@ from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
 
 MEMORY = Path("~/.cache/enginehouse/bundle-sums.json")
-"""Digests that were verified, by path, size and modification time."""
+"""File of verified digests, by path, size and modification time."""
 
 
 def opened(directory: Path, trust: EngineTrust | None) -> Contents:
@@ -51,7 +51,7 @@ def opened(directory: Path, trust: EngineTrust | None) -> Contents:
 
 
 MOST_BYTES = 2**28
-"""Bytes of a list, which is read before anybody knows who wrote it; 100,000 files take 30 MiB."""
+"""Bytes of a list, which is read before its signature is verified; 100,000 files take 30 MiB."""
 Mapped = Callable[[Callable[[str], str], Iterable[str]], Iterable[str]]
 """Signature of `map`: calls the function for each item."""
 

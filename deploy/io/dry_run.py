@@ -25,7 +25,8 @@ from pyinfra_cli.util import load_deploy_file
 from deploy.io.inventory import load_inventory, names_in, override_data
 
 GATE = "Gate | "
-"""The step of a gate counts as a change only if a host is lost, which is reported of the host itself."""
+"""Beginning of the label of a gate's step, which changes something only if a host is lost; that host is reported
+itself."""
 TOLD = "enginehouse"
 """The logger whose records carry fields (roles/_pyinfra/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")

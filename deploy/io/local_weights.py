@@ -25,7 +25,7 @@ BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16"
 HEADER_LIMIT_BYTES = 100_000_000
 """The safetensors format itself allows no longer header."""
 MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
-"""Limits of a tensor's shape: a header of a stranger with long numbers would take hours to multiply."""
+"""Limits of a tensor's shape: a forged header with long numbers would take hours to multiply."""
 
 
 def look_around(fleet: Fleet, root: Path) -> Surroundings:
@@ -88,7 +88,7 @@ def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
 
 
 def is_file_name(name: str) -> bool:
-    """True if the name, of a stranger's list, is a path inside its folder that fits on a line."""
+    """True if the name, from a list that anybody may have written, is a path inside its folder that fits on a line."""
     return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 

@@ -25,7 +25,7 @@ from deploy.topology.monitors import in_address
 
 SECONDS = 30
 APART_SECONDS = 2
-"""Between the two readings of a host's counters."""
+"""Seconds between the two readings of a host's counters."""
 AT_ONCE = 32
 MARK = "# enginehouse page "
 Data = Mapping[str, Mapping[str, Any]]

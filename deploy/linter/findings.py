@@ -19,7 +19,7 @@ SECRET_VALUE = re.compile(r"\b(hf_(?=[A-Za-z0-9]{8})|nvapi-|ghp_|sk-(?=\w{16}))[
 SECRET_PAIR = re.compile(r"\b((?:\w*_)?(?:token|secret|password|passwd|api_?key)=)(?!\$)[^\s\"'…$]+", re.IGNORECASE)
 HIDDEN = "…"
 NEW_LINE = "\n"
-"""Among right words: what follows begins a line of its own if the command takes several."""
+"""A mark among the corrected words: the next word begins a new line if the command takes several lines."""
 
 
 @dataclass(frozen=True, kw_only=True)

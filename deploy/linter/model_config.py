@@ -99,7 +99,7 @@ def _words(judged: Judged, message: Message) -> None:
 
 
 def _holes(judged: Judged, config: Message) -> None:
-    """Adds each placeholder outside quotes, which makes the file unreadable; guides fill it at each start."""
+    """Adds each placeholder outside quotes, which makes the file unreadable until a script fills it in."""
     for field in config.fields:
         if isinstance(field.value, str) and HOLE.match(field.value):
             judged.add(

@@ -43,7 +43,7 @@ class Message:
         return values[0].strip("\"'") if values and isinstance(values[0], str) else ""
 
     def set(self, name: str, value: Value | list[Value]) -> None:
-        """Leaves one field of that name, with this value, in the place of the first one."""
+        """Replaces all fields of that name by a single one with this value, at the place of the first."""
         for place, field in enumerate(self.fields):
             if field.name == name:
                 field.value = value

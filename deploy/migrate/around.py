@@ -56,7 +56,7 @@ PLAIN = words_of(
 )
 """Options of `docker run` for which the role has its own value."""
 SHELL_PLACE = re.compile(r"^(?:\$\(pwd\)|`pwd`|\$\{?(?:PWD|HOME)\}?)(?=[/:]|$)")
-"""Beginnings of a volume that a shell fills with its directory, or with the user's."""
+"""Beginnings of a volume's path that a shell replaces by the current or the home directory."""
 SHELF = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|huggingface|/dev/shm|^/data$")
 """Directories of a container that hold a cache of the hub or shared memory."""
 

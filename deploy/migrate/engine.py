@@ -29,7 +29,7 @@ class Engine:
     flags: frozenset[str] = frozenset()
     values: Mapping[tuple[str, str], str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables that say what an option says."""
+    """Environment variables, by name, and the option for which each stands."""
     says_options_in_variables: bool = False
     port: int = 8000
     takes_beginnings: bool = True

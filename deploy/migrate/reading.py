@@ -27,7 +27,7 @@ from deploy.migrate.servers import ENGINES, NIM
 from deploy.migrate.variables import ASSIGNED, all_filled, assignments, used, with_arrays
 
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
-"""Programs of scripts that say nothing about a server."""
+"""Programs of scripts that do not affect a server."""
 NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
 STARTERS = frozenset(
     [
@@ -56,7 +56,7 @@ class Server:
     others: tuple[str, ...] = ()
     """Commands of the same script that are not read."""
     files: tuple[str, ...] = ()
-    """Names of variables that the text takes from elsewhere."""
+    """Names of variables whose values the text reads from another place."""
     assigned: tuple[str, ...] = ()
     """Variables of the script itself, as `NAME=value`."""
     unit: tuple[str, ...] = ()

@@ -24,10 +24,10 @@ NOWHERE = "nowhere"
 """`fetch_on` of files that are on the host already: they are read where they are, and nothing else is done to them."""
 
 IMAGE_UNPACK_FACTOR = 3
-"""Disk an image takes while it is pulled, for each byte of download: layers compressed, unpacked and in use."""
+"""Bytes of disk for each byte of an image's download while it is pulled: layers compressed, unpacked and in use."""
 
 HEADROOM_MIB = 8192
-"""Releases, compile caches, logs, and the room a file system wants to stay fast."""
+"""MiB of disk for releases, compile caches and logs, and the free space that keeps a file system fast."""
 
 FINISHED_FILES = (
     "config.json",

@@ -7,14 +7,14 @@ Measured on an H100 80GB HBM3 (driver 580.159.04, torch 2.11.0+cu130, 2026-11-21
     cuBLAS call holds 693 outside its allocator; an XLM-R-large layer stack over 16,384 tokens in fp16 peaks at 449
     (formula below: 448).
 Encoders on the same card, 2026-11-23, float16 (`python -m rehearsal.real_gpu.workspaces`): MiB taken of the card once
-loaded, the same after full passes, and what is planned for it. The plan is the cap of its allocator too, and one that
-was 10 MiB short at 4,096 tokens lost the graphs, so no figure below is under what was taken:
+loaded, the same after full passes, and what is planned for it. The planned MiB also cap its allocator; a cap 10 MiB too
+low at 4,096 tokens lost the graphs, so every planned figure is at least the measured one:
 
     tokens of a pass                        4,096    16,384    65,536
     bge-reranker-large, 2 streams           2,223     2,601     5,361    planned 2,256  2,880  5,380
     nomic-embed-text-v2-moe, 1 stream       1,887     2,227     3,671    planned 2,019  2,421  4,028
 
-What nobody here has measured (an LLM under TensorRT-LLM) says so where it is counted.
+Numbers that were not measured here (of an LLM under TensorRT-LLM) are marked where they are counted.
 """
 
 from deploy.catalog.precisions import PRECISIONS, STORED
@@ -23,44 +23,50 @@ from deploy.spec import Checkpoint, DType
 MIB = 2**20
 
 CONTEXT_MIB = 704
-"""A process of an LLM: context, loaded kernels and cuBLAS workspace outside the allocator (693 measured of torch)."""
+"""MiB of an LLM's process: context, loaded kernels and cuBLAS workspace outside the allocator (693 measured of
+torch)."""
 
 ENCODER_CONTEXT_MIB = 793
-"""An encoder's process: the same, with its own kernels and CUDA graphs (771 to 793 measured of six)."""
+"""MiB of an encoder's process: the same, with its own kernels and CUDA graphs (771 to 793 measured of six)."""
 
 ENCODER_FIXED_MIB = 185
 """MiB held by an encoder's allocator in every pass: cuBLAS' workspaces, small graphs (fitted with the percents)."""
 
 ENCODER_SCORES_MIB = 512
-"""DeBERTa's scores in float32 and their parts (MOST_SCORES of files/encoders/deberta.py), and its tables of distances.
-Counted, not measured."""
+"""MiB of DeBERTa's scores in float32 and their parts (MOST_SCORES of files/encoders/deberta.py), and of its tables of
+distances. Counted, not measured."""
 
 ENCODER_HELD_PERCENT = 93
 """Percent that graphs and allocator hold of the live bytes of a layer: layers use their memory in turn (measured)."""
 
 SERVER_MIB = 592
-"""tritonserver itself on each of its GPUs: a bare context (527 measured) and Triton's 64 MiB CUDA pool, its default."""
+"""MiB of tritonserver itself on each of its GPUs: a bare context (527 measured) and Triton's default CUDA pool of 64
+MiB."""
 
 LLM_PROCESSES = 2
-"""The stub that runs `model.py`, and the worker the LLM API starts. Not measured: counted as two full contexts."""
+"""Processes of an LLM on the PyTorch path: the stub that runs `model.py`, and the worker that the LLM API starts. Not
+measured: counted as two full contexts."""
 
 VLLM_PROCESSES = 1
-"""vLLM's worker of each GPU; its API server and its engine core hold no context (0.26.0). Counted, not measured."""
+"""Processes of vLLM with a context on a GPU: the GPU's worker, but not API server and engine core (0.26.0). Counted,
+not measured."""
 
 ENGINE_PROCESSES = 1
-"""The engine path runs inside tritonserver, whose bare context SERVER_MIB has; kernels and cuBLAS still load."""
+"""Processes counted for the engine path: tritonserver itself, for its kernels and cuBLAS; SERVER_MIB has its bare
+context."""
 
 LLM_RUNTIME_MIB = 2048
-"""CUDA graphs, attention and sampling workspaces of TensorRT-LLM. An allowance until measured on a real card."""
+"""MiB for CUDA graphs, attention and sampling workspaces of TensorRT-LLM. An allowance until measured on a real
+card."""
 
 RESERVE_MIB = 2048
-"""Kept free on each GPU: fragmentation, kernels loaded late, the driver's own growth."""
+"""MiB kept free on each GPU for fragmentation, kernels that are loaded late and the driver's own growth."""
 
 ALLOCATOR_SLACK_PERCENT = 150
 """Percent that the caching allocator holds of the live bytes (1.40 measured), rounded up."""
 
 TOKENS_PER_BLOCK = 32
-"""The key/value cache is made of blocks this long (TensorRT-LLM 1.x default), so tokens are a multiple of it."""
+"""Tokens of a block of the key/value cache (TensorRT-LLM 1.x default); a cache holds whole blocks only."""
 
 ELEMENT_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2, "fp8": 1, "int8": 1}
 
@@ -94,6 +100,24 @@ def mxfp4_bytes(shape: Checkpoint) -> int:
     """
     experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate
     return experts * 17 // 32 + 2 * (shape.parameters - experts)
+
+
+def padding_bytes(shape: Checkpoint, sm: int, tensor_parallel: int = 1, expert_parallel: int = 1) -> int:
+    """Bytes that vLLM's kernels for MXFP4 add to the experts of each GPU, as they round up both sides of a matrix.
+
+    Shape:   experts x (padded hidden x padded width / (hidden x width) - 1); hidden to 256, the width that one GPU has
+             of an expert to 64 on SM 90 (Triton), 256 on SM 100 (TensorRT-LLM), 128 elsewhere (Marlin): vLLM 0.26.0,
+             fused_moe/oracle/mxfp4.py, and by its logs Triton's layout for Hopper pads `hidden` too.
+    By hand: gpt-oss-120b, SM 90: 60,881,633,280 bytes of experts x (3072 / 2880 - 1) = 4,058,775,552; with the stored
+             65,248,815,744 that is 64.55 GiB. vLLM's log says 64.38 (its issue 33155), with Marlin 65.97 (23278).
+    """
+    if shape.quantisation != "mxfp4" or not shape.experts:
+        return 0
+    width = -(-shape.intermediate * expert_parallel // tensor_parallel)
+    experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate * 17 // 32 // tensor_parallel
+    tile = {90: 64, 100: 256, 103: 256}.get(sm, 128)
+    padded = -(-width // tile) * tile * -(-shape.hidden // 256) * 256
+    return experts * padded // (width * shape.hidden) - experts
 
 
 def weights_bytes(shape: Checkpoint, precision: str) -> int:

@@ -39,11 +39,18 @@ class Served:
     speculation_local: LocalWeights | None = None
     """The headers of a draft's or a head's local directory."""
     directories: Mapping[WeightsSlice, str] = field(default_factory=dict)
-    """The directory on the host of files that several models of it share, by these files under no model's name."""
+    """Directories on the host for files that several of its models share; each key is those files without a model's
+    name."""
 
     @property
     def is_encoder(self) -> bool:
         return isinstance(self.model, Encoder)
+
+    @property
+    def uncounted_cache(self) -> str:
+        """The cache beside keys and values, which is not calculated; empty if the files show attention alone."""
+        is_plain = self.local is not None and self.local.config.get("layer_types") == ["attention"]
+        return "" if is_plain else self.architecture.states
 
     @property
     def usable_positions(self) -> int:

@@ -29,7 +29,8 @@ LOST = {
     "probe": "systemctl status enginehouse-blackbox on the monitor",
 }
 LOST_MINUTES = {"triton": 30, LLM_JOB: 30, "dcgm": 30, "host": 20}
-"""Longer than a deploy takes: a swap loads weights, a reboot trains memory. The gateway tells of clients at once."""
+"""Minutes without an answer before the alert, by job: longer than a swap's loading of weights and a reboot take. Alerts
+of the gateway report at once what clients notice."""
 
 
 def finding(

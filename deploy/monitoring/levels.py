@@ -66,7 +66,7 @@ def slow(histogram: str, seconds: str, matching: str = "") -> str:
 REQUESTS = "enginehouse_gateway_requests_total"
 BROKEN = "enginehouse_gateway_streams_broken_total"
 THEIRS = "left|stuck|invalid_api_key"
-"""Reasons of broken streams that lie with the client."""
+"""Reasons of broken streams for which the client is responsible."""
 GAP = "enginehouse_gateway_token_gap_seconds"
 QUEUE = "enginehouse_gateway_queue_seconds"
 FIRST = "enginehouse_gateway_first_token_seconds"

@@ -1,4 +1,4 @@
-"""Words that came from elsewhere, as data: a literal of Python's, and a text that does nothing to a terminal."""
+"""Foreign text, quoted: as a literal of Python, and as text without an effect on a terminal."""
 
 import json
 import re
@@ -6,15 +6,15 @@ import unicodedata
 from dataclasses import dataclass
 
 UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode's categories of what moves a cursor, turns the direction of writing, or is not a character at all."""
+"""Unicode categories of characters that control a terminal, change the direction of writing, or are unassigned."""
 JOINERS = "\u200c\u200d"
-"""Two of `Cf` that belong to words of Persian and Hindi and to emoji, and do nothing else."""
+"""The two characters of `Cf` that occur in words of Persian and Hindi and in emoji, and have no other effect."""
 SHORTENED = 80
 LONG_WORD = re.compile(r"\S{1000,}")
 
 
 def source(value: str | bool | float | tuple[str | bool | float, ...]) -> str:
-    """The literal of Python that is this value, on one line; a text in double quotes."""
+    """The Python literal of this value, on one line; a text is in double quotes."""
     if isinstance(value, tuple):
         return f"({', '.join(map(source, value))}{',' if len(value) == 1 else ''})"
     return str(value) if isinstance(value, (bool, int, float)) else f'"{inside_quotes(value)}"'
@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
     The escapes are those of JSON, so that visible JSON has the same meaning.
     """
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(character if _is_shown(character) else _escape(character) for character in text)
 
@@ -51,9 +51,9 @@ LOOKALIKES = {
 
 
 def lookalike_in(text: str) -> str:
-    """The first character that stands, unseen, in the place of one of ASCII, with its number; empty without one.
+    """The first character that looks like one of ASCII and is another, with its code point; empty without one.
 
-    A word of another alphabet has such letters by right: only one with letters or digits of ASCII is meant.
+    A word wholly in another alphabet may have such letters: only words that also have ASCII letters or digits count.
     """
     for word in re.findall(r"[^\s,;]+", text) if not text.isascii() else ():
         strange = next((sign for sign in word if sign in LOOKALIKES), "")

@@ -31,11 +31,12 @@ _KEY = re.compile(
     rf"(?P<before>)(?<![\w-])(?:{'|'.join(_SHAPES)})|{'|'.join(_WHOLE)}|-----BEGIN [A-Z ]*PRIVATE KEY-----[^\"']*"
 )
 _KINDS = (
-    (_ASSIGNED, "a token or password beside its name"),
-    (_QUERY, "a URL with a key in its query"),
-    (_BEARER, "an Authorization header"),
-    (_KEY, "something of a key's shape"),
+    ("=", _ASSIGNED, "a token or password beside its name"),
+    ("=", _QUERY, "a URL with a key in its query"),
+    (" ", _BEARER, "an Authorization header"),
+    ("", _KEY, "something of a key's shape"),
 )
+"""A character without which the pattern matches nowhere (most texts have none), the pattern, and its name."""
 _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 
@@ -44,14 +45,16 @@ def secret_in(text: str) -> str:
     """The kind of secret in the text, in words; empty without one."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):
         return "a URL with a password or token before its @"
-    return next((words for pattern, words in _KINDS if pattern.search(text)), "")
+    return next((words for mark, pattern, words in _KINDS if mark in text and pattern.search(text)), "")
 
 
+@lru_cache(4096)
 def without_secrets(text: str) -> str:
     """The text with every secret masked."""
     masked = _USER.sub(lambda match: f"{match['before']}{MASK}@" if _is_secret_user(match) else match[0], text)
-    for pattern, _words in _KINDS:
-        masked = pattern.sub(lambda match: f"{match['before'] or ''}{MASK}", masked)
+    for mark, pattern, _words in _KINDS:
+        if mark in masked:
+            masked = pattern.sub(lambda match: f"{match['before'] or ''}{MASK}", masked)
     return masked
 
 

@@ -22,9 +22,10 @@ class GatewayModelSlice:
     tool_parser: str = ""
     reasoning_parser: str = ""
     guided_decoding: bool = False
-    """The server holds an answer to a JSON schema."""
+    """True if the server can constrain an answer to a JSON schema."""
     salts: bool = False
-    """The server keeps cached prefixes of different tenants apart: the gateway names none of them, it sends a salt."""
+    """True if the server keeps cached prefixes of different tenants apart, by the salt that the gateway sends for
+    each."""
     dimensions: int = 0
     max_items: int = 0
     max_tokens: int = 0
@@ -88,14 +89,14 @@ class GatewaySlice:
     keys: str
     """"file" if clients need a key; empty if they do not."""
     hosts: int = 1
-    """Hosts of the inventory with a gateway: each takes on its part of a key's limits."""
+    """Number of hosts with a gateway in the inventory: each enforces its share of a key's limits."""
     hold_seconds: int
     drain_seconds: int
     limits: GatewayLimits
     python: str
     """The version of the OS's own Python, which the gateway runs on: 3.12."""
     fingerprint: str
-    """Answers name it as system_fingerprint; equal ones were made by equal models of equal images."""
+    """The `system_fingerprint` of answers: equal values mean equal models of equal images."""
     models: tuple[GatewayModelSlice, ...]
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0

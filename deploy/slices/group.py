@@ -50,7 +50,7 @@ class GroupSlice:
     """All members in the order of their ranks, and this host's own number and ranks."""
 
     identity: str
-    """Equal on all members of one release of the group, and of no other release."""
+    """Digest that all members of one release of the group share, and that no other release has."""
     members: tuple[MemberSlice, ...]
     number: int
     """This host's number among the members; 0 leads."""
@@ -58,7 +58,7 @@ class GroupSlice:
     pipeline: int
     expert: int
     port: int
-    """The first of three: members, the leader's answers, the ranks' store."""
+    """The first of three ports: the members' own, the leader's for answers, and that of the ranks' store."""
     fabric: str
     gbit: int
     interface: str

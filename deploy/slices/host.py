@@ -106,7 +106,7 @@ class EngineSlice:
     calibration: str
     """Directory of the control machine with calibration texts; empty if none are read."""
     size_mib: int
-    """About what its files take; the same again while it is converted is `scratch_mib`."""
+    """Approximate MiB of its files; `scratch_mib` are needed in addition while it is converted."""
     scratch_mib: int
     gpu_mib: int
     """Free MiB the build wants on each of its GPUs."""
@@ -174,7 +174,7 @@ class ModelSlice:
     drafts_with: WeightsSlice | None = None
     """Files of the draft model or EAGLE head that this one reads while it is served; an engine holds its own."""
     replay: ReplaySlice | None = None
-    """The prompts by which a swap compares it with the LLM before; an engine's own replay is not here."""
+    """The prompts by which a swap compares this LLM with its predecessor; an engine's own replay is not here."""
     runtime: RuntimeSlice | None = None
     """The program beside Triton that serves this LLM; None for a model of Triton."""
 
@@ -202,7 +202,7 @@ class ServerSlice:
     mpi_ranks: int = 1
     """More than one: leader mode, one tritonserver a rank under mpirun."""
     traces: bool = False
-    """Requests that a gateway chose leave spans in the server's journal."""
+    """True if requests that a gateway selects for tracing leave spans in the server's journal."""
     accepted_holes: tuple[str, ...] = ()
     """CVE ids that stay open by the operator's decision."""
     own_models: tuple[OwnModelSlice, ...] = ()

@@ -105,11 +105,11 @@ class BalancerSlice:
     keys: str = ""
     """"file" if clients of KServe's ports need a key; empty if they do not."""
     sharing: int = 1
-    """Balancers that ask for keys: each takes on its part of a key's limits."""
+    """Number of balancers that require keys: each enforces its share of a key's limits."""
     clients: str = ""
     """File of the authorities that sign clients' certificates; empty if clients need none."""
     address_connections: int = 0
-    """Connections of one address to the ports of a pool; 0 is no limit. Likewise its requests a minute."""
+    """Connections of one address to the ports of a pool; 0 is no limit. `address_requests`: its requests a minute."""
     address_requests: int = 0
     proxy: ProxySlice | None = None
     bundle: str = ""

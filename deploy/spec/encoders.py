@@ -30,8 +30,8 @@ class Encoder:
     workspace. Two streams made a saturated bge-reranker-large 4 % faster, but nomic-embed-text-v2-moe no faster through
     Triton (H100, 2026-11-21), so a reranker has two.
 
-    `max_queue_delay_microseconds` holds every request back for company, on an idle GPU too. Without it requests gather
-    for half a millisecond while others are under way.
+    `max_queue_delay_microseconds` delays every request, on an idle GPU too, so that others can join its batch. Without
+    it requests are gathered for half a millisecond while others are being computed.
     """
 
     source: str = ""
@@ -58,7 +58,7 @@ class Encoder:
 
 @dataclass(frozen=True)
 class Embedder(Encoder):
-    """Texts to vectors. A text gets the prefix of `default_task` if its request names no task.
+    """A model that turns texts into vectors. A text gets the prefix of `default_task` if its request names no task.
 
     `prefixes` are the words before the texts of a task in the model's training, from its model card:
     `{"search_query": "query: ", "search_document": "passage: "}`. The catalog's checkpoints and NomicBert have theirs.
@@ -72,7 +72,7 @@ class Embedder(Encoder):
 
 @dataclass(frozen=True)
 class Reranker(Encoder):
-    """A query and passages to scores."""
+    """A model that scores passages by their relevance to a query."""
 
     _: KW_ONLY
     streams: int = 2

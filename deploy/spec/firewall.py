@@ -31,4 +31,4 @@ class Firewall:
     open: tuple[Opening, ...] = ()
     rest: Literal["untouched", "closed"] = "untouched"
     confirm_seconds: int = 30
-    """New rules that no new SSH connection has confirmed after this long are taken back by the host itself."""
+    """Seconds after which the host itself reverts new rules that no new SSH connection has confirmed."""

@@ -102,15 +102,15 @@ class Gateway:
     "llama-128k")}, the shortest that has room for a prompt answers. An `Alias` splits by weights and falls back.
     Embedders with tasks have NAME:query and NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
     others: tuple[str, ...] = ()
-    """Hosts and pools to whose servers it sends as well, over mutual TLS (`Traffic.gateways_port` there). Their
-    encoders need nothing here; an LLM of theirs is served on this host too, which has its tokenizer then."""
+    """Hosts and pools to whose servers this gateway sends as well, over mutual TLS (`Traffic.gateways_port` there).
+    Their encoders need no files here; an LLM of theirs has to be served on this host too, for its tokenizer."""
     trace_one_in: int | None = None
-    """One request of so many is traced: Triton tells the journal of its unit when each step began, and never of what.
-    None traces nothing. Saying it at first, or no more, swaps the host's servers. A client's own `traceparent` goes
-    nowhere; whoever reaches Triton beside the gateway can have a request traced."""
+    """One request of this many is traced: Triton writes the start of each step, and no content, to the journal of its
+    unit. None traces nothing. Setting it for the first time, or removing it, swaps the host's servers. A client's own
+    `traceparent` is dropped; a client with direct access to Triton can have its requests traced."""
     unknown_fields: Literal["ignore", "refuse"] = "ignore"
     """Fields of a request that no endpoint knows: ignored and named in the answer's header `x-enginehouse-ignored`, or
-    refused. A field that would give the answer another meaning is refused in both cases."""
+    refused. A field that would change the meaning of the answer is refused in both cases."""
     cors_origins: tuple[str, ...] = ()
     """Origins, such as https://app.example.com, whose pages a browser allows to call the gateway. Such a page has a
     key."""
@@ -120,13 +120,14 @@ class Gateway:
     """The embedder for TEI's clients, who name none, if there are several; NAME:query names its task too."""
     default_reranker: str = ""
     prices: dict[str, Price] = field(default_factory=dict, hash=False)
-    """Prices of models for `enginehouse usage`: {"gpt-oss-20b": Price(prompt=0.1, completion=0.4)}. A request costs by
-    the price at the time when it ends; another price later changes no count."""
+    """Prices of models for `enginehouse usage`: {"gpt-oss-20b": Price(prompt=0.1, completion=0.4)}. A request is
+    charged at the price that is in force when it ends; later prices change no count."""
     usage_days: int = 400
     """Days that this host keeps counters of requests, tokens and cost by key, tenant and model; 0 counts nothing."""
     identity: Identity | None = None
     """The header of an OIDC proxy that names the person behind a request; None reads none. Names of persons are then in
-    the counters of usage and in the journal. Not with `protection="balancer"`, which hands on what clients write."""
+    the counters of usage and in the journal. Not with `protection="balancer"`, which forwards headers that clients
+    wrote."""
     limits: GatewayLimits = GatewayLimits()
     https: Https | None = None
     """None: the host offers no TLS to clients."""

@@ -40,7 +40,8 @@ class GPU:
     mib: int
     """Memory as nvidia-smi prints it (MiB)."""
     reserved_mib: int = 640
-    """MiB of them that the driver keeps for itself; a declared card was never measured: the default is high."""
+    """MiB of `mib` that the driver keeps for itself; the default is high, because a declared card was never
+    measured."""
     smi: str = ""
     """Its name in nvidia-smi without the vendor's; empty: the name in `Machine.gpu`."""
     nvlink: bool = False
@@ -173,16 +174,18 @@ class Rollout:
     wave_percent: int = 25
     """Percent of each pool's hosts per wave after its canaries, rounded up."""
     max_unavailable: int | str = ""
-    """Hosts of a pool that may be out at once: a number, or "25%" of the pool, rounded down. A larger wave is split.
-    Not said, it is a quarter of a named pool and at least one host; without pools a wave is as large as it is cut."""
+    """Hosts of a pool that may be out at once: a number, or "25%" of the pool, rounded down. A larger wave is split. By
+    default it is a quarter of a named pool and at least one host; without named pools only `wave_percent` limits it."""
     may_be_lost: int = 0
-    """Hosts a run may lose and go on. They stay out, so each wave leaves room for them in every pool."""
+    """Number of hosts that a run may lose without a stop. They stay out, so each wave leaves room for them in every
+    pool."""
     bake_seconds: int = 0
     """Seconds that the gate waits after a wave with changes, before it asks its hosts."""
     slower_percent: int = 0
-    """Percent by which a release may be slower than its predecessor in the same question; 0 compares nothing."""
+    """Percent by which a release may be slower than its predecessor for the same test request; 0 compares nothing."""
     on_failure: Literal["stop", "host", "wave", "all"] = "stop"
-    """The hosts that return to their earlier release if a gate stops the run: nothing, the hosts that failed there,
-    their wave, or every host this run changed. A swap that fails puts back its own host whatever stands here."""
+    """The hosts that return to their earlier release if a gate stops the run: none, the hosts that failed there, their
+    wave, or every host that this run changed. A failed swap restores its own host in every case."""
     interrupt: bool = False
-    """Clients may be answered 503 if every host of a pool is out at once and no balancer holds their requests."""
+    """True accepts that clients get 503 while every host of a pool is out at once and no balancer holds their
+    requests."""

@@ -25,7 +25,7 @@ class Monitor:
     alertmanager_port: int = 9093
     retention_days: int = 30
     retention_mib: int = 20_480
-    """Samples are kept until either is reached."""
+    """Largest MiB of samples; the oldest are deleted beyond it, or after `retention_days`."""
     scrape_seconds: int = 15
     receivers: Secret | None = None
     """YAML with Alertmanager's `receivers`, those called `page` and `ticket` among them:

@@ -113,7 +113,8 @@ class Host:
     firewall: Firewall | None = None
     """None: the host's firewall is managed elsewhere and stays unchanged."""
     farm: bool = False
-    """A host that builds every engine of the inventory its GPU can build, and serves nothing (`build.py`)."""
+    """True for a host that builds every engine of the inventory that its GPU can build, and serves nothing
+    (`build.py`)."""
     pool: str = ""
     """Name of the pool: the hosts behind one route of a balancer, which serve the same models. A rollout counts by it
     how many hosts are out. Empty: clients come to the host itself."""

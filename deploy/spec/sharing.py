@@ -14,7 +14,8 @@ class Sharing:
     port: int = 7400
     """The first port of a range: each shared set of files has its own port, counted from here."""
     images_port: int = 0
-    """Of loopback: from there Docker pulls the image, once its blobs are here. 0: hosts do not share their images.
+    """Loopback port from which Docker pulls the image once its blobs are on the host. 0: hosts do not share their
+    images.
 
     An image that is pinned by its digest comes as its registry has it, byte for byte, once for all hosts, and runs
     under the name `127.0.0.1:PORT/…@sha256:…`. Its blobs stay on the disk for peers that come later.

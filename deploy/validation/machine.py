@@ -29,7 +29,7 @@ FLAVOUR = re.compile(r"[a-z][a-z0-9]*(?:[.-][a-z0-9]+)*")
 DEVICE = re.compile(r"/dev(?:/[A-Za-z0-9][A-Za-z0-9._:+@=-]*)+")
 """A path below /dev as udev names it, no component of which is `..` (paths under by-id have colons and plus signs)."""
 NO_DISK = re.compile(r"/dev/(loop|ram|zram|sr|fd|nbd|tty|nvidia|null|zero|mem)[0-9a-z]*")
-"""Devices that are no disk, or forget."""
+"""Devices that are not disks, or that lose their content at a boot."""
 OF_CONTENT = re.compile(r"/dev/disk/by-(?:uuid|label|partuuid|partlabel)/")
 """Names of file systems and partitions, which a blank disk does not have."""
 RDMA_DEVICE = re.compile(r"(?:mlx[45]_|bnxt_re|irdma|rdmap|rocep)[0-9]+(?:s[0-9f]+)?(?::[0-9]+)?")

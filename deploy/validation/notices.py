@@ -18,8 +18,9 @@ COSTS = (
     "request, 24 clients)",
 )
 MEASURED = "nomic-embed-text-v2-moe through Triton 2.51, H100 80GB HBM3 hosts of 16 cores, 2026-11-22"
-"""Each pair of figures was read in one call. On the first host five such loads of five were slower with 8-bit products;
-the second host's are medians of five runs: python -m benchmarks.encoders --cases embed-192 embed-mixed --fp8."""
+"""Model, machine and date of the figures. Each pair was read in one call. On the first host all five such loads were
+slower with 8-bit products; the second host's figures are medians of five runs: python -m benchmarks.encoders --cases
+embed-192 embed-mixed --fp8."""
 
 
 def fp8_gains_and_costs(model: Model) -> Iterator[str]:

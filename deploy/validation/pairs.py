@@ -21,7 +21,8 @@ MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
 """A release of Triton inside the tag of an image."""
 BOARD = 8
 APART = 5.0
-"""Embeddings that are shared, and networks of two matrices instead of three, differ by less."""
+"""Factor between declared and computed parameters that shows a mistake: shared embeddings, and networks of two matrices
+instead of three, differ by less."""
 TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
 PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
 """The host of a URL without TLS, brackets of IPv6 included."""

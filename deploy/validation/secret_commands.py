@@ -18,7 +18,7 @@ PROGRAMS = frozenset(
 OF_A_SHELL = re.compile(r"\||\|\||&&?|;|[0-9]?>{1,2}|<{1,3}|[0-9]>&[0-9]")
 SUBSTITUTED = re.compile(r"\$\(|`|\$\{?[A-Za-z_]\w*\}?")
 DATA = re.compile(r"\.(?:ya?ml|json|toml|env|txt|pem|key|crt|token|secret|age|gpg|asc|conf|ini)$", re.IGNORECASE)
-"""Endings of files that hold something, and are no programs."""
+"""Endings of the names of data files, which are no programs."""
 
 
 def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:

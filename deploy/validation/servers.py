@@ -11,7 +11,7 @@ from deploy.spec import Host, Server
 from deploy.validation.ports import SERVER_PORTS, free_port, port_twice
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
-"""Names become systemd instances, container names and directories."""
+"""A server's name, which becomes a systemd instance, a container's name and a directory."""
 
 
 def server_problems(host: Host) -> Iterator[Refusal]:

@@ -29,16 +29,17 @@ FAMILIES = {
     ReDrafter: ("LlamaForCausalLM", "Qwen2ForCausalLM"),
 }
 ON_PYTORCH = (Draft, Eagle)
-"""llm_args.py of 1.0 to 1.2: Medusa and Lookahead say themselves that they are not of that backend."""
+"""Speculation that the PyTorch path supports; llm_args.py of 1.0 to 1.2 excludes Medusa and Lookahead there."""
 
 LONGEST_CHAIN = 8
-"""On the PyTorch path drafts are one chain: each further token is a further pass, and rarely kept."""
+"""Most draft tokens on the PyTorch path, where drafts form a chain: each further token costs a pass, and is rarely
+kept."""
 
 KEYS_SINCE = "0.19"
-"""The backend before had none of the keys `lookahead_…` and `lora_prefetch_dir` (sources of v0.18.2 and v0.19.0)."""
+"""The first backend with the keys `lookahead_…` and `lora_prefetch_dir` (sources of v0.18.2 and v0.19.0)."""
 
 NAMED_TREE = "mc_sim_7b_63"
-"""The backend's default without a tree (tensorrtllm_backend, docs/model_config.md); it reads no names."""
+"""Name of the backend's default tree (tensorrtllm_backend, docs/model_config.md); the backend itself reads no names."""
 
 
 def speculation_problems(placed: Placed) -> Iterator[Refusal]:

@@ -35,7 +35,7 @@ class AnswerSize:
 
     @property
     def least_tokens(self) -> int:
-        """Tokens of the answer so far, at least: an event may have several, and not tell their ids."""
+        """Least number of tokens of the answer so far: an event may have several tokens without their ids."""
         return max(self._events, self._ids, self._written // CHARACTERS_A_TOKEN)
 
     def bounded(self, event: Event) -> Event:

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from gateway.anthropic_answer import NO_THREADS, MessageWriter
-from gateway.chat import conversation_of, ids
 from gateway.dialects import (
     EFFORTS,
     Translation,
     answer,
     call_of,
+    close,
     content_of,
     function_of,
     generation,
@@ -20,6 +20,7 @@ from gateway.dialects import (
     stop_sequences,
     text_part,
     text_parts,
+    token_count,
     translation,
 )
 from gateway.fields import FieldError, Fields
@@ -58,7 +59,7 @@ async def messages(request: Request) -> None:
     moved(metadata, chat.body, user_id="user")
     chat.names["user"] = "metadata.user_id"
     metadata.close()
-    fields.close()
+    close(fields, chat)
     understood_chat = await generation(request, chat, cuts_answer=True)
     del metadata, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, MessageWriter(understood_chat))
@@ -71,14 +72,7 @@ async def count_tokens(request: Request) -> None:
     request.pay_for(request.size)
     await _conversation(fields, chat, request.gateway.pauses)
     fields.close()
-    settings, _ = request.model(chat.body.pop("model"), "llm")
-    chat.body.pop("response_format", None)
-    body = Fields(chat.body)
-    conversation = await chat.understood(conversation_of(body, settings, chat.prompter, request.gateway.pauses))
-    tokens = await chat.understood(ids(request, settings, conversation))
-    request.let_go()
-    request.exchange.record.read_tokens = len(tokens)
-    await request.exchange.json({"input_tokens": len(tokens)})
+    await request.exchange.json({"input_tokens": await token_count(request, chat)})
 
 
 async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> None:
@@ -198,13 +192,13 @@ def _think(fields: Fields, chat: Translation) -> None:
     passed_over(thinking, "display")
     thinking.close()
     effort = output.text("effort", "", choices=("", *EFFORTS))
-    if output.has("format"):
-        form = output.inner("format")
+    section, name = (fields, "output_format") if fields.has("output_format") else (output, "format")  # older, newer
+    if section.has(name):
+        form = section.inner(name)
         form.text("type", choices=("json_schema",))
         schema = {"name": "output", "schema": form.value("schema")}
         chat.body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        chat.names["response_format.json_schema"] = "output_config.format"
-        chat.names["response_format"] = "output_config.format"
+        chat.names |= {"response_format.json_schema": form.where, "response_format": form.where}
         form.close()
     output.close()
     is_held = "response_format" in chat.body or chat.body.get("tool_choice", "auto") not in ("auto", "none")

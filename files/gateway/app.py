@@ -25,6 +25,7 @@ from gateway.embeddings import embeddings
 from gateway.errors import ApiError, UpstreamError
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
+from gateway.forms import is_foreign_page
 from gateway.gateway import Gateway
 from gateway.identity import person_of
 from gateway.keys import Key
@@ -32,7 +33,7 @@ from gateway.models import list_models, one_model, version
 from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2
-from gateway.responses import responses
+from gateway.responses import input_tokens, responses
 from gateway.tokenize import tokenize
 from gateway.try_page import TRIALS, translate
 
@@ -80,6 +81,7 @@ ROUTES = {
     "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
     "/v1/completions": Route("POST", completions, "completions", kind="llm"),
     "/v1/responses": Route("POST", responses, "responses", kind="llm"),
+    "/v1/responses/input_tokens": Route("POST", input_tokens, "tokenize", kind="llm"),
     "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic_error, "llm"),
     "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic_error, "llm"),
     "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
@@ -256,6 +258,9 @@ class App:
         origin = exchange.headers.get(b"origin", b"").decode("latin-1")
         if origin and origin in self.gateway.settings.cors_origins:
             exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+        elif not self.gateway.keys.path and is_foreign_page(origin.encode("latin-1"), self.gateway.settings.url):
+            message = "a web page of another address may not ask this gateway, which needs no key"
+            raise ApiError(403, f"{message}; its operator can name the page in `cors_origins`", code="other_site")
         if self.is_full():
             raise ApiError(503, "all connections of the gateway are in use", code="overloaded", retry_after=1)
         if exchange.record.endpoint == "none":

@@ -25,6 +25,9 @@ from gateway.tools import Tools, tools_of
 from gateway.unsupported import MOST_IDENTITY, refuse_the_rest
 
 PREFIX = "chatcmpl"
+SWITCHES = ("enable_thinking", "thinking")
+"""Variables by which templates turn reasoning on or off: Qwen's and GLM's, and DeepSeek's and Granite's."""
+UNREAD_SWITCH = "this model's template does not turn reasoning on or off"
 
 
 async def chat_completions(request: Request) -> None:
@@ -66,8 +69,8 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     cache_key = fields.text("prompt_cache_key", "", most=MOST_IDENTITY)
     refuse_the_rest(fields)
     fields.close()
-    if guide and "enable_thinking" in prompter.template.names:
-        conversation.variables.setdefault("enable_thinking", False)  # the guide holds from the first token on
+    for name in prompter.template.names.intersection(SWITCHES) if guide else ():
+        conversation.variables.setdefault(name, False)  # the guide holds from the first token on
     prompt = await ids(request, model, conversation)
     wanted = sampling.max_tokens
     if cuts_answer:
@@ -107,6 +110,12 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
     for name in OURS:
         template_fields.only(name, because="the gateway sets this variable itself")
     template_fields.close()
+    switches = prompter.template.names.intersection(SWITCHES)
+    for name, read in (("enable_thinking", _enabled), ("thinking", _typed)):
+        if not switches:
+            fields.ignore(name, because=UNREAD_SWITCH)
+        elif fields.has(name) and (is_on := read(fields, name)) is not None:
+            variables |= {switch: is_on for switch in switches if switch not in variables}
     if fields.has("reasoning_effort"):
         effort = fields.text("reasoning_effort")
         if "reasoning_effort" in prompter.template.names:
@@ -117,6 +126,19 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
             reason = "this model's template does not support a reasoning effort"
             raise FieldError("reasoning_effort", f"`reasoning_effort`: {reason}", "unsupported")
     return variables
+
+
+def _enabled(fields: Fields, name: str) -> bool | None:
+    """Qwen's form of the switch: a boolean."""
+    return fields.flag(name)
+
+
+def _typed(fields: Fields, name: str) -> bool | None:
+    """DeepSeek's and GLM's form: an object with a type; None leaves the template's default."""
+    section = fields.inner(name)
+    kind = section.text("type", choices=("enabled", "disabled", "auto", "adaptive"))
+    section.close()
+    return {"enabled": True, "disabled": False}.get(kind)
 
 
 def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:

@@ -12,6 +12,7 @@ from gateway.dialects import (
     Step,
     Translation,
     answer,
+    close,
     content_of,
     generation,
     moved,
@@ -26,6 +27,7 @@ from gateway.fields import Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.request import Request
+from gateway.unsupported import NO_LOGPROBS
 
 FINISHES = {"stop": "COMPLETE", "length": "MAX_TOKENS"}
 CHOICES = {"REQUIRED": "required", "NONE": "none"}
@@ -48,7 +50,7 @@ async def chat(request: Request) -> None:
     answer_format(fields.inner("response_format"), chat)
     thinking = fields.inner("thinking")
     kind = thinking.text("type", "", choices=("", "enabled", "disabled"))
-    thinking.only("token_budget", because="the length of the reasoning cannot be limited")
+    passed_over(thinking, "token_budget")  # the length of the reasoning cannot be limited
     thinking.close()
     chat.think("", False if kind == "disabled" else None)
     fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
@@ -56,7 +58,7 @@ async def chat(request: Request) -> None:
     options.only("mode", "OFF", "off", "DISABLED", "disabled", because="citations are not supported")
     options.close()
     refuse_unsupported(fields)
-    fields.close()
+    close(fields, chat)
     understood_chat = await generation(request, chat)
     del thinking, fields, chat  # the body is not held while the model answers
     await answer(understood_chat, ChatWriter(understood_chat))
@@ -123,7 +125,7 @@ def refuse_unsupported(fields: Fields) -> None:
     """Refuses fields of both versions that no model here supports."""
     fields.only("documents", [], because="citations are not supported: write the document into a message")
     fields.only("safety_mode", "OFF", "NONE", because="instructions cannot be added to the prompt")
-    fields.only("logprobs", False, because="log probabilities are answered by /v1/chat/completions")
+    fields.only("logprobs", False, because=NO_LOGPROBS)
     fields.only("raw_prompting", False, because="send a prompt without a template to /v1/completions")
     fields.only("priority", 0, because=SAME_PRIORITY)
 

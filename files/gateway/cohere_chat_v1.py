@@ -15,6 +15,7 @@ from gateway.dialects import (
     Translation,
     answer,
     call_of,
+    close,
     generation,
     passed_over,
     translation,
@@ -63,7 +64,7 @@ async def chat(request: Request) -> None:
     fields.only("max_input_tokens", because="a prompt is read whole, or refused")
     fields.ignore("citation_quality", "off", because="citations are not supported")
     refuse_unsupported(fields)
-    fields.close()
+    close(fields, chat)
     understood_chat = await generation(request, chat)
     request.hold_answer(len(compact(history)))  # it stays until the answer's end
     del tools, fields, chat

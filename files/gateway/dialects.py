@@ -14,13 +14,14 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from gateway.answer_parts import Call, Part
 from gateway.calls import value_of
-from gateway.chat import parts_of, understood
+from gateway.chat import SWITCHES, conversation_of, ids, parts_of, understood
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
 from gateway.messages import MOST_PARTS, reads_field
 from gateway.request import Request
 from gateway.tokens import Tokens
+from gateway.unsupported import CHATS_OWN, ONE_TEXT
 
 EFFORTS = {
     "none": "low",
@@ -59,8 +60,8 @@ class Translation:
         variables = self.prompter.template.names
         if effort and "reasoning_effort" in variables:
             self.body["reasoning_effort"] = EFFORTS[effort]
-        if is_on is not None and "enable_thinking" in variables:
-            self.body["chat_template_kwargs"] = {"enable_thinking": is_on}
+        if is_on is not None and (switches := variables.intersection(SWITCHES)):
+            self.body["chat_template_kwargs"] = dict.fromkeys(switches, is_on)
 
     def path(self, path: str) -> str:
         """The client's path for one of the chat's."""
@@ -100,6 +101,36 @@ async def generation(request: Request, chat: Translation, cuts_answer: bool = Fa
     """The generation of the chat, as if the client had sent it to `/v1/chat/completions`; `cuts_answer` as there."""
     request.body = chat.body
     return await chat.understood(understood(request, cuts_answer))
+
+
+async def token_count(request: Request, chat: Translation) -> int:
+    """The number of tokens of the chat's prompt, charged to the key without asking a model.
+
+    Raises: FieldError, ApiError.
+    """
+    settings, _ = request.model(chat.body.pop("model"), "llm")
+    request.body = chat.body
+    reading = conversation_of(request.fields(), settings, chat.prompter, request.gateway.pauses)
+    tokens = await chat.understood(ids(request, settings, await chat.understood(reading)))
+    request.let_go()
+    request.exchange.record.read_tokens = len(tokens)
+    return len(tokens)
+
+
+def close(fields: Fields, chat: Translation) -> None:
+    """Passes a chat's own fields on, which the dialect has no word for; the others are noted or refused.
+
+    Raises: FieldError.
+    """
+    for name in CHATS_OWN:
+        if fields.has(name):
+            if name in chat.body:
+                raise FieldError(name, f"`{name}` and `{chat.path(name)}` mean the same: send either", "invalid_value")
+            chat.body[name] = fields.value(name)
+            chat.names.pop(name, None)
+    for name, (accepted, because) in ONE_TEXT.items():
+        fields.only(name, accepted, because=because)
+    fields.close()
 
 
 def moved(fields: Fields, body: dict[str, Any], **names: str) -> None:

@@ -37,10 +37,10 @@ async def embeddings(request: Request) -> None:
     model, alias = request.model(name, "embedder")
     texts = texts_of(fields, request.exchange.limits.inputs)
     task = task_of(fields, model, alias)
-    jinas_form = fields.text("embedding_type", "float", choices=("float", "base64"))
-    form = fields.text("encoding_format", jinas_form, choices=("float", "base64"))
+    form = form_of(fields)
     fields.only("normalized", True, because="vectors are returned in one form only")
-    fields.only("late_chunking", False, because="every text gets its own vector")
+    for more in ("late_chunking", "return_multivector"):
+        fields.only(more, False, because="every text gets its own vector")
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # changes nothing
     fields.close()
@@ -90,11 +90,39 @@ def task_of(fields: Fields, model: ModelSettings, alias: Alias) -> str:
     return words.get(task, task)
 
 
+def form_of(fields: Fields) -> str:
+    """The form of the vectors, in OpenAI's field or in Jina's, which may be a list of one form.
+
+    Raises: FieldError for vectors of fewer bits.
+    """
+    jinas = fields.value("embedding_type") or "float"
+    named = fields.within({"embedding_type": jinas[0] if isinstance(jinas, list) and len(jinas) == 1 else jinas}, "")
+    form = named.text("embedding_type", choices=("float", "base64"))
+    fields.only("output_dtype", "float", because="vectors of fewer bits are not supported")
+    return fields.text("encoding_format", form, choices=("float", "base64"))
+
+
 def options_of(fields: Fields, model: ModelSettings) -> Options:
-    """The encoder's options; texts are truncated only if the client asks for it."""
-    options: Options = {"truncate": fields.flag("truncate", False)}
+    """The encoder's options, in Voyage's names too; texts are truncated only if the client asks for it."""
+    options: Options = {"truncate": truncates(fields, "truncation" if fields.has("truncation") else "truncate")}
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
+    dimensions = fields.maybe_whole("output_dimension", 1, model.dimensions) or dimensions
     return options | ({"dimensions": dimensions} if dimensions else {})
+
+
+def truncates(fields: Fields, name: str) -> bool:
+    """True if too long texts are cut at their end: a boolean, or NVIDIA's END.
+
+    Raises: FieldError.
+    """
+    value = fields.value(name)
+    if value == "START":
+        raise FieldError(name, f"`{name}`: texts can only be cut at their end", "unsupported")
+    if isinstance(value, str) and value in ("NONE", "END"):
+        return value == "END"
+    if not isinstance(value, bool | None):
+        raise fields.wrong(name, "true, false, NONE or END")
+    return bool(value)
 
 
 def tensors(texts: Sequence[str]) -> list[Input]:

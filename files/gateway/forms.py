@@ -17,6 +17,7 @@ PAGE_HEADERS = (
     (b"x-frame-options", b"DENY"),
 )
 MOST_FIELDS = 16
+LOOPBACK = re.compile(rb"(?:[a-z0-9-]+\.)*localhost|127(?:\.[0-9]{1,3}){3}|\[::1\]")
 ESCAPED = re.compile(rb"[!-$&-~]*(?:%[0-9A-Fa-f]{2}[!-$&-~]*)*")
 
 
@@ -55,6 +56,16 @@ def is_of_another_site(headers: Mapping[bytes, bytes], own_url: str) -> bool:
         own = {headers.get(b"host", b""), netloc(own_url.encode())}
         return netloc(origin).lower() not in {name.lower() for name in own if name}
     return False
+
+
+def is_foreign_page(origin: bytes, own_url: str) -> bool:
+    """True for the origin of a web page that is neither on loopback nor at the gateway's address.
+
+    A page can let its own name lead to loopback: the browser then lets it ask the gateway, and read the answers.
+    """
+    site, own = netloc(origin).lower(), netloc(own_url.encode()).lower()
+    is_near = site == own or LOOPBACK.fullmatch(re.sub(rb":[0-9]+$", b"", site))
+    return origin.startswith((b"http://", b"https://")) and not is_near
 
 
 def netloc(url: bytes) -> bytes:

@@ -85,7 +85,7 @@ class Gateway:
                 self._follow_usage()
                 print("settings read again", flush=True)
             await asyncio.to_thread(self.keys.refresh)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             print(f"<4>settings and keys are unchanged: new files are unusable: {error}", file=sys.stderr, flush=True)
 
     def _prompters_of(self, settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:

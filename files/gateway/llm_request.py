@@ -19,7 +19,7 @@ class LlmRequest:
     streams: bool = False
     adapter: str = ""
     salt: str = ""
-    """Keeps cached prefixes of tenants apart; "" for one cache."""
+    """Salt that keeps cached prefixes of tenants apart; "" for a common cache."""
 
     def tensors(self) -> list[Input]:
         """The inputs of the slot's contract."""

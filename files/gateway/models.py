@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 from gateway.errors import ApiError
@@ -13,8 +14,9 @@ from gateway.settings import ModelSettings, Settings
 async def list_models(request: Request) -> None:
     """Answers the models and aliases of the key, sorted by name."""
     named = usable(request.gateway.settings, request.key)
-    data = [described(name, named[name]) for name in sorted(named)]
-    await request.exchange.json({"object": "list", "data": data})
+    data = [_shown(request, name, named[name]) for name in sorted(named)]
+    page = {"has_more": False, "first_id": min(named, default=None), "last_id": max(named, default=None)}
+    await request.exchange.json({"object": "list", "data": data} | (page if is_anthropics(request) else {}))
 
 
 async def one_model(request: Request) -> None:
@@ -22,7 +24,18 @@ async def one_model(request: Request) -> None:
     name = request.exchange.path.removeprefix("/v1/models/")
     if (model := usable(request.gateway.settings, request.key).get(name)) is None:
         raise ApiError(404, "the model does not exist, or this key may not use it", code="model_not_found")
-    await request.exchange.json(described(name, model))
+    await request.exchange.json(_shown(request, name, model))
+
+
+def is_anthropics(request: Request) -> bool:
+    return b"anthropic-version" in request.exchange.headers
+
+
+def _shown(request: Request, name: str, model: ModelSettings) -> dict[str, Any]:
+    """The fields of a model; for Anthropic's clients also those that they read."""
+    created = datetime.fromtimestamp(model.created, timezone.utc).isoformat()
+    more = {"type": "model", "display_name": name, "created_at": created, "max_input_tokens": model.context_tokens}
+    return described(name, model) | (more if is_anthropics(request) else {})
 
 
 async def version(request: Request) -> None:

@@ -13,6 +13,8 @@ from gateway.request import Request
 from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
 
+Document = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class Ranked:
@@ -38,11 +40,11 @@ async def cohere_v2(request: Request) -> None:
     await _cohere(request, fields, documents, fields.flag("return_documents", False), "2")
 
 
-async def _cohere(request: Request, fields: Fields, documents: list[str], returns: bool, version: str) -> None:
+async def _cohere(request: Request, fields: Fields, documents: list[Document], returns: bool, version: str) -> None:
     name = fields.text("model")
     model, _ = request.model(name, "reranker")
     query = fields.text("query")
-    most = fields.whole("top_n", 1, 2**31 - 1, len(documents))
+    most = min(fields.whole(name, 1, 2**31 - 1, len(documents)) for name in ("top_n", "top_k"))  # Cohere's and Voyage's
     kept = fields.whole("max_tokens_per_doc", 1, 2**31 - 1, model.max_tokens)
     if kept < model.max_tokens:  # the model cuts query and document together, at its own length
         reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is supported"
@@ -53,9 +55,10 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     fields.only("max_doc_length", because="documents can only be cut at the model's length")
     fields.only("return_embeddings", False, because="a reranker returns no vectors")
     fields.close()
-    ranked = await rank(request, model, query, documents, {"raw_scores": False, "truncate": True})
+    texts = [document["text"] for document in documents]
+    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": True})
     results = (
-        {"index": index, "relevance_score": score, **({"document": {"text": documents[index]}} if returns else {})}
+        {"index": index, "relevance_score": score, **({"document": documents[index]} if returns else {})}
         for index, score in list(zip(ranked.order, ranked.scores, strict=True))[:most]
     )
     meta = {"api_version": {"version": version}, "tokens": {"input_tokens": ranked.tokens}}
@@ -65,22 +68,19 @@ async def _cohere(request: Request, fields: Fields, documents: list[str], return
     await request.exchange.json_of_many(f'{before},"results":', results, f",{after}")
 
 
-def documents_of(fields: Fields, most: int) -> list[str]:
-    """The texts of `documents`: each a text, or an object whose only field is `text`."""
+def documents_of(fields: Fields, most: int) -> list[Document]:
+    """The documents, each a text or an object: its `text` is ranked, and its other fields only come back."""
     documents = fields.items("documents", most)
     return [
-        document if isinstance(document, str) else _text(document, f"documents[{index}]")
+        {"text": document} if isinstance(document, str) else _document(document, f"documents[{index}]")
         for index, document in enumerate(documents)
     ]
 
 
-def _text(document: object, where: str) -> str:
-    if isinstance(document, dict) and len(document) == 1 and isinstance(document.get("text"), str):
-        return str(document["text"])
-    fields = Fields(document, where)
-    text = fields.text("text")
-    fields.close()
-    return text
+def _document(document: object, where: str) -> Document:
+    Fields(document, where).text("text")
+    assert isinstance(document, dict)
+    return document
 
 
 async def rank(request: Request, model: ModelSettings, query: str, passages: list[str], options: Options) -> Ranked:

@@ -9,12 +9,14 @@ from gateway.dialects import (
     Translation,
     answer,
     call_of,
+    close,
     content_of,
     function_of,
     generation,
     moved,
     passed_over,
     text_parts,
+    token_count,
     translation,
 )
 from gateway.exchange import compact
@@ -22,26 +24,17 @@ from gateway.fields import FieldError, Fields
 from gateway.load import Pauses
 from gateway.messages import MOST_MESSAGES
 from gateway.request import Request
-from gateway.responses_answer import ResponseWriter, unsealed
+from gateway.responses_answer import ResponseWriter, echo_of, unsealed
 from gateway.tools import MOST_TOOLS, refuse_custom
+from gateway.unsupported import NO_LOGPROBS
 
 NOT_STORED = "this server stores no responses: send the whole conversation in `input`, as clients do with `store` false"
 OTHER_ITEM = "this server accepts messages, function calls, their outputs, and reasoning"
 OTHER_TOOL = "this server runs no tools: only tools of type function are supported"
-NO_LOGPROBS = "log probabilities are answered by /v1/chat/completions"
 LOGPROBS, SEALED = "message.output_text.logprobs", "reasoning.encrypted_content"
 TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 SUMMARIES = {"summary_text": "text"}
 THOUGHTS = {"reasoning_text": "text"}
-ECHOED = (
-    "max_output_tokens",
-    "max_tool_calls",
-    "temperature",
-    "top_p",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-)
 MOST_METADATA, MOST_METADATUM = 16, 512
 """Entries, and characters of a key or a value, as OpenAI's reference has them (2026-11-26)."""
 AT_ONCE = 64
@@ -53,41 +46,33 @@ async def responses(request: Request) -> None:
     body: Any = request.body
     fields = request.fields()
     chat = translation(request, fields)
-    echo = _echo(body) | {"metadata": _metadata(fields)}
-    if fields.has("instructions"):
-        chat.message({"role": "system", "content": fields.text("instructions")}, "instructions")
-    await _Items(chat).read(fields, request.gateway.pauses)
-    seals = _options(fields, chat)
-    fields.close()
+    echo = echo_of(body) | {"metadata": _metadata(fields)}
+    seals = await _read(fields, chat, request.gateway.pauses)
     understood_chat = await generation(request, chat)
     request.hold_answer(len(compact(echo)))  # it stays until the answer's end
     del body, fields, chat
     await answer(understood_chat, ResponseWriter(understood_chat, echo, seals))
 
 
-def _echo(body: dict[str, Any]) -> dict[str, Any]:
-    """The response's fields that repeat the request's, and fixed values for features that this server lacks."""
-    text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
-    form = text.get("format") if isinstance(text, dict) else None
-    echo = {
-        "background": False,
-        "instructions": body.get("instructions"),
-        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
-        "previous_response_id": None,
-        "reasoning": {"effort": None, "summary": None} | (reasoning if isinstance(reasoning, dict) else {}),
-        "service_tier": "default",
-        "store": False,
-        "text": {"format": form or {"type": "text"}},
-        "tool_choice": body.get("tool_choice") or "auto",
-        "tools": [_echoed_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else [],
-        "top_logprobs": 0,
-        "truncation": "disabled",
-    }
-    return echo | {name: body.get(name) for name in ECHOED}
+async def input_tokens(request: Request) -> None:
+    """Answers the number of tokens of a response's input without asking a model. The tokens are charged to the key."""
+    fields = request.fields()
+    chat = translation(request, fields)
+    request.pay_for(request.size)
+    _metadata(fields)
+    await _read(fields, chat, request.gateway.pauses)
+    count = await token_count(request, chat)
+    await request.exchange.json({"object": "response.input_tokens", "input_tokens": count})
 
 
-def _echoed_tool(tool: dict[str, Any]) -> dict[str, Any]:
-    return {"description": None, "parameters": None, "strict": None} | tool
+async def _read(fields: Fields, chat: Translation, pauses: Pauses) -> bool:
+    """Reads the conversation and all options. True if reasoning has to be sealed."""
+    if fields.has("instructions"):
+        chat.message({"role": "system", "content": fields.text("instructions")}, "instructions")
+    await _Items(chat).read(fields, pauses)
+    seals = _options(fields, chat)
+    close(fields, chat)
+    return seals
 
 
 def _metadata(fields: Fields) -> dict[str, str]:
@@ -202,8 +187,9 @@ def _options(fields: Fields, chat: Translation) -> bool:
     _tools(fields, chat)
     _format(fields.inner("text"), chat)
     _reason(fields.inner("reasoning"), chat)
-    for name in ("previous_response_id", "conversation", "prompt"):
+    for name in ("previous_response_id", "conversation"):
         fields.only(name, because=NOT_STORED)
+    fields.only("prompt", because="this server stores no prompts: send the text in `instructions` and `input`")
     fields.only("background", False, because="this server stores no responses, so nobody could fetch this one later")
     fields.flag("store", False)
     fields.only("truncation", "disabled", because="items of an input that is too long cannot be left out")

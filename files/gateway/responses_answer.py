@@ -16,6 +16,42 @@ SEAL = "plain:"
 has it."""
 
 
+ECHOED = (
+    "max_output_tokens",
+    "max_tool_calls",
+    "temperature",
+    "top_p",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+)
+
+
+def echo_of(body: dict[str, Any]) -> dict[str, Any]:
+    """The response's fields that repeat the request's, and fixed values for features that this server lacks."""
+    text, reasoning, tools = (body.get(name) for name in ("text", "reasoning", "tools"))
+    form = text.get("format") if isinstance(text, dict) else None
+    echo = {
+        "background": False,
+        "instructions": body.get("instructions"),
+        "parallel_tool_calls": body.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None} | (reasoning if isinstance(reasoning, dict) else {}),
+        "service_tier": "default",
+        "store": False,
+        "text": {"format": form or {"type": "text"}},
+        "tool_choice": body.get("tool_choice") or "auto",
+        "tools": [_echoed_tool(tool) for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else [],
+        "top_logprobs": 0,
+        "truncation": "disabled",
+    }
+    return echo | {name: body.get(name) for name in ECHOED}
+
+
+def _echoed_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"description": None, "parameters": None, "strict": None} | tool
+
+
 def sealed(text: str) -> str:
     return SEAL + base64.b64encode(text.encode()).decode()
 

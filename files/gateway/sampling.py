@@ -17,6 +17,8 @@ from gateway.schema_size import SchemaError, schema_size
 from gateway.tensors import Input, boolean, fp32, int32s, strings, uint64
 
 MOST_STOPS = 16
+MOST_STOP = 4096
+"""Characters of a stop text: engines tokenise it, and search for it in each piece of an answer."""
 MOST_SEQUENCES = 128
 MOST_SEED = 2**63 - 1
 MOST_SCHEMA = 65_536
@@ -91,7 +93,9 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     numbers |= {name: float(value) for name, value in requested.items() if value is not None}
     if numbers["temperature"] == 0:  # greedy: what narrows a choice says nothing, and TensorRT-LLM refuses some of it
         numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
-    seed = fields.maybe_whole("seed", -MOST_SEED, MOST_SEED)
+    seed = fields.maybe_whole(
+        "random_seed" if fields.has("random_seed") else "seed", -MOST_SEED, MOST_SEED
+    )  # Mistral's
     most = _most_tokens(fields)
     return Sampling(
         numbers=numbers,
@@ -125,8 +129,9 @@ def _stops(fields: Fields) -> tuple[str, ...]:
     value = fields.value("stop")
     listed = [] if value is None else [value] if isinstance(value, str) else value
     is_list = isinstance(listed, list) and len(listed) <= MOST_STOPS
-    if not is_list or not all(isinstance(text, str) and text for text in listed):
-        raise fields.wrong("stop", f"a text, or a list of up to {MOST_STOPS} texts, none of them empty")
+    if not is_list or not all(isinstance(text, str) and 0 < len(text) <= MOST_STOP for text in listed):
+        wanted = f"a text, or a list of up to {MOST_STOPS} texts, none of them empty or of more than {MOST_STOP}"
+        raise fields.wrong("stop", f"{wanted} characters")
     return tuple(listed)
 
 

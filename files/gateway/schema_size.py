@@ -21,7 +21,8 @@ MOST_STEPS = 25_000
 MOST_REPEATING = 16_384
 """Characters of patterns with counted repetitions, which are read one by one, 2 us for each."""
 SHARED = ("$defs", "definitions")
-QUANTIFIER = re.compile(r"\{(\d+)(?:(,)(\d*))?\}")
+QUANTIFIER = re.compile(r"\{\s*(?:(\d+)\s*)?(?:,\s*(?:(\d+)\s*)?)?\}")
+"""A counted repetition as engines read it, also without its least number or with blanks."""
 CHARACTERS = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*(?:\]|\\?\Z)|\\.|.", re.DOTALL)
 
 
@@ -129,7 +130,7 @@ def pattern_size(pattern: str) -> int:
     sizes, last, place = [0], 0, 0
     while place < len(pattern):
         if match := QUANTIFIER.match(pattern, place):
-            times = max(int(match[1][:12]), int((match[3] or "0")[:12]), 1)
+            times = max(int((number or "0")[:12]) for number in (*match.groups(), "1"))
             sizes[-1] = min(sizes[-1] + last * (times - 1), ENOUGH)
             last, place = min(last * times, ENOUGH), match.end()
             continue

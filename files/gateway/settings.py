@@ -36,13 +36,13 @@ More than 300 lines, because the whole file format is in one place.
                  "chat": {"shares": {"llama": 95, "llama-next": 5}, "sticky": "key", "fallback": "qwen-8k"}}}
 
 `files` of an LLM is a folder with the weights' own tokenizer.json, tokenizer_config.json, and chat_template.jinja and
-generation_config.json if they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants
-share no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has
-room for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas
-without `guided_decoding`. Without `ready_url` the server itself is asked for its readiness. A server with `http` is
-an LLM's engine, and `runtime` its program (runtimes.py); a file `release` names another program after a swap. A server
-with `mutual` is behind a port of its host that speaks mutual TLS for all servers there (mutual.py); the value names
-the server.
+generation_config.json if they were published. With `"salts": true` the LLM's slot takes `cache_salt`, and tenants share
+no cached prefix. An alias of several `models` is one LLM in engines for different lengths: the shortest that has room
+for a prompt answers it. Parsers have vLLM's names; without `tool_parser` tools are refused, and JSON schemas without
+`guided_decoding`. Without `ready_url` the server itself is asked for its readiness. A server with `http` is an LLM's
+engine, and `runtime` its program (runtimes.py); a file `release` names another program after a swap. A server with
+`mutual` is behind a port of its host that uses mutual TLS for all servers there (mutual.py); the value names the
+server.
 """
 
 from __future__ import annotations

@@ -22,6 +22,8 @@ CUSTOM = (
     "is a text"
 )
 LEGACY = "this is the older form of `tools` and `tool_choice`"
+WORDS = {"none": "none", "auto": "auto", "required": "required", "any": "required"}
+"""Choices in a word: OpenAI's, and Mistral's "any"."""
 ANYTHING: dict[str, Any] = {"type": "object"}
 
 
@@ -111,8 +113,8 @@ def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None
     """The choice, and the names of the only tools that may be called; None if all may be."""
     if choice is None:
         return "auto", None
-    if isinstance(choice, str) and choice in ("none", "auto", "required"):
-        return choice, None
+    if isinstance(choice, str) and choice in WORDS:
+        return WORDS[choice], None
     if not isinstance(choice, dict):
         wanted = "none, auto, required, or an object that names a tool"
         raise FieldError("tool_choice", f"`tool_choice` must be {wanted}", "invalid_value")

@@ -54,6 +54,21 @@ CHANGES_NOTHING = {
 }
 """Fields that are ignored, and named in the answer's header."""
 
+CHATS_OWN = (
+    *("max_tokens", "max_completion_tokens", "min_tokens", "stop", "seed", "random_seed", "top_p", "top_k", "min_p"),
+    *("frequency_penalty", "presence_penalty", "repetition_penalty", "response_format", "structured_outputs"),
+    *("guided_json", "guided_regex", "guided_choice", "guided_grammar", "functions", "function_call"),
+    *("chat_template_kwargs", "enable_thinking", "thinking", "reasoning_effort", *CHANGES, *SHARED_CHANGES),
+)
+"""Fields of a chat that change its answer. A dialect without a field of this name reads it as a chat does."""
+NO_LOGPROBS = "log probabilities are answered by /v1/chat/completions"
+ONE_TEXT = {
+    "n": (1, "this path answers with one text; ask /v1/chat/completions for several"),
+    "logprobs": (False, NO_LOGPROBS),
+    "top_logprobs": (0, NO_LOGPROBS),
+}
+"""Fields of a chat that ask for more than a dialect's answer has: the value without an effect, and the reason."""
+
 
 def refuse_the_rest(fields: Fields) -> None:
     """Refuses unsupported fields, or ignores them if they do not change an answer's meaning."""

@@ -154,7 +154,7 @@ def queried(fields: tuple[str, ...]) -> list[Row]:
 
 
 def read_xids() -> dict[str, list[tuple[int, float]]]:
-    """Xid messages since boot, or since `mended`: (number, time) by PCI place (0000:01:00)."""
+    """Xid messages since boot, or since `mended`: (number, time) by PCI address (0000:01:00)."""
     try:
         since = float((places.ROOT / "xids-mended").read_text())
     except (OSError, ValueError):

@@ -36,9 +36,9 @@ NOTICE_SECONDS = 5
 """Seconds for the gateway, which checks every two seconds, and for Services to notice the drain."""
 IN_FLIGHT = ("enginehouse_llm_running_requests", "nv_inference_pending_request_count", "vllm:num_requests_running")
 IDLE_LOOKS = 3
+"""Checks in a row, a second apart, that have to find no open request: one may fall between two requests of a client."""
 MOST_BYTES = 2**25
-"""Bytes of a page of a program in a container."""
-"""Looks in a row that see nothing under way, a second apart: one may fall between two requests of a client."""
+"""Largest number of bytes of a page that a program in a container serves."""
 
 
 def main(arguments: list[str]) -> int:

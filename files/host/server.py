@@ -23,7 +23,7 @@ from host.systemd import say
 
 LAST_LINES = 20
 FRESH_SECONDS = 6 * 3600
-"""A release that was published within six hours may be another run's, whose swap is still to come."""
+"""Seconds for which a published release is kept: it may be another run's, whose swap is still to come."""
 
 
 class DoesNotServe(Exception):

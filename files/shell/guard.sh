@@ -27,11 +27,13 @@ allowed() {
 # Only the packet that begins a connection is judged: it alone surely has a process that sends it.
 # A group's ports at any of its hosts let in members by their addresses, so users of a member are kept from them as well;
 # the third one is for the ranks' user ($ranks), and so are the ports that the system chooses, where ranks wait for each
-# other: nothing there asks who comes.
+# other: nothing there asks who comes. On loopback other users have servers of their own at such ports: closed are those at
+# which ranks listen now, and a group's unit runs this again once its ranks have answered.
 guard() {
   local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
   # Read first: a chain that lacks ports would let everybody in.
   matches=$(python3 -c 'import json, sys
+from pathlib import Path
 program, ranks, *paths = sys.argv[1:]
 chosen = ":".join(open("/proc/sys/net/ipv4/ip_local_port_range").read().split())
 for path in paths:
@@ -40,6 +42,11 @@ for path in paths:
     print("-o lo -p tcp -m multiport --dports", ",".join(ports))
     for port in ports: print("-o lo -p tcp -m conntrack --ctstate DNAT --ctorigdstport", port)
     group = facts.get("group") or {"members": []}
+    if group["members"]:
+        rows = [row.split() for file in Path("/proc/net").glob("tcp*") for row in file.read_text().splitlines()[1:]]
+        listening = {int(row[1].rpartition(":")[2], 16) for row in rows if (row[3], row[7]) == ("0A", ranks)}
+        for port in sorted({group["port"] + 2, *listening}):
+            print(f"-o lo -p tcp --dport {port} -m owner ! --uid-owner {ranks}")
     for address in [member["address"] for member in group["members"]]:
         if (":" in address) == (program == "ip6tables"):
             print(f"-d {address} -p tcp -m multiport --dports", "{0}:{1}".format(group["port"], group["port"] + 1))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 
@@ -31,7 +32,8 @@ from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words
 from roles._shipping.texts import HERE
 
-# The ssh of a killed run held the port for 20 to 29 seconds (two runs on a rehearsal machine, 2026-11-28).
+# ssh waits for the connections that it forwards: that of a killed run held the port for 20 to 29 seconds (two runs on a
+# rehearsal machine, 2026-11-28). Where the control machine has setpriv, ssh ends with its run.
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
 """Command on the host that reports the open port, and runs as long as the pipe is open."""
@@ -123,7 +125,8 @@ class Line:
             *("-o", "ControlMaster=no", "-o", "ControlPath=none", "-o", "ExitOnForwardFailure=yes"),
             *("-o", "LogLevel=ERROR"),
         ]
-        argv = [*words, *own, "-R", f"{PLACE}:{socket}", target, HOLDING]
+        ending = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+        argv = [*ending, *words, *own, "-R", f"{PLACE}:{socket}", target, HOLDING]
         self.process = Popen(argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
         line = ""
         with gevent.Timeout(READY_SECONDS, False):

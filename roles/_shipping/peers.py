@@ -254,7 +254,7 @@ class Await(PyinfraCommand):
         return f"await {self.sharing.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True, unless other ways to the files would fail too."""
+        """True once the files are published, and if the run can still fetch them directly; else False."""
         began, reported_at, last = time.monotonic(), "", ""
         manifest = shlex.quote(f"{self.sharing.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"

@@ -24,6 +24,8 @@ PROPERTIES = "ActiveState,SubState,Result,StatusText,Job,InvocationID"
 LONGEST_SILENCE_SECONDS = 30
 """Seconds without a report from a unit: long work reports twice a minute, short work at each event."""
 ASKED_SECONDS = 120
+PAUSE_SECONDS = 0.2
+"""Seconds between two questions at least, if a host answers at once, whatever the reason."""
 KILLED = ("signal", "core-dump", "oom-kill", "timeout", "watchdog")
 NOTHING_LOST = "  state   no serving program was changed; the next run continues from the present state"
 GOING = ("activating", "active", "reloading", "deactivating")
@@ -61,6 +63,14 @@ class UnitState:
 def ask(unit: str) -> str:
     """The shell command with the output for `UnitState.of`; it always exits zero."""
     return f"systemctl show -p {PROPERTIES} {shlex.quote(unit)} 2>/dev/null || true"
+
+
+def ask_later(unit: str, seconds: float) -> str:
+    """The shell command of `ask` that first waits on the host for the end of the unit's process, for `seconds` at
+    most. It waits that long if the unit has no process, because process 1 does not end."""
+    processes = f"systemctl show -p MainPID -p ControlPID {shlex.quote(unit)} 2>/dev/null"
+    process = f"$({processes} | sed -n 's/^.*PID=\\([1-9]\\)/\\1/p' | head -n 1)"
+    return f"pid={process}; timeout {seconds:.1f} tail -s 0.1 --pid=${{pid:-1}} -f /dev/null; {ask(unit)}"
 
 
 def start(unit: str) -> str:
@@ -114,9 +124,9 @@ class Follow(PyinfraCommand):
 
     def _ended(self, host: Host, arguments: ConnectorArguments) -> UnitState | None:
         """The unit's state at its end; None if it still runs after `seconds`."""
-        began, last_status, next_line = time.monotonic(), "", 0.0
+        began, last_status, next_line, command = time.monotonic(), "", 0.0, ask(self.unit)
         while (elapsed := time.monotonic() - began) < self.seconds:
-            lines = run(host, ask(self.unit), arguments)
+            lines = run(host, command, arguments)
             unit_state = UnitState.of(lines)
             # systemd says nothing while it starts itself anew, as an upgrade of it does: that is no end of the unit.
             if not unit_state.is_going and any(line.startswith("ActiveState=") for line in lines):
@@ -125,8 +135,9 @@ class Follow(PyinfraCommand):
                 last_status = unit_state.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {last_status}", log_func=logger.info)
-            # A tenth of the time so far, so that short units are not noticed late.
-            gevent.sleep(min(max(0.5, elapsed / 10), 5.0))
+            # A tenth of the time so far, for the progress; the host answers at once when the unit ends.
+            command = ask_later(self.unit, min(max(0.5, elapsed / 10), 5.0))
+            gevent.sleep(PAUSE_SECONDS)
         return None
 
     def _tell_why(self, host: Host, arguments: ConnectorArguments, unit_state: UnitState) -> None:

@@ -31,6 +31,8 @@ from roles.base.facts import TIME_SERVICES
 
 FILES = Path(__file__).parents[2] / "files" / "shell"
 HELPERS = ("adopt-disk", "patient-apt")
+FETCHING = ("ca-certificates", "python3")
+"""Packages that the fetch of weights needs; the others are installed while it runs."""
 LABEL = "enginehouse"
 """File system label of a disk that adopt-disk formatted."""
 
@@ -97,20 +99,20 @@ def own_sources(facts: HostFacts, mirrors: Mirrors | None) -> Iterator[Command]:
         yield f"rm -f {SOURCES} && {PROGRAMS}/patient-apt update"
 
 
-def packages(facts: HostFacts, chosen: Defaults, disk: DataDisk | None) -> Iterator[Command]:
-    """Commands that install the tools, including those that format the declared disk."""
-    wanted = dict.fromkeys(chosen.packages, "")
-    if disk:
-        wanted |= {"xfsprogs" if disk.file_system == "xfs" else "e2fsprogs": ""}
-    yield from install(wanted, facts.packages)
-
-
 def tools(facts: HostFacts, mine: Slice | MonitorSlice | BalancerSlice, chosen: Defaults) -> Iterator[Command]:
-    """Commands that install the tools, from the inventory's sources, through its proxy or without one."""
+    """Commands that install the tools of a fetch and of the declared disk, from the inventory's sources, through its
+    proxy or without one."""
     if mine.proxy is None:
         yield from left_files(facts)
     yield from own_sources(facts, mine.mirrors if is_sourced(mine) else None)
-    yield from packages(facts, chosen, mine.data_disk())
+    wanted = {name: "" for name in chosen.packages if name in FETCHING}
+    if place := mine.data_disk():
+        wanted |= {"xfsprogs" if place.file_system == "xfs" else "e2fsprogs": ""}
+    yield from install(wanted, facts.packages)
+
+
+def other_tools(facts: HostFacts, chosen: Defaults) -> Iterator[Command]:
+    yield from install({name: "" for name in chosen.packages if name not in FETCHING}, facts.packages)
 
 
 def clock(facts: HostFacts) -> Iterator[Command]:

@@ -25,7 +25,8 @@ SECONDS = 15
 MOST_BYTES = 65_536
 """Largest answer in bytes."""
 SHORT = 4_000
-"""Characters of an answer up to which bash names its lines itself: that costs the host less than to start a program."""
+"""Longest answer in characters whose lines bash itself prefixes with their name, which costs less than another
+program."""
 LAST = 200
 """Messages of the driver that are read."""
 _JOURNAL = "journalctl -q --no-pager"
@@ -40,7 +41,7 @@ _SERVICES = " ".join(
     )
 )
 _UPGRADES = "tail -qn 300 $(find /var/log/unattended-upgrades/unattended-upgrades.log -mtime -1)"
-"""unattended-upgrades has a log file; a file older than a day is not read."""
+"""Command for the end of unattended-upgrades' own log file, if it was written within a day."""
 _PHRASED = (
     f"grep -avE {quote(WITHOUT_CUDA)} | LC_ALL=C grep -aoE {quote(HOST_PATTERN)} | sed -E {quote(f's/{STAMP}/ /')}"
     " | sort | uniq -c | head -n 50"
@@ -50,7 +51,8 @@ _KERNEL = "SYSLOG_IDENTIFIER=kernel _TRANSPORT=kernel + SYSLOG_IDENTIFIER=kernel
 """The kernel's messages, and root's in its name: as files/host/gpu_state.py reads them."""
 _MESSAGES = f"grep -aE 'NVRM.*Xid|fallen off the bus' | tail -n {LAST}"
 _BESIDE = f"LC_ALL=C grep -aE {quote(KERNEL_PATTERN)} | tail -n {LAST}"
-"""A separate question, because a driver that fails to start logs thousands of lines, which would push out the Xids."""
+"""Command for the kernel's lines beside Xids: a separate question, because a driver that fails to start logs thousands
+of lines, which would push out the Xids."""
 _PLACES = f"/ {ROOT} /var/lib/docker"
 _WRITTEN = f"/ /etc /usr/local /var/lib {ROOT} /var/lib/docker"
 _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
@@ -107,7 +109,7 @@ LINKS = (
 _LOCK = "f=/run/enginehouse.lock; if [ -r $f ] && ! flock -ns $f true; then grep . $f || echo '{}'; fi"
 _LISTENING = "grep -h ' 0A ' /proc/net/tcp /proc/net/tcp6 | while read -r n a r s x; do echo $a $s; done"
 _NO_SMI = "nvidia-smi: command not found"
-"""Words that deploy/doctor/archive.py knows; a shell's own message would begin with the shell and a line number."""
+"""Message for a missing nvidia-smi, as deploy/doctor/archive.py admits it; a shell's own message has a line number."""
 _READY = """ready() {
   exec 3<>/dev/tcp/$2/$3 && printf 'GET %s HTTP/1.1\\r\\nHost: h\\r\\nConnection: close\\r\\n\\r\\n' "$5" >&3 &&
     read -r -t 5 _ code _ <&3; echo "$1 $4 ${code:-}"; code=; exec 3>&-

@@ -28,7 +28,7 @@ from roles.gateway.defaults import Defaults
 LOCK = HERE / "locks/requirements-gateway.lock"
 CACHE = Path("~/.cache/enginehouse/wheels")
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
-"""glibc of the oldest OS here is 2.35 (Ubuntu 22.04), so wheels for any of these run."""
+"""Tags of wheels that run on every OS here, of which the oldest has glibc 2.35 (Ubuntu 22.04)."""
 
 
 @cache

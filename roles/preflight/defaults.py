@@ -11,7 +11,7 @@ from roles._pyinfra.settings import overridden
 
 @dataclass(frozen=True)
 class Defaults:
-    """Tolerances and patience."""
+    """Tolerances and time limits."""
 
     clock_seconds: Annotated[int, Range(1, 3600)] = 60
     """Seconds between the two clocks: after a larger difference, TLS certificates and apt's Release files may seem not

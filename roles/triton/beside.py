@@ -14,7 +14,7 @@ from deploy.slices.container import ContainerSlice
 from deploy.slices.group import GroupSlice
 from deploy.slices.host import ModelSlice, ServerSlice
 from deploy.slices.runtime import RuntimeSlice
-from roles._shipping.places import PROGRAMS, UNITS
+from roles._shipping.places import PROGRAMS, UNITS, program
 from roles._shipping.templates import template
 from roles._shipping.texts import HERE, Text
 from roles.triton.defaults import Defaults
@@ -142,7 +142,9 @@ def _group(group: GroupSlice, stop_seconds: int) -> dict[str, object]:
     }
 
 
-OF_GROUP = """# A group stops in its own order: the leader's program first, and then every rank (`host group`).
+OF_GROUP = f"""# Ranks have chosen their ports by now; users of this host are kept from those on loopback, too.
+ExecStartPost=-/bin/bash {program("guard.sh")}
+# A group stops in its own order: the leader's program first, and then every rank (`host group`).
 KillMode=mixed
 ExecStop=
 ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i

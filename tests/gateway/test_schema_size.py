@@ -18,6 +18,8 @@ EXPLODING: list[dict[str, Any]] = [
     {"type": "array", "minItems": 1000, "items": {"type": "string", "maxLength": 1000}},
     {"type": "string", "pattern": "^((a{1,100}){1,100}){1,100}$"},
     {"type": "string", "pattern": "a{99999999999999999999}"},
+    {"type": "string", "pattern": "(a{,99999}){,99999}"},
+    {"type": "string", "pattern": "a{ 1 , 999999999 }"},
     {"type": "object", "patternProperties": {"^(x{1000}){1000}$": {}}},
     {"$ref": "#/$defs/d0", "$defs": DOUBLED | {"d40": {"type": "string"}}},
 ]
@@ -30,6 +32,7 @@ ORDINARY: list[dict[str, Any]] = [
     {"$ref": "#/nowhere"},
     {"type": "array", "maxItems": 100, "items": {"enum": ["a", "b"]}},
     {"type": "string", "pattern": "((((["},
+    {"type": "string", "pattern": "a{}b{,}c{x}{ {"},
     {"$ref": 5, "pattern": 5, "maxLength": "x", "patternProperties": [], "minItems": True},
 ]
 

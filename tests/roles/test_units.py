@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +56,21 @@ def test_a_hanging_host_has_given_no_answer() -> None:
     ran = follow(hangs, "ActiveState=inactive\nResult=success")
     assert ran.failed_hosts == ()
     assert {heard.seconds for heard in ran.shell["host"] if "systemctl show" in heard.command} == {120}
+
+
+@pytest.mark.parametrize("ended", ["MainPID={}\\nControlPID=0", "MainPID=0\\nControlPID={}"])
+def test_a_question_that_waits_is_answered_when_the_units_process_ends(tmp_path: Path, ended: str) -> None:
+    """The limit of ten minutes would outlast this test's."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    systemctl = tmp_path / "systemctl"
+    answer = f"printf '{ended.format(process.pid)}\\n' ;; *) echo ActiveState=inactive ;; esac"
+    systemctl.write_text(f"#!/bin/sh\ncase $* in *MainPID*) {answer}\n")
+    systemctl.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = ["sh", "-c", units.ask_later("work.service", 600)]
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert UnitState.of(ran.stdout.splitlines()).active == "inactive"
 
 
 def test_a_unit_that_is_queued_has_not_ended() -> None:

@@ -21,7 +21,7 @@ from roles.engines import signing
 from roles.engines.building import explained
 from roles.engines.signing import Sign
 from roles.rollout.facts import RolloutFacts
-from roles.triton.past import Change
+from roles.triton.run_history import Change
 from tests.roles.engines.samples import an_engine
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice

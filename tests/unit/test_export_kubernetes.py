@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from deploy.__main__ import main
@@ -228,6 +229,30 @@ def test_a_hub_of_a_private_authority_is_trusted(tmp_path: Path) -> None:
     (settings_map,) = [item["data"] for item in objects(written, "ConfigMap") if "hub-ca.crt" in item["data"]]
     assert settings_map["hub-ca.crt"] == "-----BEGIN CERTIFICATE-----\n"
     assert '"ca_file": "/etc/enginehouse/hub-ca.crt"' in settings_map["weights.gpt-oss-20b.json"]
+
+
+@pytest.mark.parametrize(
+    ("image", "named_as"),
+    [
+        ("10.0.0.9:5000/gateway:7", {"newName": "10.0.0.9:5000/gateway", "newTag": "7"}),
+        (f"hub.example.internal/gateway:7@sha256:{'a' * 64}",
+         {"newName": "hub.example.internal/gateway", "digest": f"sha256:{'a' * 64}"}),
+    ],
+)  # fmt: skip
+def test_pods_run_the_gateways_image_that_its_operator_pushes(image: str, named_as: dict[str, str]) -> None:
+    written = files(rendered("h100"), "enginehouse", Storage(), image)
+    (renamed,) = yaml.safe_load(written["serve/kustomization.yaml"])["images"]
+    assert renamed == {"name": "enginehouse-gateway", **named_as}
+    tagged = image.partition("@")[0]
+    assert f"docker build -t {tagged} gateway-image && docker push {tagged}\n" in written["README.md"]
+
+
+@pytest.mark.parametrize("image", ["gateway", "Gateway:1", "hub.example.internal/gateway:", "gateway:1; id"])
+def test_an_image_of_the_gateway_without_a_tag_is_refused(image: str) -> None:
+    words = ["export", "kubernetes", "inventories/h100.py", "-o", "never", "--gateway-image", image]
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, Path("never").exists()) == (1, False)
+    assert "try     --gateway-image registry.example.internal/enginehouse-gateway:1" in done.output
 
 
 def test_an_engine_is_refused() -> None:

@@ -89,7 +89,7 @@ docker run --rm --device nvidia.com/gpu=all image nvidia-smi -L
   try     systemctl stop triton@main && nvidia-smi --gpu-reset -i 0, then run again
 [h100-01]   try     nvidia-smi -pm 1
 {"reason": "  seen    GPU 0: Xid 79\\n  try     nvidia-smi --gpu-reset -i 0\\n  state   the swap was not begun"}
---> Starting operation: Driver | Verify, as it is not managed
+--> Starting operation: Driver | Verify the unmanaged driver
 """.strip("\n").splitlines()
 
 

@@ -15,18 +15,19 @@ from deploy.exports.served import ServedGateway, ServedHost
 from deploy.models.files import WEIGHTS
 
 IMAGE = "enginehouse-gateway"
+PLACEHOLDER = f"registry.example.internal/{IMAGE}:TAG"
 UID = 61141
 """The user after the containers' own; on a host it is the system user `enginehouse-gateway`."""
 KEYS_SECRET = "enginehouse-gateway"
 SHARED, STATE = "/run/enginehouse-gateway", "/var/lib/enginehouse-gateway"
 STATE_GIB = 2
 NOTICE_SECONDS = 5
-"""Seconds before the signal in which Services learn that the Pod ends."""
+"""Seconds before the stop signal, in which Services stop sending requests to the Pod."""
 STOP_MARGIN_SECONDS = 15
 """Seconds after the drain until the unit is killed, as in its TimeoutStopSec."""
 ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONUNBUFFERED": "1"}
 START_PERIOD_SECONDS, START_TRIES = 5, 36
-"""Together TimeoutStartSec of the unit: 180 s."""
+"""Seconds between startup probes, and their number: together the unit's TimeoutStartSec, 180 s."""
 
 
 def settings_of(gateway: ServedGateway, addresses: Mapping[str, dict[str, str]]) -> dict[str, Any]:
@@ -128,10 +129,16 @@ def _process(gateway: ServedGateway, number: int, port: int) -> dict[str, Any]:
     }
 
 
+def renamed(reference: str) -> dict[str, str]:
+    """The fields by which kustomize names the image."""
+    name, _, tag = reference.partition("@")[0].rpartition(":")
+    digest = reference.partition("@")[2]
+    return {"newName": name} | ({"digest": digest} if digest else {"newTag": tag})
+
+
 def containerfile(gateway: ServedGateway) -> str:
     return f"""\
-# docker build -t REGISTRY/{IMAGE}:TAG . && docker push REGISTRY/{IMAGE}:TAG; then name it in ../kustomization.yaml.
-# Pin this base by its digest once you have chosen one.
+# Built and pushed by the commands of ../README.md. Pin this base by its digest once you have chosen one.
 FROM python:{gateway.slice.python}-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends libseccomp2 && rm -rf /var/lib/apt/lists/*
 COPY requirements.txt /tmp/requirements.txt

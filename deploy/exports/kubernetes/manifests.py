@@ -51,8 +51,8 @@ def _dumped(value: object) -> str:
     return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, width=1_000))
 
 
-def files(served: Served, namespace: str, storage: Storage) -> dict[str, str]:
-    """Every file by its path in the folder.
+def files(served: Served, namespace: str, storage: Storage, gateway_image: str = gateway.PLACEHOLDER) -> dict[str, str]:
+    """Every file by its path in the folder; `gateway_image` is the reference under which the operator pushes it.
 
     Raises: one Refusal for all features of the hosts that no Pod can have.
     """
@@ -91,12 +91,12 @@ def files(served: Served, namespace: str, storage: Storage) -> dict[str, str]:
         texts[f"{folder}/kustomization.yaml"] = _kustomization([f"{name}.yaml" for name in of])
     texts["kustomization.yaml"] = _kustomization(["stage", "serve"])
     if gateways:
-        images = [{"name": gateway.IMAGE, "newName": f"registry.example.internal/{gateway.IMAGE}", "newTag": "TAG"}]
+        images = [{"name": gateway.IMAGE, **gateway.renamed(gateway_image)}]
         texts["serve/kustomization.yaml"] = _kustomization([f"{name}.yaml" for name in serve], images)
         texts["gateway-image/Containerfile"] = gateway.containerfile(gateways[0])
         texts["gateway-image/requirements.txt"] = gateways[0].requirements
         texts |= {f"gateway-image/gateway/{path}": content.decode() for path, content in gateways[0].sources.items()}
-    texts["README.md"] = page(served, hosts, short, namespace)
+    texts["README.md"] = page(served, hosts, short, namespace, gateway_image)
     return texts
 
 

@@ -10,7 +10,7 @@ from deploy.exports.served import ServedGateway, ServedHost, ServedServer
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 """The namespace of Prometheus; an overlay names another one."""
 CLIENT = {"enginehouse/client": "yes"}
-"""Pods of the namespace with this label may ask Triton past the gateway."""
+"""Label of Pods of the namespace that may send requests to Triton directly, without the gateway."""
 DNS = {
     "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
     "ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}],
@@ -52,7 +52,7 @@ def addresses(host: ServedHost, server: ServedServer, label: str, ready_port: in
 
 
 def gateway_service(gateway: ServedGateway, namespace: str) -> Manifest:
-    """A single name for all gateways together, as a balancer gives to hosts."""
+    """The Service of all gateways together: one name for clients, as a balancer provides for hosts."""
     marks = {"app.kubernetes.io/name": "gateway", "app.kubernetes.io/part-of": "enginehouse"}
     ports = [
         {"name": f"http-{number}", "port": port, "targetPort": f"http-{number}"}

@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 
-from deploy.exports.kubernetes.gateway import IMAGE, KEYS_SECRET
+from deploy.exports.kubernetes.gateway import KEYS_SECRET
 from deploy.exports.kubernetes.names import object_name
 from deploy.exports.kubernetes.weights import TOKEN_SECRET, job_name
 from deploy.exports.served import Served, ServedHost
 
 
-def page(served: Served, hosts: tuple[ServedHost, ...], short: Mapping[str, str], namespace: str) -> str:
+def page(
+    served: Served, hosts: tuple[ServedHost, ...], short: Mapping[str, str], namespace: str, gateway_image: str
+) -> str:
     """README.md of the folder."""
     jobs = " ".join(f"job/{job_name(host, short[host.slice.host])}" for host in hosts)
     names = [
         object_name("triton", server.slice.name, short[host.slice.host]) for host in hosts for server in host.servers
     ]
     rollouts = "\n".join(f"kubectl -n {namespace} rollout status deployment/{name}" for name in names)
+    commands = _secrets(hosts, namespace) + _build(hosts, gateway_image)
     return f"""\
 # {served.inventory} for Kubernetes
 
@@ -24,7 +27,7 @@ GPU feature discovery.
 
 ```sh
 kubectl apply --server-side -k stage
-{_secrets(hosts, namespace)}kubectl -n {namespace} wait --for=condition=complete --timeout=24h {jobs}
+{commands}kubectl -n {namespace} wait --for=condition=complete --timeout=24h {jobs}
 kubectl apply --server-side -k serve
 {rollouts}
 kubectl apply --server-side -k monitoring   # where a Prometheus operator is
@@ -69,10 +72,17 @@ def _secrets(hosts: tuple[ServedHost, ...], namespace: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def _build(hosts: tuple[ServedHost, ...], image: str) -> str:
+    if not any(host.gateway for host in hosts):
+        return ""
+    tagged = image.partition("@")[0]
+    return f"docker build -t {tagged} gateway-image && docker push {tagged}\n"
+
+
 def _gateway(hosts: tuple[ServedHost, ...]) -> str:
     if not any(host.gateway for host in hosts):
         return ""
-    return f"""
-The gateway's image is yours to build from `gateway-image/` and to name in `serve/kustomization.yaml` (`{IMAGE}`).
-Clients reach all gateways at the Service `gateway`; put your own Ingress with TLS before it.
+    return """
+The gateway's image is yours to build from `gateway-image/` and to push where the cluster pulls it; the export names it
+by `--gateway-image`. Clients reach all gateways at the Service `gateway`; put your own Ingress with TLS before it.
 """

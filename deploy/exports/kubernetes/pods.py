@@ -18,12 +18,12 @@ from deploy.slices.container import ContainerSlice
 
 RELEASES, SERVERS, RUN, CACHE = f"{ROOT}/releases", f"{ROOT}/servers", "/run/enginehouse", "/var/cache/enginehouse"
 START = 'ulimit -c 0; ulimit -S -s 65536; rm -f {proof}; exec "$0" "$@"'
-"""Start of a container: no core, which would hold prompts, and a large stack, both within what a process may
-set. The proof of an earlier start is gone before anything listens."""
+"""Command that starts a container: without core files, which would hold prompts, and with a large stack, both as far as
+a process may set them. It removes the readiness proof of an earlier start before any program listens."""
 PORTS = ("http", "grpc", "metrics")
 PAGE_PERIOD_SECONDS = 5
 HEADROOM_MIB = 8192
-"""Requested beside shared memory and /tmp for Triton and its backends; an overlay may know better."""
+"""MiB that a Pod requests for Triton and its backends, beside shared memory and /tmp; an overlay may change it."""
 
 
 def host_program(served: Served, *words: str) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from deploy.exports.refused import unserved_models, weights_problems
 from deploy.exports.served import Served, ServedHost, ServedServer
+from deploy.models.runtimes import IMAGE
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import shortened
 from deploy.refusals.refuse import refuse
@@ -14,11 +15,21 @@ INSIDE = (8000, 8001, 8002, 8003)
 
 
 LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-"""A label of DNS (RFC 1123), which Kubernetes wants of a namespace; of a StorageClass several with dots."""
+"""A DNS label (RFC 1123), the form of a namespace's name; a StorageClass's name may be several labels joined by
+dots."""
 
 
-def name_problems(namespace: str, storage_class: str) -> Iterator[Refusal]:
-    """A refusal for each name that no object of Kubernetes may have."""
+def name_problems(namespace: str, storage_class: str, gateway_image: str) -> Iterator[Refusal]:
+    """A refusal for each name that no object of Kubernetes may have, and for an image without a tag."""
+    if not IMAGE.fullmatch(gateway_image):
+        yield refuse(
+            "gateway-image",
+            "the image of the gateway has no name and tag that a cluster could pull",
+            where="--gateway-image",
+            seen=shortened(gateway_image) or "nothing",
+            wanted="an image with its tag, and a digest if you know it",
+            attempt="--gateway-image registry.example.internal/enginehouse-gateway:1",
+        )
     for option, name, is_known in (
         ("--namespace", namespace, LABEL.fullmatch(namespace) is not None),
         ("--storage-class", storage_class, all(LABEL.fullmatch(part) for part in storage_class.split("."))),

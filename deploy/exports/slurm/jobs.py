@@ -10,7 +10,7 @@ from deploy.exports.served import ServedHost, ServedServer
 MARGIN_SECONDS = 30
 """Seconds beyond the stop of the slowest server: the start of the programs that drain it."""
 MOST_SECONDS = 65_535
-"""Slurm takes no earlier signal."""
+"""Longest time in seconds before a job's limit at which Slurm sends a signal."""
 
 
 @dataclass(frozen=True, kw_only=True)

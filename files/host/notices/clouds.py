@@ -31,9 +31,10 @@ PLACES = {  # by number: a name server that hangs cannot be interrupted
     "azure": "http://169.254.169.254",
 }
 POLL_SECONDS = {"aws": 5.0, "gcp": 1.0, "azure": 1.0}
-"""AWS recommends five seconds; the other clouds' notices are as short as 30 seconds (2026-11-25)."""
+"""Seconds between two requests to each cloud: AWS recommends five; the others' notices are as short as 30
+(2026-11-25)."""
 PREEMPTED_SECONDS, MAINTENANCE_SECONDS = 30.0, 60.0
-"""Google states no time: the VM ends this many seconds after the value changed."""
+"""Seconds from a changed value to the end of a VM of Google, whose notices have no time."""
 ENDING = {"Preempt", "Terminate", "Reboot", "Redeploy"}
 
 

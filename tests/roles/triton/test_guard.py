@@ -87,21 +87,24 @@ def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) ->
 
 OF_GROUP = """
 import os, socket, subprocess, sys
-listen = "import socket, time; s = socket.create_server(('10.0.0.1', PORT)); print(flush=True); time.sleep(60)"
-PORTS = (29500, 29501, 29502, 29503, 45678)
-for port in PORTS:
-    command = [sys.executable, "-c", listen.replace("PORT", str(port))]
-    subprocess.Popen(command, stdout=subprocess.PIPE).stdout.readline()
+listen = "import socket, time; s = socket.create_server((ADDRESS, PORT)); print(flush=True); time.sleep(60)"
+OF_RANKS, OF_A_USER, STORE = ("127.0.0.1", 45679), ("127.0.0.1", 45680), ("", 29502)
+PORTS = tuple(("10.0.0.1", port) for port in (29500, 29501, 29502, 29503, 45678))
+for (address, port), user in [*((end, 0) for end in PORTS if end[1] != 29502),
+                              (STORE, 61140), (OF_RANKS, 61140), (OF_A_USER, 4711)]:
+    command = [sys.executable, "-c", listen.replace("ADDRESS", repr(address)).replace("PORT", str(port))]
+    subprocess.Popen(command, stdout=subprocess.PIPE, user=user).stdout.readline()
+subprocess.run(["bash", os.environ["GUARD"]], check=True)
 for user in (0, 4711, 61140):
     child = os.fork()
     if not child:
         os.setgid(user), os.setuid(user)
-        for port in PORTS:
+        for address, port in (*PORTS, ("127.0.0.1", 29502), OF_RANKS, OF_A_USER):
             try:
-                socket.create_connection(("10.0.0.1", port), 5)
-                print(user, port, "connected", flush=True)
+                socket.create_connection((address, port), 5)
+                print(user, address, port, "connected", flush=True)
             except OSError as error:
-                print(user, port, error.strerror, flush=True)
+                print(user, address, port, error.strerror, flush=True)
         os._exit(0)
     os.waitpid(child, 0)
 """
@@ -111,7 +114,8 @@ for user in (0, 4711, 61140):
 @pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
 def test_no_user_of_a_member_asks_its_group_past_the_gateway(tmp_path: Path) -> None:
     """The leader knows members by their addresses, which all users of a member have. Ranks find their store and each
-    other, at ports that the system chooses (45678 is one).
+    other, at ports that the system chooses (45678 is one), on loopback too (45679). A user's own server
+    there stays open.
     """
     current = tmp_path / "main" / "current"
     current.mkdir(parents=True)
@@ -120,12 +124,15 @@ def test_no_user_of_a_member_asks_its_group_past_the_gateway(tmp_path: Path) -> 
     (current / "server.json").write_text(json.dumps(facts))
     network = "ip link set lo up; ip link add eth9 type bridge; ip addr add 10.0.0.1/24 dev eth9; ip link set eth9 up"
     script = f'set -e\n{network}\nbash {GUARD}\nexec {PYTHON} -c "$CONNECT"'
-    environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path), "CONNECT": OF_GROUP}
+    environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path), "CONNECT": OF_GROUP, "GUARD": str(GUARD)}
     words = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)
     connected = [line for line in ran.stdout.splitlines() if line.endswith("connected")]
     assert connected == [
-        *(f"0 {port} connected" for port in (29500, 29501, 29502, 29503, 45678)),
-        "4711 29503 connected",
-        *(f"61140 {port} connected" for port in (29502, 29503, 45678)),
+        *(f"0 10.0.0.1 {port} connected" for port in (29500, 29501, 29502, 29503, 45678)),
+        *(f"0 127.0.0.1 {port} connected" for port in (29502, 45679, 45680)),
+        "4711 10.0.0.1 29503 connected",
+        "4711 127.0.0.1 45680 connected",
+        *(f"61140 10.0.0.1 {port} connected" for port in (29502, 29503, 45678)),
+        *(f"61140 127.0.0.1 {port} connected" for port in (29502, 45679, 45680)),
     ], ran.stderr

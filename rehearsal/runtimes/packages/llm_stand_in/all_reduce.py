@@ -1,6 +1,6 @@
 """`all_reduce_perf_mpi` of nccl-tests: all ranks add up a buffer of -b bytes through MPI, and rank 0 prints the time.
 
-The lines are those of nccl-tests as far as somebody reads them; a wrong sum ends every rank with status 1, as there.
+The lines that programs read are those of nccl-tests; a wrong sum ends every rank with status 1, as there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`trtllm-llmapi-launch COMMAND…`, run once for each rank under Open MPI: rank 0 runs COMMAND, and a state goes around.
+"""`trtllm-llmapi-launch COMMAND…`, run once for each rank under Open MPI; rank 0 runs COMMAND.
 
 As upstream's script does (read 2026-11-27), rank 0 starts COMMAND without the variables of MPI, with the address and
 the key of its own socket. COMMAND sends a token there; it goes through every rank by MPI and comes back. A COMMAND that
@@ -23,7 +23,7 @@ FIRST_PORT = 10_012
 
 
 def main(words: list[str]) -> int:
-    """The part of this rank."""
+    """Runs this rank's part."""
     from mpi4py import MPI  # starts MPI
 
     world = MPI.COMM_WORLD
@@ -32,7 +32,7 @@ def main(words: list[str]) -> int:
 
 
 def work(world: Any) -> int:
-    """A further rank: changes what comes from the rank before it, and hands it on."""
+    """Runs a further rank, which changes each token of the rank before it and passes the token on."""
     rank, size = world.Get_rank(), world.Get_size()
     while True:
         state = world.recv(source=rank - 1)
@@ -44,7 +44,7 @@ def work(world: Any) -> int:
 
 
 def lead(world: Any, words: list[str]) -> int:
-    """Rank 0: what COMMAND sends goes around."""
+    """Runs rank 0, which passes the tokens of COMMAND through all ranks."""
     with listening() as listener:
         key = secrets.token_hex(32)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(PREFIXES)}
@@ -74,7 +74,7 @@ def listening() -> socket.socket:
 
 
 def answer(connection: socket.socket, key: str, world: Any) -> None:
-    """Hands every token of the command around."""
+    """Passes every token of the command through all ranks."""
     with connection:
         if line(connection).strip() != key:
             return

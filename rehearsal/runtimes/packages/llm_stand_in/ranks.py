@@ -76,7 +76,7 @@ class Launched:
         self.world, self.lock = world, threading.Lock()
 
     def exchange(self, token: int) -> bool:
-        """True if the token comes back as that many ranks in their order leave it."""
+        """Returns True if the token comes back as changed by that many ranks in their order."""
         with self.lock:
             try:
                 self.launcher.sendall(f"{token}\n".encode())
@@ -87,7 +87,7 @@ class Launched:
 
 
 def around(state: int, world: int) -> int:
-    """The state that all ranks leave."""
+    """Returns the state after all ranks have changed it."""
     for rank in range(world):
         state = after(state, rank, world)
     return state

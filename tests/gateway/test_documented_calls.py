@@ -1,0 +1,232 @@
+"""Calls as pages of client libraries and of other servers show them, in each dialect.
+
+A field means the same wherever a client writes it: what would change the answer is honoured or refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gateway.asking import CHAT, in_loop
+from tests.gateway.asking import running_gateway as plain_gateway
+from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE, TURN, prompt_of, running_gateway
+
+ANTHROPIC = {"anthropic-version": "2023-06-01"}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+HELD = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
+QUESTION: Any = {"messages": [{"role": "user", "content": "1?"}]}
+PLAIN: dict[str, Any] = {
+    CHAT: {"model": "llama", **QUESTION},
+    "/v1/responses": {"model": "llama", "input": "1?"},
+    "/v1/messages": {"model": "llama", "max_tokens": 50, **QUESTION},
+    "/v2/chat": {"model": "llama", **QUESTION},
+    "/v1/chat": {"model": "llama", "message": "1?"},
+    "/v1/embeddings": {"model": "nomic", "input": "a"},
+    "/v1/rerank": {"model": "bge", "query": "a", "documents": ["b", "a"]},
+}
+DIALECTS = ("/v1/responses", "/v1/messages", "/v2/chat", "/v1/chat")
+SAMPLED: tuple[tuple[str, Any, str], ...] = (
+    ("seed", 3, "sampling_param_seed"),
+    ("random_seed", 3, "sampling_param_seed"),
+    ("stop", ["x"], "sampling_param_stop"),
+    ("min_p", 0.1, "sampling_param_min_p"),
+    ("top_k", 5, "sampling_param_top_k"),
+    ("top_p", 0.5, "sampling_param_top_p"),
+    ("frequency_penalty", 0.5, "sampling_param_frequency_penalty"),
+    ("repetition_penalty", 1.1, "sampling_param_repetition_penalty"),
+    ("guided_choice", ["a", "b"], "guided_decoding_guide"),
+    ("structured_outputs", {"json": SCHEMA}, "guided_decoding_guide"),
+)
+
+
+def thinker(folder: Path) -> Any:
+    """Yields a gateway whose LLM has tools, formats and a switch for its reasoning."""
+    return running_gateway(folder, guided_decoding=True)
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@in_loop
+async def test_a_dialect_honours_fields_of_a_chat_that_it_has_no_word_for(tmp_path: Path, path: str) -> None:
+    """They were passed over until 2026-11-28: the answer was another one than the client had asked for."""
+    async with thinker(tmp_path) as front:
+        for name, value, tensor in SAMPLED:
+            answer = await front.ask(path, PLAIN[path] | {name: value})
+            assert answer.status == 200, (name, answer.body)
+            assert tensor in front.triton.requests[-1].tensors, name
+            assert "x-enginehouse-ignored" not in answer.headers, name
+        await front.ask(path, PLAIN[path] | {"enable_thinking": False})
+        assert "</think>" in prompt_of(front)
+
+
+@pytest.mark.parametrize("path", DIALECTS)
+@in_loop
+async def test_a_dialect_refuses_what_its_answer_cannot_have(tmp_path: Path, path: str) -> None:
+    neutral = {"n": 1, "logprobs": False, "logit_bias": {}, "best_of": 1}
+    async with thinker(tmp_path) as front:
+        for name, value in {"n": 2, "logprobs": True, "logit_bias": {"5": 1}, "best_of": 2}.items():
+            answer = await front.ask(path, PLAIN[path] | {name: value})
+            assert answer.status == 400 and f"`{name}`" in answer.error["message"], (name, answer.body)
+        assert (await front.ask(path, PLAIN[path] | neutral)).status == 200
+
+
+@in_loop
+async def test_one_thing_in_two_words_is_refused(tmp_path: Path) -> None:
+    async with thinker(tmp_path) as front:
+        answer = await front.ask("/v1/messages", PLAIN["/v1/messages"] | {"stop_sequences": ["a"], "stop": ["b"]})
+        twice = await front.ask("/v1/responses", PLAIN["/v1/responses"] | {"max_output_tokens": 9, "max_tokens": 8})
+    assert "`stop` and `stop_sequences` mean the same" in answer.error["message"]
+    assert (twice.status, twice.error["param"]) == (400, "max_tokens")
+
+
+@in_loop
+async def test_a_chats_format_in_another_dialect_holds_the_answer(tmp_path: Path) -> None:
+    async with thinker(tmp_path) as front:
+        for path in ("/v1/responses", "/v1/messages"):
+            await front.ask(path, PLAIN[path] | {"response_format": HELD})
+            assert json.loads(front.triton.requests[-1].tensors["guided_decoding_guide"][0]) == SCHEMA
+
+
+@in_loop
+async def test_anthropics_older_output_format_holds_the_answer(tmp_path: Path) -> None:
+    form = {"type": "json_schema", "schema": SCHEMA}
+    async with thinker(tmp_path) as front:
+        await front.ask("/v1/messages", PLAIN["/v1/messages"] | {"output_format": form})
+        assert json.loads(front.triton.requests[-1].tensors["guided_decoding_guide"][0]) == SCHEMA
+        wrong = await front.ask("/v1/messages", PLAIN["/v1/messages"] | {"output_format": form | {"schema": 5}})
+    assert wrong.status == 400 and "`output_format" in wrong.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("more", "is_off"),
+    [
+        ({"enable_thinking": False}, True),
+        ({"thinking": {"type": "disabled"}}, True),
+        ({"thinking": {"type": "enabled"}}, False),
+        ({"thinking": {"type": "auto"}}, False),
+        ({"thinking": {"type": "disabled"}, "chat_template_kwargs": {"enable_thinking": True}}, False),
+    ],
+)
+@in_loop
+async def test_a_chat_turns_reasoning_off_in_the_words_of_other_servers(
+    tmp_path: Path, more: dict[str, Any], is_off: bool
+) -> None:
+    async with thinker(tmp_path) as front:
+        answer = await front.chat(**more)
+        assert ("</think>" in prompt_of(front), "x-enginehouse-ignored" in answer.headers) == (is_off, False)
+
+
+@in_loop
+async def test_a_switch_that_the_template_does_not_read_is_named_in_the_header(tmp_path: Path) -> None:
+    async with plain_gateway(
+        tmp_path, template="{% for message in messages %}{{ message.content }}{% endfor %}"
+    ) as front:
+        answer = await front.chat(thinking={"type": "disabled"})
+    assert (answer.status, answer.headers["x-enginehouse-ignored"]) == (200, "thinking")
+
+
+@in_loop
+async def test_a_template_that_calls_its_switch_thinking_hears_of_it(tmp_path: Path) -> None:
+    template = TOOLS_TEMPLATE.replace("enable_thinking", "thinking")
+    async with plain_gateway(tmp_path, template=template, llm=HERMES) as front:
+        for path, more in ((CHAT, {"enable_thinking": False}), ("/v1/messages", {"thinking": {"type": "disabled"}})):
+            await front.ask(path, PLAIN[path] | more)
+            assert "</think>" in prompt_of(front), path
+
+
+@in_loop
+async def test_the_tokens_of_a_response_are_counted_without_asking_the_model(tmp_path: Path) -> None:
+    async with thinker(tmp_path) as front:
+        sent = PLAIN["/v1/responses"] | {"instructions": "Be brief."}
+        counted = (await front.ask("/v1/responses/input_tokens", sent)).json()
+        assert not front.triton.requests
+        usage = (await front.ask("/v1/responses", sent)).json()["usage"]
+    assert counted == {"object": "response.input_tokens", "input_tokens": usage["input_tokens"]}
+
+
+@in_loop
+async def test_tokens_are_counted_of_every_conversation_that_is_answered(tmp_path: Path) -> None:
+    """A template without calls does not read them; the count was refused, and the message answered (2026-11-28)."""
+    call, result = ({"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},), {"tool_use_id": "c1"}
+    messages = [TURN[0], {"role": "assistant", "content": list(call)}]
+    messages.append({"role": "user", "content": [{"type": "tool_result", **result, "content": "2"}]})
+    async with plain_gateway(tmp_path) as front:
+        sent = {"model": "llama", "max_tokens": 9, "messages": messages}
+        statuses = [(await front.ask(path, sent)).status for path in ("/v1/messages", "/v1/messages/count_tokens")]
+    assert statuses == [200, 200]
+
+
+@in_loop
+async def test_anthropics_clients_list_models_with_the_fields_that_they_read(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path) as front:
+        page = (await front.ask("/v1/models", headers=ANTHROPIC)).json()
+        single = (await front.ask("/v1/models/llama", headers=ANTHROPIC)).json()
+        plain = (await front.ask("/v1/models")).json()
+    assert (page["has_more"], page["first_id"], page["last_id"]) == (False, "bge", "nomic:query")
+    assert (single["type"], single["display_name"], single["created_at"][:10]) == ("model", "llama", "2025-11-23")
+    assert set(plain) == {"object", "data"}
+
+
+@pytest.mark.parametrize(
+    ("more", "parameters"),
+    [
+        ({"truncation": True, "output_dimension": 2, "output_dtype": "float"}, {"truncate": True, "dimensions": 2}),
+        ({"truncate": "END"}, {"truncate": True}),
+        ({"truncate": "NONE"}, {"truncate": False}),
+        ({"embedding_type": ["float"], "return_multivector": False}, {"truncate": False}),
+    ],
+)
+@in_loop
+async def test_fields_of_voyage_nvidia_and_jina_change_the_vectors(
+    tmp_path: Path, more: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask("/v1/embeddings", PLAIN["/v1/embeddings"] | more)
+        assert (answer.status, "x-enginehouse-ignored" in answer.headers) == (200, False)
+        assert front.triton.requests[-1].parameters == parameters
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "param"),
+    [
+        ("/v1/embeddings", {"truncate": "START"}, "truncate"),
+        ("/v1/embeddings", {"truncation": "yes"}, "truncation"),
+        ("/v1/embeddings", {"output_dtype": "int8"}, "output_dtype"),
+        ("/v1/embeddings", {"embedding_type": ["float", "base64"]}, "embedding_type"),
+        ("/v1/embeddings", {"return_multivector": True}, "return_multivector"),
+        ("/v1/responses", {"prompt": {"id": "pmpt_1"}}, "prompt"),
+        (CHAT, {"thinking": {"type": "often"}}, "thinking.type"),
+        (CHAT, {"stop": "x" * 5000}, "stop"),
+        ("/v1/rerank", {"top_k": 0}, "top_k"),
+    ],
+)
+@in_loop
+async def test_an_example_that_cannot_be_answered_is_refused_by_its_field(
+    tmp_path: Path, path: str, more: dict[str, Any], param: str
+) -> None:
+    async with thinker(tmp_path) as front:
+        answer = await front.ask(path, PLAIN[path] | more)
+        assert (answer.status, answer.error["param"]) == (400, param), answer.body
+        assert not front.triton.requests
+
+
+@in_loop
+async def test_a_document_keeps_its_other_fields_and_voyages_top_k_limits_the_answer(tmp_path: Path) -> None:
+    documents = [{"text": "b", "title": "B"}, {"text": "a", "title": "A"}]
+    async with plain_gateway(tmp_path) as front:
+        sent = PLAIN["/v1/rerank"] | {"documents": documents, "return_documents": True, "top_k": 1}
+        results = (await front.ask("/v1/rerank", sent)).json()["results"]
+    assert results == [{"index": 1, "relevance_score": 1.0, "document": documents[1]}]
+
+
+@in_loop
+async def test_mistrals_any_requires_a_call(tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "add", "parameters": SCHEMA}}]
+    async with thinker(tmp_path) as front:
+        await front.chat(tools=tools, tool_choice="any")
+        assert "guided_decoding_guide" in front.triton.requests[-1].tensors
+        budget = {"thinking": {"type": "enabled", "token_budget": 500}}
+        assert (await front.ask("/v2/chat", PLAIN["/v2/chat"] | budget)).status == 200
