@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from itertools import islice
 
 from deploy.linter.systemd import is_unit, unit_as_script
 
@@ -41,8 +42,8 @@ RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.M
 """A target of a Makefile with its first command."""
 OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
 DRIVER = re.compile(r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]')
-MOST_SIGNS = 20_000
-"""Characters of a block that are read."""
+MOST_SIGNS, MOST_IMAGES = 20_000, 40
+"""Characters of a block that are read, and blocks."""
 
 
 def as_script(text: str) -> tuple[str, tuple[str, ...]]:
@@ -137,7 +138,7 @@ def _of_supervisor(text: str) -> str:
 def _of_hcl(text: str) -> str:
     """The `docker run` of each block with an image, on the line of the image."""
     lines = [""] * (text.count("\n") + 1)
-    for match in IMAGE.finditer(text):
+    for match in islice(IMAGE.finditer(text), MOST_IMAGES):
         block = _around(text, match.start())
         pairs = [f"-e {shlex.quote(f'{name}={value}')}" for name, value in _variables(block)]
         gpus = GPUS.search(block)

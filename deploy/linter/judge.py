@@ -73,15 +73,13 @@ def check(text: str, release: str = "") -> Report:
     target = target_named(release)
     if crowd := too_many(text):
         return Report(target=target, checked=(_crowded(crowd, target),))
-    if cells := cells_of(text):
-        text = cells[0]
+    text = (cells_of(text) or (text,))[0]
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
     is_other_json = re.match(r"\s*\{(?![{%#])", text) and not (SHELL_GROUP.match(text) or is_manifest(text))
     if is_other_json and as_script(text)[0] == text:
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
-    broken = judge_unreadable(text)
-    if broken:
+    if broken := judge_unreadable(text):
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
