@@ -64,6 +64,7 @@ class Server:
 
 
 def servers_of(text: str) -> Iterator[Server]:
+    """The servers that a text starts, in its order; of a script the first."""
     text = with_values(text)
     for part in (*(cells_of(text) or (text,)), *(document.body for document in here_documents(text))):
         in_code = list(commands_in(part))
