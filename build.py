@@ -1,4 +1,4 @@
-"""Build, judge and sign every engine of the inventory, and keep them for the fleet; nothing is served or swapped."""
+"""Build, judge and sign every engine of the inventory, and keep it for the fleet; nothing is served or swapped."""
 
 from pyinfra import host, inventory
 
@@ -6,17 +6,17 @@ from deploy.io.inventory import planned
 from roles import engines, foundation, ground, preflight, rollout, stage
 from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
-from roles.bundled import reach
+from roles.bundled import connected_to_bundle
 
 connections.install(host)
-plan = planned(inventory, host, known_settings())  # the plan that deploy.py has, so the engines it will look for
-mine, edge = plan.parts(host.name)
+plan = planned(inventory, host, known_settings())  # the same plan as deploy.py's, so the same engines
+mine, support_slice = plan.parts(host.name)
 
-preflight.confirm(reach(mine) if mine else edge)  # a build takes nothing to a balancer or monitor
+preflight.confirm(connected_to_bundle(mine) if mine else support_slice)  # support hosts get nothing from a build
 lock.take(plan.digest)
-rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host is what the plan believes")
+rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host matches the plan")
 
 if host.name in engines.builders(plan.slices):  # one host for each engine, hosts that only build before others
-    ground.lay()  # what was here before us, our programs, a way back
+    ground.apply()  # a record of the host before us, our programs, and the program that reverts changes
     foundation.apply(mine)
     stage.build(mine, plan.slices)

@@ -11,5 +11,5 @@ from roles._pyinfra import connections
 from roles._pyinfra.settings import known_settings
 
 connections.install(host)
-mine, edge = planned(inventory, host, known_settings()).parts(host.name)
-doctor.examine(mine or edge, triton.planned(mine))
+mine, support_slice = planned(inventory, host, known_settings()).parts(host.name)
+doctor.examine(mine or support_slice, triton.planned(mine))

@@ -12,20 +12,20 @@ from roles._pyinfra.settings import known_settings
 
 connections.install(host)
 whole = planned(inventory, host, known_settings())
-back = triton.taken_back(whole.slices, str(host.data.get("run") or ""))  # every host is asked what it remembers
-plan = back.within(whole)  # what the run changed; canaries come last
-mine, edge = plan.parts(host.name)
+reversal = triton.reversal_of(whole.slices, str(host.data.get("run") or ""))  # from the history of every host
+plan = reversal.within(whole)  # only what the run changed; canaries come last
+mine, support_slice = plan.parts(host.name)
 
 lock.take(plan.digest)
 rollout.gate(plan.hosts, rollout.UNTOUCHED, name="Gate | Every host answers")
 
-if edge and plan.waves:
-    support.relax(edge)  # the release of before may have had other models
-rollout.all_staged(mine, plan, name="Gate | Every host has what it goes back to")
+if support_slice and plan.waves:
+    support.check_servers_only(support_slice)  # the earlier release may have had other models
+rollout.gate_before_drains(mine, plan, name="Gate | Every host has its earlier release")
 
 for number, wave in enumerate(host.loop(plan.waves), start=1):
     if host.name in wave:
-        returned = triton.back(mine, plan.digest, back, number)
-        traffic.tell(mine, returned)
-        gateway.back(mine, returned)
-    rollout.end_of_wave(mine, plan, number, triton.put_back)
+        reverted = triton.revert(mine, plan.digest, reversal, number)
+        traffic.log_undrained(mine, reverted)
+        gateway.revert(mine, reverted)
+    rollout.gate_after_wave(mine, plan, number, triton.restore)

@@ -202,7 +202,7 @@ def _endpoints(inventory: str) -> Table:
 
 def _ask(inventory: str) -> int:
     """Prints a line to paste for each model and the answer to it; returns 1 if a model gave no answer."""
-    from deploy.io.ask_models import asked_in_turn
+    from deploy.io.ask import asked_in_turn
     from deploy.io.inventory import host_data, load_plan
     from deploy.refusals.errors import Refusal
 

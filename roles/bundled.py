@@ -30,7 +30,7 @@ Support = BalancerSlice | MonitorSlice
 T = TypeVar("T", Slice, BalancerSlice, MonitorSlice, Slice | BalancerSlice | MonitorSlice)
 
 
-def reach(mine: T) -> T:
+def connected_to_bundle(mine: T) -> T:
     """The slice, unchanged; a host without a network is connected to its bundle until the end of the run."""
     if mine.bundle:
         bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))

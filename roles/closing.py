@@ -7,12 +7,11 @@ from deploy.planning.plan import Plan
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles import cleanup, exporters, gateway, https, mutual
-from roles import support as edges
+from roles import cleanup, exporters, gateway, https, mutual, support
 from roles._pyinfra import quiet
 
 
-def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
+def apply(mine: Slice | None, support_slice: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
     """Balancers check each planned model, gateways offer it, monitors read it; `only=gateway`: gateways and keys."""
     if mine and not plan.gateway_only:
         mutual.apply(mine)
@@ -20,12 +19,12 @@ def apply(mine: Slice | None, edge: BalancerSlice | MonitorSlice | None, plan: P
         gateway.apply(mine)
     if mine and not plan.gateway_only:
         https.apply(mine)
-    if edge and plan.gateway_only:
-        edges.send_keys(edge)
-    elif edge:
-        edges.settle(edge)
+    if support_slice and plan.gateway_only:
+        support.send_keys(support_slice)
+    elif support_slice:
+        support.apply_after_waves(support_slice)
     if mine and not plan.gateway_only:
         exporters.apply(mine.exporters)
         cleanup.apply(mine)
     quiet.recheck()
-    quiet.settle()
+    quiet.leave_out_unchanged()

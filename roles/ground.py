@@ -5,7 +5,7 @@ from roles._pyinfra import undo
 from roles._shipping import programs
 
 
-def lay() -> None:
+def apply() -> None:
     """Records the host's state before the first change, and installs the programs and the lockout switch."""
     removal.remember()  # so that remove.py leaves it
     programs.installed()  # before anything names them

@@ -23,15 +23,15 @@ def send_keys(mine: BalancerSlice | MonitorSlice) -> None:
         balancer.send_keys(mine)
 
 
-def settle(mine: BalancerSlice | MonitorSlice) -> None:
+def apply_after_waves(mine: BalancerSlice | MonitorSlice) -> None:
     """Makes a balancer check every model of the plan, and a monitor read every target."""
     exporters.apply(mine.exporters)
     if isinstance(mine, BalancerSlice):
-        balancer.settle(mine)
+        balancer.check_all_models(mine)
     else:
         monitor.apply(mine)
 
 
-def relax(mine: BalancerSlice | MonitorSlice) -> None:
+def check_servers_only(mine: BalancerSlice | MonitorSlice) -> None:
     if isinstance(mine, BalancerSlice):
-        balancer.relax(mine)
+        balancer.check_servers_only(mine)

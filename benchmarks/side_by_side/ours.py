@@ -13,4 +13,4 @@ lock.take("side by side")
 for operation in operations(host.name):
     step(CachedFact(Looked, {"shell": operation.look}), operation.decide, name=f"Side | {operation.name}")
 quiet.recheck()
-quiet.settle()
+quiet.leave_out_unchanged()

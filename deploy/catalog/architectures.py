@@ -102,6 +102,8 @@ class Architecture:
     """True if an encoder's hidden states stay within float16's range."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
+    states: str = ""
+    """The cache beside keys and values of a family that has models without it too; their layers are all attention."""
     note: str = ""
 
 
@@ -158,6 +160,7 @@ _OF_EXPERTS = (
     *("Cohere2Moe", "Ernie4_5_Moe", "FlexOlmo", "GraniteMoe", "GraniteMoeShared", "HunYuanMoEV1", "HYV3", "Mellum"),
     *("MiniMaxM2", "Olmoe", "PhiMoE", "Qwen2Moe"),
 )
+_STATES = "states of a fixed size for each sequence beside the keys and values of some layers"
 _SINCE_1_3 = {"Afmoe": True, "Cohere2": False, "ExaoneMoE": True, "Laguna": True}
 """Decoders that release candidates of TensorRT-LLM 1.3 also serve; the value is True for a mixture of experts."""
 
@@ -167,10 +170,11 @@ OF_VLLM = tuple(
         kind="llm",
         experts=_SINCE_1_3.get(name, name not in _DENSE),
         latent_cache=name in ("DeepseekV2", "Glm4MoeLite"),
+        states=_STATES if name == "GraniteMoeHybrid" else "",
         pytorch_since="1.3.0" if name in _SINCE_1_3 else "",
         note="it is in no release of TensorRT-LLM here",
     )
-    for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite")
+    for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite", "GraniteMoeHybrid")
 )
 """Decoders that vLLM alone serves among the released programs."""
 
@@ -250,7 +254,6 @@ _ENCODER_DECODER = (
     "WhisperForConditionalGeneration",
 )
 
-_STATES = "states of a fixed size for each sequence beside the keys and values of some layers"
 _UNCOUNTED = {
     "DeciLMForCausalLM": "layers with and without keys and values; its configuration is Python of the repository, "
     "and no code of a repository is run",
@@ -260,7 +263,6 @@ _UNCOUNTED = {
     "FalconH1ForCausalLM": _STATES,
     "FalconMambaForCausalLM": "states of a fixed size for each sequence",
     "GlmMoeDsaForCausalLM": "keys of an indexer beside the latent",
-    "GraniteMoeHybridForCausalLM": _STATES,
     "JambaForCausalLM": _STATES,
     "Lfm2ForCausalLM": "states of short convolutions beside the keys and values of some layers",
     "Lfm2MoeForCausalLM": "states of short convolutions beside the keys and values of some layers",

@@ -1,10 +1,33 @@
-"""A deadline for a whole answer from the network, because urllib's own time limit starts again with each read."""
+"""A deadline for a whole answer from the network, because urllib's own time limit starts again with each read.
 
+And the pause that a busy server asks for.
+"""
+
+import math
+import re
 import threading
+import time
 from collections.abc import Callable
+from email.message import Message
+from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 T = TypeVar("T")
+LIMITED = re.compile(r";\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,9})\b")
+"""The header RateLimit of huggingface.co's 429, as `"api";r=0;t=55`: seconds until it takes requests again."""
+
+
+def requested_pause(headers: Message) -> float | None:
+    """Seconds that the server asks for: Retry-After as a number or a date, or RateLimit; None if it has neither."""
+    word = headers.get("Retry-After", "")
+    if word.isdecimal():
+        return float(word)
+    if limited := LIMITED.search(headers.get("RateLimit", "")):
+        return float(limited[1]) + 1
+    try:
+        return max(math.ceil(parsedate_to_datetime(word).timestamp() - time.time()), 0)
+    except (ValueError, TypeError, OverflowError):
+        return None
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from deploy.io.deadline import within
+from deploy.io.deadline import requested_pause, within
 from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
@@ -68,6 +68,8 @@ class Resolved:
     sizes: Mapping[str, int]
     elements: Mapping[str, int]
     """Elements by the type that the headers name; by the size of a pytorch_model.bin, which has no header."""
+    name: str = ""
+    """The hub's own name of the repository, which another one redirects to."""
 
 
 def resolve(source: str, access: Access) -> Resolved:
@@ -111,7 +113,8 @@ def resolve(source: str, access: Access) -> Resolved:
         repository=repository,
         fetched=names,
     )
-    return Resolved(files, {name: sizes[name] for name in names}, dict(sorted(elements.items())))
+    current_name = str(answer.get("id") or repository)
+    return Resolved(files, {name: sizes[name] for name in names}, dict(sorted(elements.items())), current_name)
 
 
 def _listing(answer: Mapping[str, Any], source: str) -> tuple[str, dict[str, int]]:
@@ -148,12 +151,15 @@ def _header(access: Access, path: str, source: str) -> bytes:
 
 def _json(access: Access, path: str, source: str) -> dict[str, Any]:
     text = _get(access, path, source)
+    fault = "no JSON object"
     try:
-        answer = json.loads(text)
-    except (ValueError, RecursionError):
+        answer = json.loads(text.decode())  # as text: loaders of config.json refuse a byte-order mark too
+    except RecursionError:
         answer = None
+    except ValueError as error:
+        answer, fault = None, f"no JSON: {shortened(str(error))}"
     if not isinstance(answer, dict):
-        raise _strange(source, path, "no JSON object")
+        raise _strange(source, path, fault)
     return answer
 
 
@@ -164,7 +170,8 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
             return within(MOST_SECONDS, lambda: _once(access, path, span))
         except urllib.error.HTTPError as error:
             error.close()
-            pause = _pause(error, attempt)
+            wait = requested_pause(error.headers)
+            pause = PAUSE_SECONDS * attempt if wait is None else wait
             if error.code not in AGAIN or attempt == ATTEMPTS or pause > MOST_PAUSE_SECONDS:
                 raise _answered(access, source, error) from None
         except (urllib.error.URLError, TimeoutError, http.client.HTTPException, ConnectionError) as error:
@@ -226,22 +233,20 @@ def _once(access: Access, path: str, span: tuple[int, int] | None) -> bytes:
             raise
 
 
-def _pause(error: urllib.error.HTTPError, attempt: int) -> float:
-    """Seconds the hub asks for, or a little longer with each attempt."""
-    word = error.headers.get("Retry-After", "")
-    return float(word) if word.isdecimal() else PAUSE_SECONDS * attempt
-
-
 def _answered(access: Access, source: str, error: urllib.error.HTTPError) -> Refusal:
     code, repository = error.headers.get("X-Error-Code", ""), source.partition("@")[0]
     page = f"{access.endpoint.rstrip('/')}/{repository}"
     token = 'Hub(token=Secret.env("HF_TOKEN")) in the inventory, or HF_TOKEN for fit and size'
     if error.code == 429:
-        wait = error.headers.get("Retry-After", "")
-        means, attempt = "too many requests", f"again after {wait or 'some'} seconds: what was read is kept"
+        wait = requested_pause(error.headers)
+        after = "some" if wait is None else f"{wait:.0f}"
+        means, attempt = "too many requests", f"again after {after} seconds: what was read is kept"
     elif code == "GatedRepo" or error.code == 403:
         attempt = f"ask for access at {page}" if access.token else f"accept its terms at {page}, then {token}"
         means = "gated: its owner lets in who was granted access"
+        if code != "GatedRepo":
+            means = "refused, by the hub for this token or by a proxy on the way"
+            attempt += "; a fine-grained token needs the right to read gated repositories; or another https_proxy"
     elif error.code == 401:
         means, attempt = "no such repository, or a private one", f"check the name; for a private one {token}"
     elif code == "RevisionNotFound":

@@ -45,7 +45,9 @@ def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[
         entries[source] = entry
         add_entry(file, source, entry)
         size = f"{sum(resolved.sizes.values()) / 1e9:.1f} GB"
-        sentences.append(f"{source} {word} at {entry['commit'][:12]}, {len(resolved.sizes)} files, {size} ({file})")
+        sentence = f"{source} {word} at {entry['commit'][:12]}, {len(resolved.sizes)} files, {size} ({file})"
+        renamed = resolved.name != entry["repository"] and HUB_NAME.fullmatch(resolved.name)
+        sentences.append(f"{sentence}; its name on the hub is {resolved.name} now" if renamed else sentence)
     refuse_all(refusals)
     return sentences
 

@@ -72,7 +72,7 @@ def server_budget(server: Server, served: Iterable[Served], gpu: GPU, trtllm: st
     `trtllm` is the image's TensorRT-LLM, which decides the path of an LLM; without it an LLM counts as two processes.
     """
     models = tuple(served)
-    fixed = tuple(_share(model, server, trtllm) for model in models)
+    fixed = tuple(_share(model, server, trtllm, gpu) for model in models)
     own_mib = sum(model.mib for model in server.own_models)
     before = ServerBudget(
         server=server.name, gpus=server.gpus, usable_mib=gpu.usable_mib, shares=fixed, own_mib=own_mib
@@ -127,9 +127,9 @@ def _processes(served: Served, model: LLM, compiled: bool) -> int:
     return processes + (1 if compiled and served.draft else 0)
 
 
-def _share(served: Served, server: Server, trtllm: str) -> Share:
+def _share(served: Served, server: Server, trtllm: str, gpu: GPU) -> Share:
     if isinstance(served.model, LLM):
-        return _llm_share(served, served.model, layout_of(server, served.model), server, trtllm)
+        return _llm_share(served, served.model, layout_of(server, served.model), server, trtllm, gpu)
     return _encoder_share(served, served.model, server)
 
 
@@ -154,14 +154,17 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
     return Share(model=model.name, gpus=server.gpus[:1], memory=share)
 
 
-def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtllm: str) -> Share:
+def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtllm: str, gpu: GPU) -> Share:
     dtype = kv_dtype_of(served)
     per_token = memory.kv_bytes_per_token(served.shape, dtype, layout.tensor, layout.pipeline)
     per_token += speculation_kv_bytes(served, dtype, layout)
     tokens = model.kv_cache.tokens or 0
     compiled = is_compiled(served, trtllm)
+    beside_bytes = -(-speculation_bytes(served) // layout.tensor)
+    if model.runtime == VLLM:
+        beside_bytes += memory.padding_bytes(served.shape, int(gpu.sm), layout.tensor, max(layout.expert, 1))
     share = MemorySlice(
-        weights_mib=target_weights_mib(served, layout) + memory.mib(-(-speculation_bytes(served) // layout.tensor)),
+        weights_mib=target_weights_mib(served, layout) + memory.mib(beside_bytes),
         context_mib=_processes(served, model, compiled) * memory.CONTEXT_MIB,
         workspace_mib=_workspace_mib(served, model, layout) + (_draft_mib(served, model, layout) if compiled else 0),
         kv_cache_mib=memory.kv_cache_mib(tokens, per_token),

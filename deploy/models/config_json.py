@@ -33,8 +33,8 @@ BESIDE = (
     *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
 )
 """Further keys that a verdict depends on, or that a reader of a lock wants to see."""
-MODALITIES = ("vision", "audio", "speech", "image", "video")
-"""Beginnings of the parts of config.json about inputs that are no text."""
+MODALITIES = ("vision", "audio", "speech", "image", "video", "visual", "vit")
+"""Words in the names of parts of config.json about inputs that are no text."""
 SERVED = ("llm", "embedder", "reranker")
 
 
@@ -42,8 +42,12 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
     names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
-    if modalities := [name for name in MODALITIES if isinstance(config.get(f"{name}_config"), Mapping)]:
+    words = _words_of_parts(config)
+    if modalities := [name for name in MODALITIES if name in words]:
         part["modalities"] = modalities
+    row, layers = ARCHITECTURES.get(architecture_of(config)), config.get("layer_types")
+    if row and row.states and isinstance(layers, list):
+        part["layer_types"] = sorted({str(kind) for kind in layers})
     labels = config.get("id2label")
     if (
         architecture_of(config).endswith("ForSequenceClassification")
@@ -55,7 +59,7 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
         part["quantization_config"] = {
             key: value
             for key, value in sorted(stored.items())
-            if key not in ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules")
+            if key not in ("ignore", "ignored_layers", "modules_to_not_convert", "exclude_modules", "exclude")
         }
     return dict(sorted(part.items()))
 
@@ -136,6 +140,13 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
         {name: value for name, value in text.items() if name != "architectures"} if isinstance(text, Mapping) else {}
     )
     return {**config, **inner}
+
+
+def _words_of_parts(config: Mapping[str, Any], depth: int = 3) -> set[str]:
+    """The words in the names of all parts of config.json (`audio_encoder_config`), and of the parts inside them."""
+    parts = {name: part for name, part in config.items() if name.endswith("_config") and isinstance(part, Mapping)}
+    words = {word for name in parts for word in name.split("_")}
+    return words.union(*(_words_of_parts(part, depth - 1) for part in parts.values() if depth))
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:

@@ -15,7 +15,7 @@ OF_MODELOPT = {
     "FP8_BLOCK_SCALES": "fp8-blocks",
 }
 METHODS = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes", "auto-round": "auto-round"}
-METHODS |= {"exl2": "exl", "exl3": "exl"}
+METHODS |= {"exl2": "exl", "exl3": "exl", "fbgemm_fp8": "fbgemm"}
 
 
 def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> str:
@@ -30,6 +30,10 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
         return ("fp8-blocks" if block == [FP8_BLOCK, FP8_BLOCK] else "fp8-other-blocks") if block else "fp8-tensor"
     if method == "compressed-tensors":
         return _of_compressed(quantization)
+    if method == "quark":
+        groups = quantization.get("global_quant_config")
+        weights = groups.get("weight") if isinstance(groups, Mapping) else None
+        return "quark-fp8" if isinstance(weights, Mapping) and weights.get("dtype") == "fp8_e4m3" else "unknown"
     if not method and {"bits", "group_size"} <= quantization.keys():
         return "mlx"
     return METHODS.get(method, "unknown")

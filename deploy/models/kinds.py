@@ -17,14 +17,22 @@ TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_
 MOST_TELLING = 20
 REWRITTEN = "pytorch_model.bin"
 _PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
+_SOURCE = "the repository that these were converted from; it has safetensors"
 FOREIGN = (
-    (".gguf", "GGUF, llama.cpp's format", "the repository that these were converted from; it has safetensors"),
-    (".onnx", "ONNX, a compiled graph", "the repository that these were converted from; it has safetensors"),
-    (".bin", *_PICKLES),
-    (".pt", *_PICKLES),
-    (".safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),
+    ("model_index.json", "a pipeline of diffusers for images, video or sound", "another project for this model"),
+    ("*.gguf", "GGUF, llama.cpp's format", _SOURCE),
+    ("pytorch_model*.bin", *_PICKLES),
+    ("*.onnx", "ONNX, a compiled graph", _SOURCE),
+    ("*openvino*", "OpenVINO, a compiled graph", _SOURCE),
+    ("ggml*.bin", "ggml, whisper.cpp's format", _SOURCE),
+    *((f"*.{ending}", *_PICKLES) for ending in ("bin", "pt", "pth", "ckpt", "pkl", "nemo")),
+    *((f"*.{ending}", "weights of TensorFlow or Flax", _PICKLES[1]) for ending in ("h5", "msgpack")),
+    *((f"*.{ending}", "LiteRT, a graph for phones", _SOURCE) for ending in ("tflite", "task", "litertlm")),
+    ("*.mlmodel", "Core ML, a graph for Apple's devices", _SOURCE),
+    ("*.engine", "a TensorRT engine, compiled for one card", _SOURCE),
+    ("*.safetensors", "safetensors under names that no loader looks for", "a repository with model.safetensors"),
 )
-"""Endings of files that this project does not load as weights: their format, and the files to name instead."""
+"""Names of files that this project does not load as weights: their format, and the files to name instead."""
 
 
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
@@ -67,8 +75,8 @@ def kind_problem(
         )
     if weights_files(names, architecture) or (is_hub and rewritten_files(names, architecture)):
         return None
-    for ending, title, attempt in FOREIGN:
-        if matching := [name for name in sorted(names) if name.endswith(ending)]:
+    for pattern, title, attempt in FOREIGN:
+        if matching := [name for name in sorted(names) if fnmatch(name, pattern)]:
             return _refused(where, title, f"{matching[0]}" + _more(matching), attempt)
     seen = f"{len(names)} files, among them {', '.join(sorted(names)[:3])}" if names else "no files"
     return _refused(where, "no weights", seen, "a repository with config.json and model.safetensors")

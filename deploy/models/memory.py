@@ -102,6 +102,24 @@ def mxfp4_bytes(shape: Checkpoint) -> int:
     return experts * 17 // 32 + 2 * (shape.parameters - experts)
 
 
+def padding_bytes(shape: Checkpoint, sm: int, tensor_parallel: int = 1, expert_parallel: int = 1) -> int:
+    """Bytes that vLLM's kernels for MXFP4 add to the experts of each GPU, as they round up both sides of a matrix.
+
+    Shape:   experts x (padded hidden x padded width / (hidden x width) - 1); hidden to 256, the width that one GPU has
+             of an expert to 64 on SM 90 (Triton), 256 on SM 100 (TensorRT-LLM), 128 elsewhere (Marlin): vLLM 0.26.0,
+             fused_moe/oracle/mxfp4.py, and by its logs Triton's layout for Hopper pads `hidden` too.
+    By hand: gpt-oss-120b, SM 90: 60,881,633,280 bytes of experts x (3072 / 2880 - 1) = 4,058,775,552; with the stored
+             65,248,815,744 that is 64.55 GiB. vLLM's log says 64.38 (its issue 33155), with Marlin 65.97 (23278).
+    """
+    if shape.quantisation != "mxfp4" or not shape.experts:
+        return 0
+    width = -(-shape.intermediate * expert_parallel // tensor_parallel)
+    experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate * 17 // 32 // tensor_parallel
+    tile = {90: 64, 100: 256, 103: 256}.get(sm, 128)
+    padded = -(-width // tile) * tile * -(-shape.hidden // 256) * 256
+    return experts * padded // (width * shape.hidden) - experts
+
+
 def weights_bytes(shape: Checkpoint, precision: str) -> int:
     """Bytes of all weights held in `precision`: table and head in 16 bit, the rest as in PRECISIONS.
 

@@ -47,6 +47,12 @@ class Served:
         return isinstance(self.model, Encoder)
 
     @property
+    def uncounted_cache(self) -> str:
+        """The cache beside keys and values, which is not calculated; empty if the files show attention alone."""
+        is_plain = self.local is not None and self.local.config.get("layer_types") == ["attention"]
+        return "" if is_plain else self.architecture.states
+
+    @property
     def usable_positions(self) -> int:
         """Tokens of the longest sequence: an encoder's training length if known, else the position table."""
         table = self.shape.positions - self.architecture.reserved_positions

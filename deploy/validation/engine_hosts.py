@@ -62,10 +62,10 @@ def _serving_farm(host: Host) -> Refusal:
 
 
 def _untrusted(compiled: list[tuple[Server, LLM]]) -> Refusal:
-    names = ", ".join(sorted({model.name for _, model in compiled})) or "a farm host"
+    names = ", ".join(sorted({model.name for _, model in compiled})) or "every engine that the farm host builds"
     return refuse(
         "untrusted-engine",
-        f"the inventory names no key that signs engines, and an unsigned engine is never loaded: {names}",
+        f"the inventory names no key that signs engines, and hosts load signed engines only; it is needed for {names}",
         where="engine_trust",
         seen="None",
         wanted="a key on the control machine, which signs an engine after its answers were accepted (ssh-keygen -t "

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.catalog.believable import RANGES
+from deploy.catalog.number_ranges import RANGES
 from deploy.models import memory
 from deploy.models.budget import ServerBudget, server_budget
 from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve
@@ -30,7 +30,9 @@ def memory_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]
         if impossible or greedy or not gpu or not server.gpus or not known or len(known) < len(served):
             continue
         if any(
-            KINDS.get(served_model.architecture.kind) != type(served_model.model).__name__ for served_model in known
+            KINDS.get(served_model.architecture.kind) != type(served_model.model).__name__
+            or served_model.uncounted_cache
+            for served_model in known
         ):
             continue
         budget = server_budget(server, known, gpu, trtllm)

@@ -29,6 +29,8 @@ OUTPUTS = (
     ("ColBERT", "a vector for each token, and none for the text"),
     ("ForTokenClassification", "a label for each token"),
     ("RewardModel", "rewards of answers"),
+    ("ForRanking", "scores of passages that it reads together, by a head that is not computed here"),
+    ("StaticModel", "the mean of a table's rows for the tokens, without a network"),
     ("ForSequenceClassification", "classes, rewards or scores, by a head on a network that is not computed here"),
 )
 """Ends of class strings, and the numbers that such a network gives in the place of the expected ones."""
@@ -114,12 +116,12 @@ def _unknown_architecture(model: Model, name: str, place: str, is_code: bool) ->
 def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
     model, architecture = served.model, served.architecture
     place = model_at(server.name, model.name, "checkpoint")
-    if architecture.kind == "unserved":
+    if states := architecture.note if architecture.kind == "unserved" else served.uncounted_cache:
         yield refuse(
             "unknown-cache",
             f"{model.name}: {architecture.name} is unknown to the planner, which cannot count its cache",
             where=place,
-            seen=f"{architecture.name}: {architecture.note}",
+            seen=f"{architecture.name}: {states}",
             wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
             attempt="another project, or another model here; under a similar name the cache would be counted wrongly",
         )

@@ -12,7 +12,7 @@ from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.models.resolve import Served
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
-from deploy.spec import Encoder, Model, Server
+from deploy.spec import Encoder, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
@@ -20,6 +20,8 @@ ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bg
 STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
 STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 """Steps of sentence-transformers that files/encoders/sentence.py computes."""
+OF_RERANKERS = ("LogitScore",)
+"""The step of a reranker on a decoder (sentence-transformers 6.2.0): the yes/no score that files/encoders computes."""
 TOKENIZER = "tokenizer.json"
 OWN_CODE = ("NomicBertModel",)
 """Architectures whose published code is replaced by a network of this project."""
@@ -97,7 +99,9 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
     name = served.architecture.name
-    steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in STEPS]
+    known = (*STEPS, *OF_RERANKERS) if isinstance(served.model, Reranker) else STEPS
+    steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in known]
+    pools = isinstance(served.model, Reranker) or any("_Pooling/" in path for path in files.files)
     if meant := _kind_by_name(served):
         source = served.model.weights.repository or served.model.weights.directory
         yield _no(
@@ -129,7 +133,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             wanted="a head of one label",
             attempt='Reranker("BAAI/bge-reranker-v2-m3"), or a checkpoint that was trained to rank',
         )
-    elif "modules.json" in files.files and not any("_Pooling/" in path for path in files.files):
+    elif "modules.json" in files.files and not pools:
         yield _no(
             server,
             served,

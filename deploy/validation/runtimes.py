@@ -14,11 +14,11 @@ from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
 from deploy.validation.gateway import gateway_beside
 from deploy.validation.lora import adapter_problems
-from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.precision import precision_problems
 from deploy.validation.replay import replay_problems
+from deploy.validation.try_lines import beside_triton, on_triton, or_else
 
 DEFAULTS = {field.name: field.default for field in fields(LLM)}
 OF_TRITON = (

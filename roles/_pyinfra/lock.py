@@ -68,7 +68,7 @@ def take(plan: str) -> None:
     `plan` is the digest that other runs read. A dry run takes no lock, and only reports the runs that hold a host.
     """
     _take(plan, name="Lock | Hold the host for this run")
-    _confirm(name="Lock | No other run is at work")
+    _confirm(name="Lock | Confirm that no other run holds a host")
 
 
 @operation()

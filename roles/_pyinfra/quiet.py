@@ -1,9 +1,9 @@
 """Leaves the steps of hosts without pending changes out of the run, and adds one operation that rechecks them.
 
 pyinfra spends 1.2 ms of CPU on each operation of a host, whatever it does, and a finished host had some 70 (3.10.0,
-2026-11-22). `settle` comes last in a verb, when each step knows its changes. If no step of a host would change
-anything, the host keeps only preflight, lock and gates, and the operations that `recheck` added between them. If any
-step would, the host keeps all its steps and no recheck.
+2026-11-22). `leave_out_unchanged` comes last in a verb, when each step knows its changes. If no step of a host would
+change anything, the host keeps only preflight, lock and gates, and the operations that `recheck` added between them. If
+any step would, the host keeps all its steps and no recheck.
 
 A recheck reads the facts again once the run holds the host. If a step has changes by then, because another run or a
 person changed the host, the steps of this part of the run are done immediately, each under its own name. Answers
@@ -37,9 +37,7 @@ class Part:
 def recheck() -> None:
     """Rechecks the host's steps before this point if they were left out, and runs those that now have changes."""
     part = Part()
-    _parts.setdefault(ctx_host.get(), {})[_recheck(part, name="Host | Look whether it still wants nothing")._hash] = (
-        part
-    )
+    _parts.setdefault(ctx_host.get(), {})[_recheck(part, name="Host | Confirm that no step has changes")._hash] = part
 
 
 @operation(_set_in_op=False)
@@ -69,12 +67,12 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
             return
 
 
-def once_known(say: Callable[..., None], *about: Any) -> None:
-    """Makes `settle` call `say`, so that its facts join the verb's other facts of the host."""
-    _said_last.setdefault(ctx_host.get(), []).append(partial(say, *about))
+def when_prepared(callback: Callable[..., None], *arguments: Any) -> None:
+    """Makes `leave_out_unchanged` call `callback`, so that its facts join the verb's other facts of the host."""
+    _callbacks.setdefault(ctx_host.get(), []).append(partial(callback, *arguments))
 
 
-def settle() -> None:
+def leave_out_unchanged() -> None:
     """Leaves out the host's steps if none would change it, else its rechecks. Must come last in a verb."""
     mine = ctx_host.get()
     if state.is_executing or has_failed(mine):
@@ -84,8 +82,8 @@ def settle() -> None:
         wants_nothing = not any(meta.will_change for meta in ours.values())
     if has_failed(mine):
         return
-    for say in _said_last.pop(mine, []):
-        say()
+    for callback in _callbacks.pop(mine, []):
+        callback()
     if not parts:
         return
     together.of(mine).wants_nothing = wants_nothing
@@ -111,4 +109,4 @@ def _leave_out(mine: Host, key: str) -> Any:
 
 
 _parts: WeakKeyDictionary[Host, dict[str, Part]] = WeakKeyDictionary()
-_said_last: WeakKeyDictionary[Host, list[Callable[[], None]]] = WeakKeyDictionary()
+_callbacks: WeakKeyDictionary[Host, list[Callable[[], None]]] = WeakKeyDictionary()

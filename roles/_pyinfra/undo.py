@@ -64,7 +64,7 @@ def installed() -> OperationMeta:
             yield write(docker_back.path, docker_back.content, docker_back.mode)
 
     fact = CachedFact(InstalledTexts, {"paths": (switch.path, docker_back.path)})
-    return step(fact, decide, name="Undo | Install what takes changes back")
+    return step(fact, decide, name="Undo | Install the program that reverts changes")
 
 
 def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:

@@ -2,8 +2,8 @@
 
 Hosts join and leave while HAProxy runs; other changes need a reload, which never happens between the first drain and
 the last admit, because connections held across a reload can be lost. So the role acts twice in a run. Before the first
-wave HAProxy checks no model that only some hosts have; after the last wave, `settle` makes it check all models of the
-plan.
+wave HAProxy checks no model that only some hosts have; after the last wave, `check_all_models` makes it check all
+models of the plan.
 """
 
 from collections.abc import Iterator
@@ -41,15 +41,15 @@ def apply(mine: BalancerSlice) -> None:
         after=[package, placed, sent, *keyed],
         name="Balancer | Write the configuration",
     )
-    step(fact, operations.in_force, after=[placed, *keyed, written], name="Balancer | Bring HAProxy to it")
+    step(fact, operations.in_force, after=[placed, *keyed, written], name="Balancer | Apply the configuration")
 
 
 def send_keys(mine: BalancerSlice) -> None:
     if keyed := _keyed(mine):
-        step(_look(mine), keys.sent, after=keyed, name="Balancer | Let keys in and out")
+        step(_look(mine), keys.sent, after=keyed, name="Balancer | Apply the keys")
 
 
-def settle(mine: BalancerSlice) -> None:
+def check_all_models(mine: BalancerSlice) -> None:
     """Makes HAProxy check every model of the plan, after every wave has passed its gate."""
 
     def decide(facts: HostFacts) -> Iterator[Command]:
@@ -58,20 +58,22 @@ def settle(mine: BalancerSlice) -> None:
 
     fact = _look(mine)
     written = step(fact, decide, name="Balancer | Check every model")
-    step(fact, operations.in_force, only_after=[written], name="Balancer | Bring HAProxy to it")
+    step(fact, operations.in_force, only_after=[written], name="Balancer | Apply the configuration")
 
 
-def relax(mine: BalancerSlice) -> None:
+def check_servers_only(mine: BalancerSlice) -> None:
     """Makes HAProxy check only servers, not their models: a previous release may have had other models."""
     fact, nothing = _look(mine), {route.pool: () for route in mine.routes}
-    written = step(fact, lambda facts: _written(mine, facts, nothing), name="Balancer | Check no single model")
-    step(fact, operations.in_force, after=[written], name="Balancer | Bring HAProxy to it")
+    written = step(
+        fact, lambda facts: _written(mine, facts, nothing), name="Balancer | Check servers without their models"
+    )
+    step(fact, operations.in_force, after=[written], name="Balancer | Apply the configuration")
 
 
 def _keyed(mine: BalancerSlice) -> list[OperationMeta]:
     if not mine.keys:
         return []
-    name = "Balancer | Write which keys there are"
+    name = "Balancer | Write the keys"
     return [step(keys.map_texts(mine), lambda facts: keys.written(mine, facts), name=name)]
 
 

@@ -48,7 +48,7 @@ def begin(mine: AnySlice, fact: BaseFact | None = None) -> list[OperationMeta]:
     return [
         *steps,
         step(fact, operations.directories, after=steps[-1:], name="Base | Make directories"),
-        step(fact, lambda facts: write_missing(kept, facts), name="Base | Keep needrestart from its units"),
+        step(fact, lambda facts: write_missing(kept, facts), name="Base | Exclude our units from needrestart"),
     ]
 
 
@@ -59,8 +59,8 @@ def finish(mine: AnySlice, fact: BaseFact | None = None) -> list[OperationMeta]:
     packages = step(fact, lambda facts: operations.other_tools(facts, chosen), name="Base | Install tools")
     return [
         packages,
-        step(fact, operations.clock, after=[packages], name="Base | Keep the clock"),
-        step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Bound the journal"),
+        step(fact, operations.clock, after=[packages], name="Base | Synchronise the clock"),
+        step(fact, lambda facts: operations.journal(facts, chosen), name="Base | Limit the journal"),
     ]
 
 

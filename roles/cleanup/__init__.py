@@ -31,4 +31,6 @@ def apply(mine: Slice) -> None:
         if spare:
             yield remove(arguments)
 
-    step(CachedFact(SpareFiles, {"kept": arguments}), clean, name="Cleanup | Remove what nothing will ask for")
+    step(
+        CachedFact(SpareFiles, {"kept": arguments}), clean, name="Cleanup | Remove unneeded images, weights and engines"
+    )

@@ -20,7 +20,7 @@ def apply(mine: Slice, below: list[OperationMeta] | None = None) -> list[Operati
     repository = operations.repository(mine, settings(host))
     fact = CachedFact(ToolkitHost, {"repository": repository})
     under = list(below or ())
-    known = step(fact, lambda facts: operations.know(facts, repository), name="Toolkit | Know the repository")
+    known = step(fact, lambda facts: operations.know(facts, repository), name="Toolkit | Add the repository")
     packages = step(
         fact,
         lambda facts: operations.packages(facts, mine, repository),

@@ -21,7 +21,7 @@ def apply(mine: Slice) -> list[OperationMeta]:
     chosen = settings(host)
     wanted = operations.WantedDocker.of(mine, chosen)
     fact = CachedFact(DockerHost, {"repository": wanted.repository})
-    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Docker | Know the repository")
+    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Docker | Add the repository")
     daemon = step(fact, lambda facts: operations.daemon(facts, wanted), name="Docker | Merge daemon.json")
     packages = step(
         fact, lambda facts: operations.packages(facts, wanted), after=[known], name="Docker | Install Docker"

@@ -19,13 +19,17 @@ def apply(exporters: ExportersSlice | None) -> None:
     if exporters:
         _apply(exporters)
     elif ask(host, ExportersLeft):
-        step(CachedFact(ExportersLeft), operations.retired, name="Exporters | Take them off: nobody watches this host")
+        step(
+            CachedFact(ExportersLeft),
+            operations.retired,
+            name="Exporters | Remove the exporters: no monitor reads this host",
+        )
 
 
 def _apply(exporters: ExportersSlice) -> None:
     fact, wanted = CachedFact(ExportersHost), operations.texts(exporters)
     package = step(fact, operations.package, name="Exporters | Install node-exporter, its own unit masked")
-    gone = step(fact, lambda facts: operations.unwanted(facts, exporters), name="Exporters | Take off dcgm-exporter")
+    gone = step(fact, lambda facts: operations.unwanted(facts, exporters), name="Exporters | Remove dcgm-exporter")
     written = step(
         undo.texts_fact("exporters", wanted),
         lambda facts: undo.put_watched("exporters", wanted, facts),
@@ -36,5 +40,5 @@ def _apply(exporters: ExportersSlice) -> None:
         fact,
         lambda facts: operations.in_force(facts, operations.units_of(exporters)),
         after=[package, written],
-        name="Exporters | Run them",
+        name="Exporters | Run the exporters",
     )

@@ -18,7 +18,7 @@ def apply(mine: Guarded) -> list[OperationMeta]:
     is_wanted = firewall_of(mine) is not None
     fact = CachedFact(FirewallHost, {"is_wanted": is_wanted})
     if not is_wanted:
-        return [step(fact, operations.taken_away, name="Firewall | Take away what is no longer declared")]
+        return [step(fact, operations.taken_away, name="Firewall | Remove rules that are no longer declared")]
     installed = step(fact, operations.packages, name="Firewall | Install nftables")
     placed = step(fact, operations.programs, name="Firewall | Place program and unit")
     loaded = step(

@@ -25,21 +25,28 @@ def apply(mine: Slice) -> None:
     if mine.gateway:
         _apply(mine, mine.gateway)
     elif ask(host, GatewayLeft):
-        step(CachedFact(GatewayLeft), operations.retired, name="Gateway | Take it off: the inventory declares none")
+        step(
+            CachedFact(GatewayLeft),
+            operations.retired,
+            name="Gateway | Remove the gateway: the inventory declares none",
+        )
 
 
-def back(mine: Slice, returned: list[OperationMeta]) -> None:
+def revert(mine: Slice, returned: list[OperationMeta]) -> None:
     """After a rollback, restores the gateway's settings of the releases that serve again."""
     if mine.gateway:
         step(
-            CachedFact(GatewayLeft), operations.restored, only_after=returned, name="Gateway | Offer what serves again"
+            CachedFact(GatewayLeft),
+            operations.restored,
+            only_after=returned,
+            name="Gateway | Offer the restored models",
         )
 
 
 def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     chosen = settings(host)
     fact = CachedFact(GatewayHost, {"environment": environment_path(gateway), "version": version_path()})
-    package = step(fact, operations.package, name="Gateway | Install what makes virtual environments")
+    package = step(fact, operations.package, name="Gateway | Install packages")
     made = step(
         fact,
         lambda facts: operations.environment(facts, gateway, chosen),
@@ -49,7 +56,10 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     published = step(fact, operations.published, name="Gateway | Publish the gateway's programs")
     known = step(fact, operations.user, name="Gateway | Make user and folder")
     keyed = step(
-        fact, lambda facts: operations.first_keys(facts, gateway), after=[known], name="Gateway | Begin a file of keys"
+        fact,
+        lambda facts: operations.first_keys(facts, gateway),
+        after=[known],
+        name="Gateway | Create the file of keys",
     )
     salted = step(
         fact,
@@ -69,7 +79,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
         CachedFact(NotInForce),  # asked again: no earlier answer of this run tells which processes run
         operations.in_force,
         after=[made, published, written],
-        name="Gateway | Run every process, and hear it answer",
+        name="Gateway | Run every process and check its answer",
     )
 
 
@@ -86,6 +96,6 @@ def _certified(mine: Slice, known: OperationMeta) -> list[OperationMeta]:
         fact,
         lambda facts: certificates.certified(facts, wanted),
         after=[known, trusts],
-        name="Gateway | Have a certificate that lasts",
+        name="Gateway | Issue or renew the certificate",
     )
     return [trusts, has]

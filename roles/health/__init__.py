@@ -37,4 +37,4 @@ def apply(mine: Slice) -> None:
         name = "Health | Repair GPUs: run the service"
         step(service, lambda facts: kept_running(facts, REPAIR_UNIT), after=[placed], name=name)
     elif ask(host, RepairLeft):
-        step(CachedFact(RepairLeft), no_repairs, name="Health | Repair no GPU: the inventory allows none")
+        step(CachedFact(RepairLeft), no_repairs, name="Health | Stop repairs of GPUs: the inventory allows none")

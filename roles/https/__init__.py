@@ -26,7 +26,7 @@ def apply(mine: Slice) -> None:
     if mine.https and mine.gateway:
         _apply(mine, mine.https)
     elif ask(host, HttpsLeft):
-        step(CachedFact(HttpsLeft), operations.retired, name="HTTPS | Take it off: the inventory declares none")
+        step(CachedFact(HttpsLeft), operations.retired, name="HTTPS | Remove HAProxy: the inventory declares none")
 
 
 def _apply(mine: Slice, https: Https) -> None:
@@ -53,7 +53,7 @@ def _sent(https: Https, fact: CachedFact[HostFacts], placed: OperationMeta) -> l
     sent = step(
         fact, lambda facts: operations.key(facts, https), after=[placed], name="HTTPS | Send the certificate's key"
     )
-    return [sent, step(fact, operations.unordered, name="HTTPS | Order no certificate any more")]
+    return [sent, step(fact, operations.unordered, name="HTTPS | Stop ordering certificates")]
 
 
 def _ordered(acme: Acme, fact: CachedFact[HostFacts], placed: OperationMeta) -> list[OperationMeta]:
@@ -65,5 +65,5 @@ def _ordered(acme: Acme, fact: CachedFact[HostFacts], placed: OperationMeta) -> 
         after=[tool, placed],
         name="HTTPS | Order the certificate",
     )
-    timed = step(fact, operations.timed, after=[placed, ordered], name="HTTPS | Renew it by a timer")
+    timed = step(fact, operations.timed, after=[placed, ordered], name="HTTPS | Run the renewal timer")
     return [tool, ordered, timed]

@@ -22,7 +22,7 @@ def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMet
     """Cuts every GPU as planned, or verifies it. `below`: steps of the driver. Returns the steps."""
     fact, chosen = CachedFact(CutHost), settings(host)
     if not mine.driver.manage:
-        name = "MIG | Verify, as the driver is not managed"
+        name = "MIG | Verify the cut under an unmanaged driver"
         return [check(fact, lambda facts: verify.not_managed(facts, mine), after=below, name=name)]
     if (
         not mine.mig

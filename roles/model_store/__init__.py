@@ -45,10 +45,10 @@ def begin(mine: Slice) -> None:
     )
     published = CachedFact(Published, _arguments(mine))
     if mine.sharing:
-        step(CachedFact(Tools), _tools, name="Model store | Install what hosts share files with")
-        check(published, _noted(mine), name="Model store | See which weights are here")
+        step(CachedFact(Tools), _tools, name="Model store | Install the programs of sharing")
+        check(published, _noted(mine), name="Model store | List the published weights")
         # Before the first host acts: one that has the weights may come to this step later than one that lacks them.
-        quiet.once_known(_note_now, mine, published)
+        quiet.when_prepared(_note_now, mine, published)
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
         for weights in mine.weights:
@@ -69,9 +69,9 @@ def finish(mine: Slice) -> None:
         name = f"{weights.model} {weights.revision[:12]}"
         step(published, _itself(weights, mine, settings), name=f"Model store | {verb} {name}")
     if mine.sharing:
-        check(published, _noted(mine), name="Model store | See which weights came")
+        check(published, _noted(mine), name="Model store | List the received weights")
         step(published, _received(mine, settings), name="Model store | Get weights from other hosts")
-        step(published, _left_over(mine, settings), name="Model store | Bring what other hosts did not deliver")
+        step(published, _left_over(mine, settings), name="Model store | Fetch weights that other hosts did not send")
 
 
 def _tools(facts: HostFacts) -> Iterator[str | PyinfraCommand]:

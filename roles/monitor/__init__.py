@@ -29,11 +29,14 @@ def apply(mine: MonitorSlice) -> None:
         name="Monitor | Write rules and targets",
     )
     receivers = step(
-        fact, lambda facts: operations.alerts(facts, mine), after=[package, placed], name="Monitor | Write who is told"
+        fact,
+        lambda facts: operations.alerts(facts, mine),
+        after=[package, placed],
+        name="Monitor | Write the receivers of alerts",
     )
     step(
         fact,
         lambda facts: operations.in_force(facts, mine),
         after=[package, placed, ruled, receivers],
-        name="Monitor | Run them",
+        name="Monitor | Run the services",
     )

@@ -28,7 +28,7 @@ def apply(mine: Slice) -> None:
         step(
             CachedFact(MutualLeft),
             operations.retired,
-            name="Mutual TLS | Take it off: no gateway of another host comes",
+            name="Mutual TLS | Remove HAProxy: no gateway of another host uses this host",
         )
 
 
@@ -59,7 +59,7 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
         fact,
         lambda facts: certificates.certified(facts, wanted),
         after=[placed, trusts],
-        name="Mutual TLS | Have a certificate that lasts",
+        name="Mutual TLS | Issue or renew the certificate",
     )
     written = step(
         fact,

@@ -22,11 +22,11 @@ def apply(mine: Slice) -> list[OperationMeta]:
     wanted = operations.WantedDriver.of(mine, chosen)
     fact = CachedFact(DriverHost, {"repository": wanted.repository})
     if not mine.driver.manage:
-        return [check(fact, lambda facts: verify.judge(facts, mine), name="Driver | Verify, as it is not managed")]
+        return [check(fact, lambda facts: verify.judge(facts, mine), name="Driver | Verify the unmanaged driver")]
 
-    check(fact, lambda facts: verify.obstacles(facts, mine), name="Driver | Confirm that nothing is in the way")
-    quiet = step(fact, operations.without_nouveau, name="Driver | Keep nouveau away")
-    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Driver | Know the repository")
+    check(fact, lambda facts: verify.obstacles(facts, mine), name="Driver | Check for obstacles")
+    quiet = step(fact, operations.without_nouveau, name="Driver | Block nouveau")
+    known = step(fact, lambda facts: operations.repository(facts, wanted), name="Driver | Add the repository")
     pinned = step(fact, lambda facts: operations.pinning(facts, wanted), after=[known], name="Driver | Pin the branch")
     packages = step(
         fact, lambda facts: operations.packages(facts, wanted), after=[pinned], name="Driver | Install packages"

@@ -19,4 +19,4 @@ def apply(mine: Slice | BalancerSlice | MonitorSlice) -> list[OperationMeta]:
     if proxy is None:
         return []
     fact = CachedFact(ProxyHost)
-    return [step(fact, lambda facts: operations.missing(facts, proxy), name="Proxy | Let programs know the way out")]
+    return [step(fact, lambda facts: operations.missing(facts, proxy), name="Proxy | Configure programs for the proxy")]

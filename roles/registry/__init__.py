@@ -58,8 +58,8 @@ def _begin(mine: Slice) -> None:
     )
     pull = CachedFact(Pull, _arguments(mine))
     if _is_shared(mine):
-        check(pull, _noted(mine), name="Registry | See whether the image's blobs are here")
-        quiet.once_known(_note_now, mine, pull)
+        check(pull, _noted(mine), name="Registry | Check for the image's blobs")
+        quiet.when_prepared(_note_now, mine, pull)
 
     def start(pull: PullState) -> Iterator[PyinfraCommand]:
         if not pull.has_image and not pull.is_going and _is_direct(mine, settings, pull):
@@ -77,9 +77,9 @@ def _finish(mine: Slice) -> None:
 
     step(pull, wait, name=f"Registry | Wait for {_short(mine)}")
     if _is_shared(mine):
-        check(pull, _noted(mine), name="Registry | See whether the image's blobs came")
+        check(pull, _noted(mine), name="Registry | Check for received blobs")
         step(pull, _received(mine, settings), name="Registry | Get the image from other hosts")
-        step(pull, _left_over(mine, settings), name="Registry | Pull what came, or what other hosts did not deliver")
+        step(pull, _left_over(mine, settings), name="Registry | Load or pull the image")
 
 
 def _is_shared(mine: Slice) -> bool:

@@ -23,7 +23,7 @@ def remember() -> OperationMeta:
         if not is_there:
             yield StringCommand("bash -s", _stdin=(HERE / "files/shell/remember.sh").read_text())
 
-    return step(CachedFact(Remembered), decide, name="Removal | Remember the host as it was")
+    return step(CachedFact(Remembered), decide, name="Removal | Record the host before the first deploy")
 
 
 def apply(agreed: bool) -> None:
@@ -40,4 +40,4 @@ def apply(agreed: bool) -> None:
         if agreed and present:
             yield StringCommand("python3 -B - remove", _stdin=program())
 
-    step(CachedFact(OnHost), decide, name="Removal | Take off what this project put here")
+    step(CachedFact(OnHost), decide, name="Removal | Remove this project's files and packages")

@@ -4,10 +4,10 @@ pyinfra drops a host that fails and continues with the rest, and it orders opera
 operation that every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). A gate
 runs on every host. It does nothing while no host has failed; otherwise it stops all remaining hosts.
 
-    all_there      before the first change: every host matches the plan
-    all_staged     no host is drained before every host has image, weights and engines
-    end_of_wave    the hosts of the wave serve, answer, and are no slower than before; or the hosts of
-                   `on_failure` return by their own swap, and the run stops
+    gate_before_changes   before the first change: every host matches the plan
+    gate_before_drains    no host is drained before every host has image, weights and engines
+    gate_after_wave       the hosts of the wave serve, answer, and are no slower than before; or the hosts of
+                          `on_failure` return by their own swap, and the run stops
 
 The state machine of `deploy.rollout.run` decides which host may be drained. It is asked when a host is about to act
 (`steps.before_acting`), so a host without changes is never drained and needs no room.
@@ -42,8 +42,8 @@ from roles.rollout.judge import (
     unchanged,
 )
 
-__all__ = ["UNTOUCHED", "all_staged", "all_there", "end_of_wave", "gate", "stopped"]
-PutBack = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
+__all__ = ["UNTOUCHED", "gate", "gate_after_wave", "gate_before_changes", "gate_before_drains", "stopped"]
+Restore = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
 """The commands after which servers serve these releases again, by server; for a host, the digest and the wave."""
 
 
@@ -63,14 +63,14 @@ def gate(
     yield Refuse(stopped(missing, len(wave), state_then, attempt))
 
 
-def all_there(plan: Plan) -> None:
+def gate_before_changes(plan: Plan) -> None:
     """Gate before the first change: every host of the run answers and is as planned, and groups are complete."""
     refuse_all(groups_in_part(plan.slices))
     may_be_lost = plan.rollout.may_be_lost
-    gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host is what the plan believes")
+    gate(plan.hosts, UNTOUCHED, may_be_lost=may_be_lost, name="Gate | Every host matches the plan")
 
 
-def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
+def gate_before_drains(mine: Slice, plan: Plan, name: str = "Gate | Every host has image, weights and engines") -> None:
     """Ends staging: every host has its files, and from here on needs room before it acts. The waves follow at once.
 
     With `--data only=gateway` no wave follows, and no host has to be staged.
@@ -82,7 +82,7 @@ def all_staged(mine: Slice, plan: Plan, name: str = "Gate | Every host has image
     _staged(mine, Following.of(plan), name=name)
 
 
-def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None:
+def gate_after_wave(mine: Slice, plan: Plan, number: int, restore: Restore) -> None:
     """Waits until the hosts of wave `number`, counted from 1, have passed their gate; otherwise stops every host.
 
     With `on_failure` hosts are rolled back first, later waves before earlier ones.
@@ -94,7 +94,7 @@ def end_of_wave(mine: Slice, plan: Plan, number: int, put_back: PutBack) -> None
     going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
     for earlier in host.loop(going):
         if host.name in earlier:
-            _put_back(mine, following, number, put_back, name=f"Gate | Put back wave {plan.waves.index(earlier) + 1}")
+            _restored(mine, following, number, restore, name=f"Gate | Put back wave {plan.waves.index(earlier) + 1}")
     _judged(following, wave, name=f"Gate | Wave {which}")
 
 
@@ -157,7 +157,7 @@ def _ask(mine: Slice, following: Following) -> None:
 
 
 @operation()
-def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -> Generator[Command, None, None]:
+def _restored(mine: Slice, following: Following, wave: int, restore: Restore) -> Generator[Command, None, None]:
     """Puts the host back on its release from before this run, if a gate has stopped the run and it is this host's
     turn."""
     if state.is_executing:
@@ -166,7 +166,7 @@ def _put_back(mine: Slice, following: Following, wave: int, put_back: PutBack) -
             releases = _changed(following.before.get(host.name, {}), following.now.get(host.name, {}))
             if releases:
                 yield Drain(following, mine, settings(host).room_seconds)
-                yield from put_back(mine, following.plan.digest, wave, releases)
+                yield from restore(mine, following.plan.digest, wave, releases)
                 yield Tell(following)
                 return
             following.hear("kept", host.name)

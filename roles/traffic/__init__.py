@@ -29,7 +29,7 @@ def apply(mine: Slice) -> None:
     if mine.machine.notices:
         _listen(mine.machine.notices, service, put)
     elif ask(host, NoticesLeft):
-        step(CachedFact(NoticesLeft), retired, name="Traffic | Ask no cloud for notices: the inventory names none")
+        step(CachedFact(NoticesLeft), retired, name="Traffic | Stop asking for notices: the inventory names no cloud")
 
 
 def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> None:
@@ -44,7 +44,7 @@ def _listen(cloud: str, service: CachedFact[HostFacts], put: OperationMeta) -> N
     step(service, lambda facts: run(facts, NOTICES_UNIT), after=[placed], name="Traffic | Ask for notices")
 
 
-def tell(mine: Slice, steps: list[OperationMeta]) -> None:
+def log_undrained(mine: Slice, steps: list[OperationMeta]) -> None:
     """Logs, before the first change, if the run will stop no server of this host."""
     if mine.traffic and mine.traffic.servers and not any_changed(steps):
         host.log("this run stops no server of this host, so the host is not drained", log_func=logger.info)

@@ -17,11 +17,10 @@ from roles.triton.defaults import Defaults
 from roles.triton.facts import Probed, TritonServers
 from roles.triton.operations import prove_cuda, publish, retire, swap, sweep, texts
 from roles.triton.release import release_of
-from roles.triton.returning import apply as back
-from roles.triton.returning import put_back, taken_back
+from roles.triton.reverting import restore, reversal_of, revert
 from roles.triton.swapping import Asking
 
-__all__ = ["apply", "back", "planned", "put_back", "taken_back"]
+__all__ = ["apply", "planned", "restore", "reversal_of", "revert"]
 
 
 def planned(mine: Slice | None) -> dict[str, str]:
@@ -63,4 +62,4 @@ def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
             name=f"Triton | Swap in release {release.id} on {name}",
         )
         stops.append(swapped)
-    return [*stops, step(serving, retire(releases), name="Triton | Stop what is no longer planned")]
+    return [*stops, step(serving, retire(releases), name="Triton | Stop unplanned servers")]

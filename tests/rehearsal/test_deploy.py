@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
 # What a dry run must announce, since nothing on a bare machine does it yet, and what the run may then find done.
 MAY_BE_DONE_BY_THEN = {
-    "Base | Keep the clock": "the package starts its service when it is installed",
+    "Base | Synchronise the clock": "the package starts its service when it is installed",
     "Driver | Load the modules": "the reboot loads them",
     "Driver | Run the persistence daemon": "the package starts its service when it is installed",
     "Docker | Run the daemon with these settings": "the package starts it, with the settings written before",

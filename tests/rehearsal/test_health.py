@@ -162,7 +162,7 @@ def test_a_cleanup_lists_its_removals_first_and_keeps_the_last_release(story: St
     old = "/var/lib/enginehouse/weights/minilm/1111111111111111111111111111111111111111"
     story.machine.run(f"mkdir -p {old} {old[:-1]}2; touch -d 2020-01-01 {old}")
     dry = story.type("--dry", SECOND="1")
-    assert list(dry.announced.values()) == ["Cleanup | Remove what nothing will ask for"]
+    assert list(dry.announced.values()) == ["Cleanup | Remove unneeded images, weights and engines"]
     assert f"no longer needed: {old} (" in dry.output
     assert story.type(SECOND="1").code == 0
     assert story.says(f"ls -d {old} {old[:-1]}2") == f"{old[:-1]}2"

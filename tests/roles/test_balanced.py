@@ -72,7 +72,7 @@ def test_all_models_are_checked_only_behind_the_last_gate(deployed: Ran) -> None
 
 def test_the_run_gets_to_its_end(deployed: Ran) -> None:
     assert deployed.stopped == ""
-    assert "Cleanup | Remove what nothing will ask for" in deployed.on("host").operations
+    assert "Cleanup | Remove unneeded images, weights and engines" in deployed.on("host").operations
 
 
 def test_a_dry_run_and_a_build_know_balancers() -> None:
@@ -92,9 +92,9 @@ def test_a_balancer_asks_for_no_single_model_before_the_first_host_goes_back() -
     names = [step.name for step in back.on("edge").steps]
     assert [name for name in names if not name.startswith("Lock | ")] == [
         "Gate | Every host answers",
-        "Balancer | Check no single model",
-        "Balancer | Bring HAProxy to it",
-        "Gate | Every host has what it goes back to",
+        "Balancer | Check servers without their models",
+        "Balancer | Apply the configuration",
+        "Gate | Every host has its earlier release",
         "Gate | Ask wave 1 of 1",
         "Gate | Wave 1 of 1",
     ]

@@ -25,7 +25,7 @@ MINE = replace(test_role.MINE, firewall=Firewall(allow=("10.0.0.0/8",)))
 OLD = "0" * 64
 """The digest of a unit of the version before: another one than ours."""
 PUBLISHED = "Programs | Publish the programs of the host"
-SWITCH = "Undo | Install what takes changes back"
+SWITCH = "Undo | Install the program that reverts changes"
 
 
 @pytest.fixture(autouse=True)

@@ -45,7 +45,7 @@ def story() -> None:
     second = step(above, lambda seen: [] if "b" in seen else ["make b"], name="Second")
     step(above, lambda _: ["restart"], only_after=[first, second], name="Restart")
     quiet.recheck()
-    quiet.settle()
+    quiet.leave_out_unchanged()
 
 
 def refusal() -> Refusal:
@@ -57,7 +57,7 @@ def played(here: Any, above: Any, **how: Any) -> Ran:
     return run(story, answers={"is here": here, "is above": above}, detect_changes=False, **how)
 
 
-LOOK = "Host | Look whether it still wants nothing"
+LOOK = "Host | Confirm that no step has changes"
 STEPS = ("Gate 1", "First", "Check", "Gate 2", "Second", "Restart")
 
 

@@ -55,7 +55,7 @@ def played(hosts: Hosts, before_lock: Callable[[], None] = lambda: None, first: 
         together.note(Lines, about="above")
         step(CachedFact(Lines, {"about": "here"}), lambda lines: [] if "a" in lines else ["make a"], name="First")
         quiet.recheck()
-        quiet.settle()
+        quiet.leave_out_unchanged()
 
     return run(verb, answers={"is here": seen}, detect_changes=False)
 

@@ -21,7 +21,7 @@ from roles.engines import signing
 from roles.engines.building import explained
 from roles.engines.signing import Sign
 from roles.rollout.facts import RolloutFacts
-from roles.triton.past import Change
+from roles.triton.run_history import Change
 from tests.roles.engines.samples import an_engine
 from tests.roles.fake import Ran, run
 from tests.roles.slices import a_slice
@@ -52,12 +52,12 @@ class Words(FactBase[list[str]]):
 
 
 def act(_: object) -> Iterator[str]:
-    """Acts, if it comes to that."""
+    """A command that must not run after an unreadable answer."""
     yield "systemctl stop triton@main"
 
 
 def counts(words: list[str]) -> Iterator[str]:
-    """Acts on a number that may be none."""
+    """A command made of the answer's number; raises ValueError for a word that is not a number."""
     yield f"sleep {int(words[0])}"
 
 

@@ -81,8 +81,8 @@ def heard(ran: Ran) -> str:
 def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: bool) -> None:
     """No command and no written file changes the card, in any state of its driver."""
     ran = deployed(False, seen, serves)
-    assert {"Driver | Verify, as it is not managed", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
-    assert "Cleanup | Remove what nothing will ask for" in ran.operations  # the run got to its end
+    assert {"Driver | Verify the unmanaged driver", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
+    assert "Cleanup | Remove unneeded images, weights and engines" in ran.operations  # the run got to its end
     assert touches_card(heard(ran)) == []
 
 
@@ -103,8 +103,8 @@ def test_the_mig_cut_of_an_unmanaged_driver_is_never_touched(
 ) -> None:
     """No GPU is cut, made whole or rebooted for any declaration, and no unit is added that would do so at boot."""
     ran = deployed(False, DRIVER, serves, card, cut)
-    assert "MIG | Verify, as the driver is not managed" in ran.operations
-    assert "Cleanup | Remove what nothing will ask for" in ran.operations
+    assert "MIG | Verify the cut under an unmanaged driver" in ran.operations
+    assert "Cleanup | Remove unneeded images, weights and engines" in ran.operations
     assert touches_card(heard(ran)) == []
     written = [f"> {path}.enginehouse-new" for path in (defaults.UNIT, defaults.CUT)]
     assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []

@@ -35,7 +35,7 @@ PLACES = Places(REPOSITORY / ".rehearsal" / "number-17", 17)
 INVENTORY = "inventories/rehearsal.py"
 MIRRORED = "tests/ubuntu/inventories/mirrored.py"
 ARCHIVE = "-oDir::Etc::SourceList=/etc/apt/sources.list.d/ubuntu.sources -oDir::Etc::SourceParts=/dev/null"
-"""Options of apt with which it knows Ubuntu's archive alone, and nothing that is stood in for."""
+"""Options with which apt reads Ubuntu's archive alone, without the rehearsal's stand-ins."""
 LIBRARIES = "libc6 libssl3t64 zlib1g"
 OURS = ("enginehouse-gateway@0", "enginehouse-traffic", "docker", "containerd", "triton@main")
 UBUNTUS = (
@@ -44,16 +44,16 @@ UBUNTUS = (
     "/var/lib/ubuntu-release-upgrader/",
     "/var/lib/update-notifier/",
 )
-"""What Ubuntu's own programs keep; and the kernel that runs."""
+"""Paths of files that Ubuntu's own programs write, and of the running kernel."""
 LEFT = {"/etc/apt/sources.list", "/var/lib/haproxy/dev/log"}
-"""Written, empty, by `unattended-upgrade`; and the socket that rsyslog opened for HAProxy's package."""
+"""The empty file that `unattended-upgrade` writes, and the socket that rsyslog opened for HAProxy's package."""
 WITNESS = "cron"
-"""A unit of Ubuntu's that needrestart restarts: without it a quiet needrestart would prove nothing."""
+"""A unit of Ubuntu that needrestart does restart, which proves that needrestart ran."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """The machine, who types, its files before all else, and Ubuntu's answer on the packages of the driver."""
+    """The machine, its operator, the machine's initial files, and apt's answer about the driver's packages."""
 
     machine: machines.Machine
     operator: Operator
@@ -211,7 +211,7 @@ def test_with_mirror_and_https_a_second_run_changes_nothing(story: Story, mirror
 
 @pytest.fixture(scope="module")
 def removed(story: Story, mirrored: tuple[Path, Run]) -> Run:
-    """The host given up."""
+    """The run of `remove.py` that removes everything from the host."""
     return story.operator.pyinfra("--data", "remove=yes", inventory=MIRRORED, verb="remove.py")
 
 

@@ -37,7 +37,9 @@ class Heard:
 
     requests: list[tuple[str, str]] = field(default_factory=list)
     busy: list[tuple[int, str]] = field(default_factory=list)
-    """(status, Retry-After) of the next answers."""
+    """(status, Retry-After) of the next answers; a text in quotes is the header RateLimit."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Beginnings or parts of paths that are redirected, each with the text for its place."""
     bodies: dict[str, bytes] = field(default_factory=dict)
     """Answers by the end of their path, in the place of the right ones."""
 
@@ -102,7 +104,10 @@ def standing(folder: Path, state: Path) -> Iterator[Standing]:
             body = next((body for end, body in heard.bodies.items() if path.endswith(end)), None)
             if heard.busy:
                 status, wait = heard.busy.pop(0)
-                self._send(status, b"busy", {"Retry-After": wait} if wait else {})
+                name = "RateLimit" if wait.startswith('"') else "Retry-After"
+                self._send(status, b"busy", {name: wait} if wait else {})
+            elif place := next((old for old in heard.moved if old in path), ""):
+                self._send(307, b"", {"Location": self.path.replace(place, heard.moved[place], 1)})
             elif body is not None:
                 self._send(200, body, {})
             else:

@@ -42,6 +42,7 @@ def hub(made: Standing, monkeypatch: pytest.MonkeyPatch) -> Standing:
     made.heard.requests.clear()
     made.heard.busy.clear()
     made.heard.bodies.clear()
+    made.heard.moved.clear()
     (made.state / "fault-cut-large").unlink(missing_ok=True)
     return made
 
@@ -105,16 +106,74 @@ def test_a_refusal_by_the_hub_is_named_with_a_remedy(
 
 
 def test_a_busy_hub_is_asked_again(hub: Standing) -> None:
-    """The cases are 429, with a pause and without, and 503."""
-    hub.heard.busy += [(429, "0"), (429, ""), (503, "")]
+    """The cases are 429, with a pause, with a date in the past and without, and 503."""
+    hub.heard.busy += [(429, "0"), (429, "Wed, 21 Oct 2015 07:28:00 GMT"), (429, ""), (503, "")]
     assert resolve(NAME, hub.access()).files.parameters == 1_235_814_400
 
 
-def test_a_hub_that_asks_for_an_hour_is_refused_with_its_word(hub: Standing) -> None:
-    hub.heard.busy += [(429, "3600")]
+@pytest.mark.parametrize(("wait", "seconds"), [("3600", "3600"), ('"api";r=0;t=280', "281"), ("9" * 5000, "inf")])
+def test_a_hub_that_asks_for_long_is_refused_with_its_word(hub: Standing, wait: str, seconds: str) -> None:
+    """Cases: Retry-After, the header that huggingface.co sends in its place, and a number beyond every pause."""
+    hub.heard.busy += [(429, wait)]
     refused = refusal(NAME, hub.access())
     assert refused.facts["seen"] == "429: too many requests"
-    assert (refused.attempt, len(hub.heard.requests)) == ("again after 3600 seconds: what was read is kept", 1)
+    assert (refused.attempt, len(hub.heard.requests)) == (f"again after {seconds} seconds: what was read is kept", 1)
+
+
+def test_a_renamed_repository_is_read_under_its_new_name(hub: Standing) -> None:
+    """The hub redirects listing and files; the lock keeps the name that the inventory has."""
+    hub.heard.moved["/former/llama/"] = f"/{NAME}/"
+    resolved = resolve("former/llama", hub.access())
+    assert (resolved.files.repository, resolved.name) == ("former/llama", NAME)
+    assert resolved.files.parameters == 1_235_814_400
+
+
+def test_a_mirror_that_redirects_to_the_hub_does_not_hand_on_its_token(hub: Standing, tmp_path: Path) -> None:
+    """A public model is read through it; a gated one is refused, since the hub sees no token."""
+    (tmp_path / "none").mkdir()
+    with standing(tmp_path / "none", tmp_path / "state") as mirror:
+        mirror.heard.moved |= {"/api/": f"{hub.endpoint}/api/", "/rehearsal/": f"{hub.endpoint}/rehearsal/"}
+        assert resolve(NAME, mirror.access(TOKEN)).files.parameters == 1_235_814_400
+        assert refusal("rehearsal/gpt-oss-tiny", mirror.access(TOKEN)).facts["seen"].startswith("401: gated")
+
+
+def test_a_403_without_the_hub_s_code_names_a_proxy_too(hub: Standing) -> None:
+    hub.heard.busy += [(403, "")]
+    refused = refusal(NAME, hub.access(TOKEN))
+    assert refused.facts["seen"] == "403: refused, by the hub for this token or by a proxy on the way"
+
+
+@pytest.mark.parametrize("name", ["config.json", "extra.json"])
+def test_a_list_of_5000_files_is_read(hub: Standing, name: str) -> None:
+    known = hub.repositories[NAME]
+    files = {file.name: file.size for file in known.files.values()} | {f"{i}/{name}": i for i in range(5000)}
+    rows = [{"rfilename": file, "size": size} for file, size in files.items()]
+    hub.heard.bodies["/revision/main"] = json.dumps({"sha": known.commit, "siblings": rows}).encode()
+    files_read = resolve(NAME, hub.access()).files
+    assert (files_read.parameters, "4999/config.json" in files_read.files) == (1_235_814_400, False)
+
+
+PLAIN = json.dumps(LLAMA).encode()
+
+
+@pytest.mark.parametrize(
+    ("config", "fault"),
+    [
+        (PLAIN.replace(b"{", b"{ // from an editor\n", 1), "no JSON: 'Expecting property name"),
+        (PLAIN[:-1] + b",}", "no JSON: '"),
+        (b"\xef\xbb\xbf" + PLAIN, "no JSON: 'Unexpected UTF-8 BOM"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 900\n", "no JSON: 'Expecting value"),
+        (PLAIN[:-1] + b', "rope_theta": NaN, "time_step_limit": [0.0, Infinity]}', ""),
+        (b'{"num_hidden_layers": 9, ' + PLAIN[1:], ""),  # the last of two equal keys counts, as for its loaders
+        (PLAIN[:-1] + b', "notes": "' + b"x" * 2**20 + b'"}', ""),
+    ],
+)
+def test_a_config_json_is_read_as_its_loaders_read_it(hub: Standing, config: bytes, fault: str) -> None:
+    hub.heard.bodies["/config.json"] = config
+    if fault:
+        assert refusal(NAME, hub.access()).facts["seen"].startswith(fault)
+    else:
+        assert dict(resolve(NAME, hub.access()).files.config) == LLAMA
 
 
 def test_a_hub_that_stays_busy_is_refused(hub: Standing) -> None:

@@ -17,7 +17,7 @@ from deploy.io.inventory import confirm_loads
 from deploy.io.inventory import planned as planned_by_verbs
 from deploy.io.model_lock import read_lock
 from deploy.refusals.errors import Refusal
-from tests.unit.hubs import LLAMA, TOKEN, Standing, llama_files, repository, standing, weights
+from tests.unit.hubs import LLAMA, STRANGER, TOKEN, Standing, llama_files, repository, standing, weights
 
 BERT = {
     "architectures": ["BertModel"],
@@ -66,6 +66,7 @@ def hub(made: Standing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stan
     monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
     made.heard.requests.clear()
     made.heard.busy.clear()
+    made.heard.moved.clear()
     return made
 
 
@@ -158,6 +159,41 @@ def test_a_refused_repository_costs_no_other_one_its_lock(hub: Standing) -> None
     assert list(read_lock(Path("models.lock.json"))) == ["rehearsal/llama-1b"]
 
 
+def test_a_renamed_repository_is_locked_and_its_new_name_is_said(hub: Standing) -> None:
+    hub.heard.moved["/former/llama/"] = "/rehearsal/llama-1b/"
+    pinned = enginehouse("pin", inventory(hub, 'LLM("former/llama")'), "--models")
+    assert "its name on the hub is rehearsal/llama-1b now" in pinned.stdout
+    assert list(read_lock(Path("models.lock.json"))) == ["former/llama"]
+
+
+def test_a_token_without_access_to_one_of_three_costs_the_others_nothing(
+    hub: Standing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second pin, with access, asks for that one alone."""
+    names = ("llama-1b", "gpt-oss-tiny", "minilm")
+    file = inventory(hub, *(f'{"Embedder" if name == "minilm" else "LLM"}("rehearsal/{name}")' for name in names))
+    monkeypatch.setenv("HUB_TOKEN", STRANGER)
+    refused = enginehouse("pin", file, "--models")
+    assert (refused.exit_code, "403: gated" in refused.stderr) == (1, True)
+    assert list(read_lock(Path("models.lock.json"))) == ["rehearsal/llama-1b", "rehearsal/minilm"]
+    monkeypatch.setenv("HUB_TOKEN", TOKEN)
+    hub.heard.requests.clear()
+    assert enginehouse("pin", file, "--models").exit_code == 0
+    assert all("gpt-oss-tiny" in path or "/cdn/" in path for path, _wanted in hub.heard.requests)
+
+
+def test_a_lock_that_was_cut_while_it_was_written_is_refused_and_made_again(hub: Standing) -> None:
+    """The remedy is the one that is printed: to remove the file and pin once more."""
+    file = inventory(hub, 'LLM("rehearsal/llama-1b")')
+    enginehouse("pin", file, "--models")
+    whole = Path("models.lock.json").read_text()
+    Path("models.lock.json").write_text(whole[: len(whole) // 2])
+    assert "remove it and type enginehouse pin" in enginehouse("pin", file, "--models").stderr
+    Path("models.lock.json").unlink()
+    assert enginehouse("pin", file, "--models").exit_code == 0
+    assert Path("models.lock.json").read_text() == whole
+
+
 def test_a_gated_model_is_locked_with_the_token_of_the_inventory(hub: Standing) -> None:
     """The token is in no lock and in no output."""
     pinned = enginehouse("pin", inventory(hub, 'LLM("rehearsal/gpt-oss-tiny")'), "--models")
@@ -231,7 +267,7 @@ def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
 def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     """The inventory names each model, and needs a pin but no number."""
     answers = "os=ubuntu-24.04\nkernel=6.8.0-45-generic\ngpu=10de:2330\nmemory_kib=209715200\ndisk_mib=900000\n"
-    monkeypatch.setattr("deploy.io.ask.ask", lambda target: answers)
+    monkeypatch.setattr("deploy.io.init.ask", lambda target: answers)
     result = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/llama-1b", "--model", "rehearsal/minilm")
     assert result.exit_code == 0, result.output
     assert "enginehouse pin inventories/gpu_1.py, and enginehouse plan inventories/gpu_1.py" in result.stdout

@@ -79,14 +79,15 @@ Falcon Gemma Gemma2 Gemma3 Llama Mistral Mixtral Nemotron Phi3 Qwen2 Qwen3 Qwen3
 VLLM = """
 Afmoe Apertus Arcee Cohere Cohere2 Cohere2Moe Cwm DeepseekV2 DeepseekV3 Ernie4_5 Ernie4_5_Moe Exaone4 ExaoneMoE Falcon
 FlexOlmo GPTBigCode GPTJ GPTNeoX Gemma Gemma2 Gemma3 Glm Glm4 Glm4Moe Glm4MoeLite GptOss Granite GraniteMoe
-GraniteMoeShared HYV3 HunYuanDenseV1 HunYuanMoEV1 HyperCLOVAX InternLM3 Jais2 Laguna Llama Mellum MiniMaxM2 Ministral3
+GraniteMoeHybrid GraniteMoeShared HYV3 HunYuanDenseV1 HunYuanMoEV1 HyperCLOVAX InternLM3 Jais2 Laguna Llama Mellum
+MiniMaxM2 Ministral3
 Mistral Mixtral Nemotron OPT Olmo Olmo2 Olmo3 Olmoe Phi Phi3 PhiMoE Qwen2 Qwen2Moe Qwen3 Qwen3Moe SeedOss SmolLM3
 StableLm Starcoder2
 """
 """Decoders in vllm/model_executor/models/registry.py of 0.26.0 that transformers can read; GPT-2 besides."""
 EXPERTS = """
 Afmoe Cohere2Moe DeepseekV2 DeepseekV3 Ernie4_5_Moe ExaoneMoE FlexOlmo Glm4Moe Glm4MoeLite GptOss GraniteMoe
-GraniteMoeShared HYV3 HunYuanMoEV1 Laguna Mellum MiniMaxM2 Mixtral Olmoe PhiMoE Qwen2Moe Qwen3Moe
+GraniteMoeHybrid GraniteMoeShared HYV3 HunYuanMoEV1 Laguna Mellum MiniMaxM2 Mixtral Olmoe PhiMoE Qwen2Moe Qwen3Moe
 """
 """Decoders whose configuration in transformers 5.23 has a number of experts."""
 LATENTS = "DeepseekV2 DeepseekV3 Glm4MoeLite"

@@ -114,6 +114,45 @@ def test_a_token_takes_what_the_gallery_of_architectures_says(name: str) -> None
     assert memory.kv_bytes_per_token(counted, "bfloat16") == pytest.approx(GALLERY[name] * 1024, rel=0.001)
 
 
+@pytest.mark.parametrize(("sm", "published_gib"), [(90, 64.38), (89, 65.9651)])
+def test_gpt_oss_takes_what_vllm_s_kernels_pad_it_to(sm: int, published_gib: float) -> None:
+    """Logs of gpt-oss-120b: with Triton's kernels on an H100 (vLLM's issue 33155), with Marlin's (issue 23278)."""
+    counted = CHECKPOINTS["gpt-oss-120b"].shape
+    size = memory.llm_weights_bytes(counted) + memory.padding_bytes(counted, sm)
+    assert size == pytest.approx(published_gib * GIB, rel=0.005)
+    assert memory.padding_bytes(LLAMA_8B, sm) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens", "published_gib"),
+    [
+        # "24.0 GiB KV cache is needed" for 262,144 tokens of Qwen3-Coder-30B-A3B, the same shape: vLLM's issue 34076
+        ("qwen3-30b-a3b", 262_144, 24.0),
+        # the same sentence about MiniMax-M2.7, half of it on each of two GPUs: eugr/spark-vllm-docker, issue 396
+        ("minimax-m2", 196_608, 2 * 23.25),
+        # llama.cpp's buffers of 2,048 tokens, in a table of the hub (discussion 6 of dranger003's Command R)
+        ("01-ai/Yi-1.5-34B-Chat", 2048, 480 / 1024),
+    ],
+)
+def test_a_cache_takes_what_servers_log(name: str, tokens: int, published_gib: float) -> None:
+    counted = shape(name) if name in ENTRIES else checkpoint_of(SERVED_ENTRIES[name]["config"], 1, name)
+    assert tokens * memory.kv_bytes_per_token(counted, "float16") == pytest.approx(published_gib * GIB, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "gpus", "published_gib"),
+    [
+        (30_532_122_624, 4, 14.2474),  # Qwen3-30B-A3B over four GPUs: vLLM's issue 17327
+        (14_770_033_664, 2, 13.9476),  # DeepSeek-R1-Distill-Qwen-14B over two: issue 13061
+        (23_572_403_200, 1, 43.92),  # Devstral Small 2507: the file in bfloat16, by baeseokjae.github.io's fixtures
+    ],
+)
+def test_weights_take_what_servers_log(parameters: int, gpus: int, published_gib: float) -> None:
+    counted = replace(LLAMA_8B, parameters=parameters)
+    mib = memory.llm_weights_mib(counted, tensor_parallel=gpus)
+    assert mib * memory.MIB == pytest.approx(published_gib * GIB, rel=0.015)
+
+
 def test_qwen3_14b_takes_what_vllm_logs_for_it() -> None:
     """27.5185 GiB of weights, and 72,064 tokens in 11.00 GiB: a log that several tutorials of 2026 print."""
     counted = checkpoint_of(SERVED["config"], sum(SERVED["elements"].values()), "qwen3-14b")

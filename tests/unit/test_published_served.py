@@ -1,8 +1,8 @@
-"""Sixty more names that people serve in 2026: each is planned where a program of its release loads it, or refused.
+"""Many more names that people serve in 2026: each is planned where a program of its release loads it, or refused.
 
-Class names and kinds of files are published facts. Shapes were typed from memory of each family and sizes are nominal:
-no config.json was fetched. vLLM's verdicts are those of the registry, the models and the configurations in the wheel of
-0.26.0 (read 2026-11-28). None of these names was in a test before.
+Class names and kinds of files are published facts. Shapes were typed from memory of each family and sizes are nominal;
+the configuration of Nemotron 3 Super is that of a public collection. vLLM's verdicts are those of the registry, the
+models and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test before.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Verdict(NamedTuple):
 
 
 PLANNED, BESIDE, FORMAT = (Verdict(LLM, kind, "" if kind else None) for kind in ("", "no-pytorch", "format-not-read"))
+SEES = Verdict(LLM, "multi-modal")
 VERDICTS = {
     "allenai/Olmo-3-7B-Instruct": BESIDE,
     "arcee-ai/Trinity-Mini": BESIDE,
@@ -106,6 +107,43 @@ VERDICTS = {
     "RedHatAI/Qwen3-32B-NVFP4": FORMAT,
     "tiiuae/Falcon-H1-34B-Instruct": Verdict(LLM, "unknown-cache"),
     "unsloth/Qwen3-14B-unsloth-bnb-4bit": FORMAT._replace(beside="format-not-read"),
+    "amd/Llama-3.3-70B-Instruct-FP8-KV": FORMAT._replace(gpus=2),
+    "BAAI/bge-multilingual-gemma2": Verdict(Embedder, "unknown-architecture"),
+    "baidu/ERNIE-4.5-VL-28B-A3B-Thinking": SEES,
+    "black-forest-labs/FLUX.1-schnell": Verdict(LLM, "no-checkpoint"),
+    "cross-encoder/nli-deberta-v3-base": Verdict(Reranker, "several-labels"),
+    "cyankiwi/Qwen3-30B-A3B-Instruct-2507-AWQ-4bit": FORMAT,
+    "deepseek-ai/DeepSeek-V3.1-Terminus": PLANNED._replace(card="h200-141", gpus=8),
+    "google/gemma-2-27b-it": PLANNED._replace(gpus=2),  # as an engine
+    "google/siglip2-so400m-patch14-384": Verdict(Embedder, "multi-modal"),
+    "hexgrad/Kokoro-82M": Verdict(LLM, "no-checkpoint"),
+    "ibm-granite/granite-4.0-micro": BESIDE,
+    "ibm-granite/granite-embedding-reranker-english-r2": Verdict(Reranker),
+    "inclusionAI/Ring-flash-2.0": Verdict(LLM, "unknown-architecture", gpus=4),
+    "jinaai/jina-reranker-v3": Verdict(Reranker, "unknown-architecture"),
+    "lmsys/vicuna-13b-v1.5": Verdict(LLM, "no-checkpoint"),
+    "meta-llama/Llama-3.1-405B-Instruct-FP8": FORMAT._replace(beside="format-not-read", card="h200-141", gpus=8),
+    "minishlab/potion-multilingual-128M": Verdict(Embedder, "unknown-architecture"),
+    "mistralai/Mistral-Nemo-Instruct-2407": PLANNED,
+    "mistralai/Voxtral-Mini-3B-2507": SEES,
+    "mixedbread-ai/mxbai-edge-colbert-v0-17m": Verdict(Embedder, "step-not-computed"),
+    "mlx-community/gpt-oss-20b-MXFP4-Q8": FORMAT._replace(beside="format-not-read"),
+    "naver/splade-cocondenser-ensembledistil": Verdict(Embedder, "unknown-architecture"),
+    "nomic-ai/modernbert-embed-base": Verdict(Embedder),
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-NVFP4": Verdict(LLM, "unknown-cache", card="b200-180"),
+    "openai/gpt-oss-safeguard-20b": PLANNED,
+    "openai/whisper-large-v3-turbo": Verdict(LLM, "encoder-decoder"),
+    "Qwen/Qwen3-4B-Thinking-2507": PLANNED,
+    "Qwen/Qwen3-Coder-Next": Verdict(LLM, "unknown-cache", gpus=4),
+    "Qwen/Qwen3-Omni-30B-A3B-Instruct": SEES._replace(gpus=2),
+    "ServiceNow-AI/Apriel-1.5-15b-Thinker": SEES,
+    "Skywork/Skywork-Reward-V2-Qwen3-8B": Verdict(Reranker, "unknown-architecture"),
+    "tencent/Hunyuan-7B-Instruct": BESIDE,
+    "turboderp/Llama-3.1-8B-Instruct-exl2": Verdict(LLM, "no-checkpoint"),
+    "unsloth/Qwen3-Coder-30B-A3B-Instruct-GGUF": Verdict(LLM, "no-checkpoint"),
+    "upstage/Solar-Open-100B": Verdict(LLM, "unknown-architecture", card="h200-141", gpus=4),
+    "utter-project/EuroLLM-9B-Instruct": Verdict(LLM, "beyond-positions"),
+    "zai-org/GLM-4.6": PLANNED._replace(card="h200-141", gpus=8),
 }
 
 
@@ -158,6 +196,11 @@ def test_vllm_beside_triton_has_its_verdict(name: str) -> None:
         ("mlx-community/Qwen3-8B-4bit", "MLX"),
         ("turboderp/Qwen3-8B-exl3", "ExLlama"),
         ("BAAI/bge-reranker-v2-gemma", "do not compute GemmaForCausalLM"),
+        ("black-forest-labs/FLUX.1-schnell", "a pipeline of diffusers"),
+        ("hexgrad/Kokoro-82M", "pickles"),
+        ("amd/Llama-3.3-70B-Instruct-FP8-KV", "Quark"),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "--allow-deprecated-quantization"),
+        ("minishlab/potion-multilingual-128M", "a table's rows"),
     ],
 )
 def test_a_refusal_says_what_a_repository_is(name: str, words: str) -> None:

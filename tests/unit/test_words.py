@@ -18,6 +18,9 @@ RIDDLES = re.compile(
     r"(What|Whatever|Who|Whom|Where|One|Nothing|Nobody|Those|So long|Keys that|Nobody's|Whether|How|Why|Which|When)\b"
 )
 """First words of docstrings that begin with a clause instead of the thing."""
+LABEL = re.compile(r"[A-Z][A-Za-z ]* \| (.+)", re.DOTALL)
+CONTEXT = re.compile(r"\b(what|who|whom|whose|whether|how|nothing|nobody|it|them)\b")
+"""Words that make the label of an operation a riddle: the operator sees one label at a time."""
 BUDGET = {
     "names": 0,
     "docstrings": 0,
@@ -62,3 +65,22 @@ def test_no_docstring_begins_with_a_clause() -> None:
         if RIDDLES.match(text)
     ]
     assert len(riddles) == BUDGET["docstrings"], riddles
+
+
+def labels(tree: ast.Module) -> Iterator[str]:
+    """The part after `Role | ` of each label of an operation."""
+    for node in ast.walk(tree):
+        pieces = node.values if isinstance(node, ast.JoinedStr) else [node]
+        text = "".join(str(piece.value) if isinstance(piece, ast.Constant) else "X" for piece in pieces)
+        if label := LABEL.fullmatch(text):
+            yield label[1]
+
+
+def test_the_label_of_an_operation_can_be_read_alone() -> None:
+    """A verb and its object, as `Triton | Publish release …`."""
+    verbs = ("deploy.py", "build.py", "rollback.py", "remove.py")
+    files = {file: tree for file, tree in trees().items() if file.parts[0] == "roles" or str(file) in verbs}
+    all_labels = [(file, label) for file, tree in files.items() for label in labels(tree)]
+    assert len(all_labels) > 100
+    riddles = [f"{file}: {label}" for file, label in all_labels if CONTEXT.search(label.partition(":")[0])]
+    assert riddles == []

@@ -172,7 +172,7 @@ def test_keys_are_there_before_haproxy_reads_that_it_has_to_ask(
 ) -> None:
     keeps(tmp_path, monkeypatch, text_of(KEYS))
     names = run(lambda: balancer.apply(ASKS), answers={}).changed
-    assert names.index("Balancer | Write which keys there are") < names.index("Balancer | Write the configuration")
+    assert names.index("Balancer | Write the keys") < names.index("Balancer | Write the configuration")
 
 
 def test_keys_that_are_there_are_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def play(*seen: str, mine: BalancerSlice = MINE, texts: str | None = None, **how
 
     def story() -> None:
         balancer.apply(mine)
-        balancer.settle(mine)
+        balancer.check_all_models(mine)
 
     answers = {"dpkg-query": list(seen), "%n %a %U": placed(mine) if texts is None else texts}
     return run(story, answers=answers, **how)
@@ -92,7 +92,7 @@ def test_a_process_that_a_run_left_behind_follows_its_file() -> None:
 def test_a_host_that_joins_is_written_and_followed() -> None:
     seen = [*PACKAGE, *written(a_balancer(replace(CHAT, members=(member(1),)))), *RUNS, *OFF]
     ran = play(*seen, dry=True)
-    assert ran.would_change == ("Balancer | Write the configuration", "Balancer | Bring HAProxy to it")
+    assert ran.would_change == ("Balancer | Write the configuration", "Balancer | Apply the configuration")
 
 
 def test_a_model_that_is_new_is_checked_only_after_the_last_wave() -> None:
@@ -132,7 +132,9 @@ def test_authorities_of_clients_lie_beside_the_certificate_under_a_name_of_their
 
 
 def test_a_rollback_asks_for_no_single_model() -> None:
-    ran = run(lambda: balancer.relax(MINE), answers={"dpkg-query": [*PACKAGE, *written(), *RUNS, *OFF]})
+    ran = run(lambda: balancer.check_servers_only(MINE), answers={"dpkg-query": [*PACKAGE, *written(), *RUNS, *OFF]})
     assert config(MINE, {"chat": ()}) in "".join(heard.stdin for heard in ran.shell["host"])
-    again = run(lambda: balancer.relax(MINE), answers={"dpkg-query": [*PACKAGE, *written(models=()), *RUNS, *OFF]})
+    again = run(
+        lambda: balancer.check_servers_only(MINE), answers={"dpkg-query": [*PACKAGE, *written(models=()), *RUNS, *OFF]}
+    )
     assert again.commands == ()

@@ -27,12 +27,12 @@ def test_a_host_with_nothing_to_spare_changes_nothing() -> None:
 def test_spare_files_are_removed_and_planned_ones_kept() -> None:
     ran = play(spare=SPARE, data={"cleanup_settings": {"keep_images": 2}})
     settings = json.loads(shlex.split(ran.commands[0])[-1])
-    assert ran.changed == ("Cleanup | Remove what nothing will ask for",)
+    assert ran.changed == ("Cleanup | Remove unneeded images, weights and engines",)
     assert settings["images"] == ["nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3"]
     assert settings["keep"] == {"weights": 1, "engines": 2, "images": 2, "failed": 1}
 
 
 def test_a_dry_cleanup_lists_the_spare_files_and_removes_none() -> None:
     ran = play(spare=SPARE, dry=True)
-    assert ran.would_change == ("Cleanup | Remove what nothing will ask for",)
+    assert ran.would_change == ("Cleanup | Remove unneeded images, weights and engines",)
     assert any(SPARE in line for line in ran.log)

@@ -141,7 +141,7 @@ def test_budgets_that_the_gateway_would_forget_are_refused_before_its_keys_chang
 
 def test_a_run_that_was_cut_off_before_the_processes_began_is_finished() -> None:
     ran = play(*DONE, differs="starts: enginehouse-gateway@0.service")
-    assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Gateway | Run every process, and hear it answer",))
+    assert (first_lines(ran), ran.would_change) == ([FOLLOW], ("Gateway | Run every process and check its answer",))
 
 
 def test_an_environment_that_was_cut_off_is_made_anew(sent: list[str]) -> None:
@@ -254,8 +254,8 @@ def test_a_rollback_that_changed_a_server_gives_the_gateway_its_earlier_settings
 
     def story() -> None:
         returned = step(CachedFact(GatewayLeft), lambda _: ["swap"] if is_returned else [], name="Take back")
-        role.back(mine, [returned])
-        role.back(a_slice(), [returned])
+        role.revert(mine, [returned])
+        role.revert(a_slice(), [returned])
 
     ran = run(story, answers={"enginehouse-gateway@.service ] ||": "there"})
     assert ran.commands == (("swap", f"{command('gateway')} restore") if is_returned else ())

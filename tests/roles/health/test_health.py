@@ -121,7 +121,7 @@ def test_another_number_of_repairs_is_written_and_the_service_told() -> None:
 
 def test_repairs_that_are_allowed_no_more_are_taken_off_once() -> None:
     ran = play(placed(), DONE, left="there")
-    assert ran.changed == ("Health | Repair no GPU: the inventory allows none",)
+    assert ran.changed == ("Health | Stop repairs of GPUs: the inventory allows none",)
     assert ran.commands[0].startswith(f"systemctl disable --now {REPAIR_UNIT}; rm -rf ")
     assert play(placed(), DONE).changed == ()
 

@@ -158,7 +158,7 @@ def test_on_bare_hosts_a_single_host_fetches_and_the_others_get_the_model_from_i
 
 def test_files_that_peers_do_not_deliver_are_fetched_from_the_hub() -> None:
     ran = play({"a": host_that(PUBLISHED), "b": host_that(LACKING, FAILED), "c": host_that(PUBLISHED)})
-    assert ran.on("b").changed[-1] == "Model store | Bring what other hosts did not deliver"
+    assert ran.on("b").changed[-1] == "Model store | Fetch weights that other hosts did not send"
     assert ran.failed_hosts == ()
 
 
@@ -168,7 +168,7 @@ def test_hosts_that_never_offer_leave_the_model_to_the_direct_fetch() -> None:
         {"a": host_that(PUBLISHED, gives=nothing), "b": host_that(LACKING), "c": host_that(PUBLISHED, gives=nothing)}
     )
     assert "weights of chat: no host shares them" in "\n".join(ran.log)
-    assert ran.on("b").changed[-1] == "Model store | Bring what other hosts did not deliver"
+    assert ran.on("b").changed[-1] == "Model store | Fetch weights that other hosts did not send"
     assert heard(ran, "b", "cat > /run/enginehouse/share/chat.json") == []
 
 
@@ -181,7 +181,7 @@ def test_a_host_that_cannot_take_it_fails_alone_and_says_why() -> None:
 def test_a_host_without_the_tool_gets_it_once() -> None:
     bare = {**host_that(PUBLISHED), "dpkg-query": ""}
     ran = play({"a": bare, "b": host_that(PUBLISHED), "c": host_that(PUBLISHED)})
-    assert ran.on("a").changed == ("Model store | Install what hosts share files with",)
+    assert ran.on("a").changed == ("Model store | Install the programs of sharing",)
 
 
 def test_the_limit_of_shared_files_is_read_in_bytes_per_second() -> None:
@@ -209,7 +209,7 @@ def test_complete_hosts_are_known_before_the_first_host_acts(monkeypatch: pytest
         model_store.begin(mine)
         model_store.finish(mine)
         quiet.recheck()
-        quiet.settle()
+        quiet.leave_out_unchanged()
 
     untidy = {**host_that(PUBLISHED), "dpkg-query": ""}
     answers = {"a": untidy, "b": host_that(LACKING), "c": host_that(PUBLISHED)}

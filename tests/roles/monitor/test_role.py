@@ -14,8 +14,7 @@ import yaml
 from deploy.monitoring.rules import rule_file
 from deploy.slices.monitor import MonitorSlice
 from deploy.spec import Secret
-from roles import monitor
-from roles import support as edge
+from roles import monitor, support
 from roles.monitor import config, operations
 from roles.monitor.defaults import ALERTS, ALL, BLACKBOX, CONFIG, PACKAGES, PROMETHEUS, RULES
 from tests.monitoring.test_rules import promtool
@@ -131,11 +130,16 @@ def test_receivers_that_cannot_be_had_change_nothing(monkeypatch: pytest.MonkeyP
 
 def test_a_deploy_sets_tools_and_firewall_up_first_and_the_monitor_last() -> None:
     def story() -> None:
-        edge.apply(MINE)
-        edge.settle(MINE)
+        support.apply(MINE)
+        support.apply_after_waves(MINE)
 
     names = run(story, answers={"ssh-ports": ["value\tssh-ports\t22"]}).operations
-    order = ("Base | Install tools", "Firewall | Load the rules", "Exporters | Run them", "Monitor | Run them")
+    order = (
+        "Base | Install tools",
+        "Firewall | Load the rules",
+        "Exporters | Run the exporters",
+        "Monitor | Run the services",
+    )
     places = [next(place for place, name in enumerate(names) if name.startswith(start)) for start in order]
     assert places == sorted(places)
 

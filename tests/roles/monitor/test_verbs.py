@@ -52,7 +52,7 @@ def test_a_monitor_gets_what_it_runs_and_nothing_that_serves(deployed: Ran) -> N
 
 
 def test_a_monitor_learns_of_hosts_behind_the_last_gate_and_a_host_shows_itself_there(deployed: Ran) -> None:
-    for name, last in (("eyes", "Monitor | Run them"), ("host", "Exporters | Run them")):
+    for name, last in (("eyes", "Monitor | Run the services"), ("host", "Exporters | Run the exporters")):
         names = deployed.on(name).operations
         gates = [place for place, operation in enumerate(names) if operation.startswith("Gate | ")]
         assert names.index(last) > max(gates)
@@ -60,7 +60,7 @@ def test_a_monitor_learns_of_hosts_behind_the_last_gate_and_a_host_shows_itself_
 
 def test_a_host_closes_its_pages_before_it_shows_them(deployed: Ran) -> None:
     names = deployed.on("host").operations
-    assert names.index("Firewall | Load the rules, confirmed") < names.index("Exporters | Run them")
+    assert names.index("Firewall | Load the rules, confirmed") < names.index("Exporters | Run the exporters")
 
 
 @pytest.mark.parametrize("verb", ["build.py", "remove.py"])

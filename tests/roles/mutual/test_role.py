@@ -107,7 +107,7 @@ def test_a_bare_host_gets_an_authority_a_certificate_and_haproxy(authority: Path
 
 
 def test_only_looking_makes_no_authority(authority: Path) -> None:
-    assert "Mutual TLS | Have a certificate that lasts" in play(unit=False, dry=True).would_change
+    assert "Mutual TLS | Issue or renew the certificate" in play(unit=False, dry=True).would_change
     assert not authority.exists()
 
 

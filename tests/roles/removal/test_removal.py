@@ -18,7 +18,7 @@ def play(listed: str, agreed: bool, **options: Any) -> Ran:
 
 def test_a_host_is_remembered_before_anything_is_installed() -> None:
     ran = run(removal.remember, answers={"before/packages": ""})
-    assert ran.changed == ("Removal | Remember the host as it was",)
+    assert ran.changed == ("Removal | Record the host before the first deploy",)
 
 
 def test_a_host_is_remembered_once() -> None:
@@ -51,4 +51,4 @@ def test_a_package_that_stays_for_other_programs_causes_no_removal() -> None:
 
 
 def test_dry_says_that_it_would_remove() -> None:
-    assert play(FOUND, agreed=True, dry=True).would_change == ("Removal | Take off what this project put here",)
+    assert play(FOUND, agreed=True, dry=True).would_change == ("Removal | Remove this project's files and packages",)

@@ -117,13 +117,13 @@ class FakeFleet:
 def story(plan: Plan) -> None:
     """A minimal deploy.py."""
     mine = plan.for_host(host.name)
-    rollout.all_there(plan)
+    rollout.gate_before_changes(plan)
     server.shell("stage", name="Stage")
-    rollout.all_staged(mine, plan)
+    rollout.gate_before_drains(mine, plan)
     for number, wave in enumerate(host.loop(plan.waves), start=1):
         if host.name in wave:
             step(CachedFact(Release), swap, name=f"Swap {number}")
-        rollout.end_of_wave(mine, plan, number, put_back)
+        rollout.gate_after_wave(mine, plan, number, put_back)
 
 
 def swap(release: str) -> Iterator[Command]:

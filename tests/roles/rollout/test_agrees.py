@@ -55,7 +55,7 @@ class Alone:
     def _operations(self) -> Iterator[None]:
         """A yield for each operation of pyinfra: the run begins with the first, and the last ends the last wave."""
         run, self._judged = self.machine, False
-        yield  # Gate | Every host is what the plan believes
+        yield  # Gate | Every host matches the plan
         staged = [(name, "lost" if "stage" in host.fails else "staged") for name, host in self.hosts.items()]
         yield  # Stage
         for name, event in staged:

@@ -109,7 +109,7 @@ def story(change: bool) -> Ran:
 
     def wave() -> None:
         swapped = step(CachedFact(Service), lambda _: ["swap"] if change else [], name="Swap")
-        traffic.tell(MINE, [swapped])
+        traffic.log_undrained(MINE, [swapped])
 
     return run(wave, dry=True)
 

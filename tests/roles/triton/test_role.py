@@ -145,7 +145,7 @@ def test_a_renamed_server_is_forgotten_only_after_the_swap() -> None:
     assert ran.commands[-len(STARTED) - 1 :] == (*STARTED, RETIRED)
     assert ran.would_change == (
         f"Triton | Swap in release {RELEASE} on main",
-        "Triton | Stop what is no longer planned",
+        "Triton | Stop unplanned servers",
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from host import disk
-from roles.triton.past import Changes
+from roles.triton.run_history import Changes
 from tests.roles.triton.swapping import FakeHost, server
 
 

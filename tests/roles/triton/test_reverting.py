@@ -9,8 +9,8 @@ import pytest
 from pyinfra import state
 
 from deploy.refusals.errors import Refusal
-from roles.triton import returning
-from roles.triton.past import Change
+from roles.triton import reverting
+from roles.triton.run_history import Change
 from tests.roles.triton.histories import FIRST, NAMES, SECOND, THIRD, Machines, typed
 
 
@@ -190,7 +190,7 @@ def test_hosts_that_serve_one_model_go_back_together(machines: Machines, monkeyp
         runs.append([planned.host for planned in slices])
         return [Refusal("changed together", attempt="--limit @fake/one", kind="group-in-part")]
 
-    monkeypatch.setattr(returning, "groups_in_part", in_part)
+    monkeypatch.setattr(reverting, "groups_in_part", in_part)
     with pytest.raises(Refusal, match="changed together"):
         typed(machines)
     assert (len(runs), machines.changed) == (1, [])

@@ -1,4 +1,4 @@
-"""Changes of earlier runs, from the hosts' histories, and the way to take a run back. Pure."""
+"""Changes of earlier runs, from the hosts' histories, and the reversal of one run. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Changes(FactBase[tuple[Change, ...]]):
 
 
 @dataclass(frozen=True)
-class Past:
+class HostHistory:
     """A host's history, and its servers' state now."""
 
     changes: tuple[Change, ...] = ()
@@ -80,8 +80,8 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Back:
-    """A run that is taken back: the changing servers of each host, and True if it is already taken back."""
+class Reversal:
+    """The reversal of a run: the changes to revert on each host, and the hosts on which it is reverted already."""
 
     run: str
     changes: Mapping[str, tuple[Change, ...]]
@@ -109,41 +109,45 @@ class Back:
         return replace(mine, servers=tuple(server for server in mine.servers if server.name in servers))
 
 
-def way_back(run_id: str, pasts: Mapping[str, Past], planned: Mapping[str, Collection[str]]) -> Back | list[Refusal]:
+def planned_reversal(
+    run_id: str, histories: Mapping[str, HostHistory], planned: Mapping[str, Collection[str]]
+) -> Reversal | list[Refusal]:
     """The reversal of run `run_id` (empty: the last run that was not itself a reversal), or the reasons against it.
 
-    `pasts` and `planned` (the servers) are by host.
+    `histories` and `planned` (the servers) are by host.
     """
-    runs = lines_of(pasts)
-    every = [change for past in pasts.values() for change in past.changes]
+    runs = lines_of(histories)
+    every = [change for history in histories.values() for change in history.changes]
     # A run that rolled back another run, or that its own gate rolled back completely, is not rolled back by default.
     own = {change.run for change in every} - {change.run for change in every if change.back not in ("", change.run)}
-    run = run_id or max((run for run in own if any(past.of(run) for past in pasts.values())), default="")
+    run = run_id or max((run for run in own if any(history.of(run) for history in histories.values())), default="")
     if run not in runs:
         return [unknown(run_id, runs)]
     changes: dict[str, tuple[Change, ...]] = {}
     done, refused = [], list[Refusal]()
-    for name, past in pasts.items():
-        of_run = past.of(run).values()
-        left = tuple(change for change in of_run if not past.serving.server(change.server).serves(change.before))
-        reasons = ((change, hindrance(change, past, planned[name])) for change in left)
-        refused += [barred(name, change.server, run, why) for change, why in reasons if why]
+    for name, history in histories.items():
+        of_run = history.of(run).values()
+        left = tuple(change for change in of_run if not history.serving.server(change.server).serves(change.before))
+        reasons = ((change, obstacle(change, history, planned[name])) for change in left)
+        refused += [cannot_revert(name, change.server, run, why) for change, why in reasons if why]
         changes |= {name: left} if left else {}
-        done += [name] if not left and any(change.run == run for change in past.changes) else []
-    return refused or Back(run, changes, tuple(done), tuple(runs.values()))
+        done += [name] if not left and any(change.run == run for change in history.changes) else []
+    return refused or Reversal(run, changes, tuple(done), tuple(runs.values()))
 
 
-def hindrance(change: Change, past: Past, planned: Collection[str]) -> str:
+def obstacle(change: Change, history: HostHistory, planned: Collection[str]) -> str:
     """The reason why one server cannot go back; empty if it can."""
     if change.server not in planned:
         return "the inventory names no such server"
     if not change.before:
         return "no release served there before that run"
-    now = past.serving.server(change.server).current
+    now = history.serving.server(change.server).current
     if since := changed_since(change, now):
-        later = [earlier.run for earlier in past.changes if earlier.server == change.server and earlier.release == now]
+        later = [
+            earlier.run for earlier in history.changes if earlier.server == change.server and earlier.release == now
+        ]
         return since + (f", which run {later[-1]} brought" if later else "")
-    if change.before not in past.serving.releases:
+    if change.before not in history.serving.releases:
         return f"release {change.before} is no longer on the host"
     return ""
 
@@ -152,11 +156,11 @@ def changed_since(change: Change, current: str) -> str:
     return "" if current in (change.release, change.before) else f"since then {current or 'nothing'} is current"
 
 
-def lines_of(pasts: Mapping[str, Past]) -> dict[str, str]:
+def lines_of(histories: Mapping[str, HostHistory]) -> dict[str, str]:
     """A line about each run that changed something, newest first."""
     by_run: dict[str, list[tuple[str, Change]]] = {}
-    for name, past in pasts.items():
-        for change in past.changes:
+    for name, history in histories.items():
+        for change in history.changes:
             by_run.setdefault(change.run, []).append((name, change))
     lines = {}
     for run in sorted(by_run, reverse=True):
@@ -183,7 +187,7 @@ def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
     )
 
 
-def barred(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
+def cannot_revert(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
     return Refusal(
         f"{name}: run {run} cannot be taken back on {server}",
         facts={"why": why},
