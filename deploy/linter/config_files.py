@@ -118,7 +118,7 @@ def _of_make(line: str) -> str:
 
 
 def _of_supervisor(text: str) -> str:
-    """Each program's command, behind its variables."""
+    """The command of each program of a supervisord file, preceded by its environment variables."""
     lines = text.split("\n")
     place, pairs = -1, ""
     for number, line in enumerate(lines):

@@ -158,7 +158,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
                 f"TensorRT-LLM has no module {module!r} for an adapter of this model",
                 "lora.target_modules",
                 seen=", ".join(lora.target_modules),
-                wanted=f"of {', '.join(known)}",
+                wanted=f"any of {', '.join(known)}",
                 attempt=f'"{meant}", as TensorRT-LLM calls it' if meant else offer(module, known),
             )
 

@@ -124,7 +124,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "Calibration(…) is read only when an engine is quantised, and this model is not",
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
-            wanted="none",
+            wanted="no calibration",
             attempt="leave calibration out"
             + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
         )
