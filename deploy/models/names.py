@@ -35,7 +35,7 @@ def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
 
 
 def shape_published(files: LocalWeights, where: str) -> Checkpoint:
-    """The numbers in published files. Raises: a Refusal for a missing number."""
+    """The checkpoint's numbers in published files. Raises: a Refusal for a missing number."""
     return checkpoint_of(files.config, files.parameters, f"{where}/config.json", files.files)
 
 

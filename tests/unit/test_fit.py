@@ -52,7 +52,7 @@ CONFIG = {
     ],
 )
 def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
-    """The common board of a family, and no other family; the plan refuses a card beside an Arm processor."""
+    """The accepted card is the common board of the family; the plan refuses a card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
 
 

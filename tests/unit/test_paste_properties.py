@@ -154,7 +154,7 @@ def test_no_secret_is_ever_shown(text: str, secret: str) -> None:
 
 @given(st.text())
 def test_reading_a_configuration_ends_in_fields_or_in_a_line(text: str) -> None:
-    """Any text gives one of the two."""
+    """Any text is parsed, or refused with the line of the fault."""
     try:
         read(text)
     except Unreadable as error:
