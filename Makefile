@@ -127,10 +127,10 @@ test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balanc
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/monitoring/live $(PYTEST_ARGS)
 
-# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another.
+# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another. One release: PYTEST_ARGS="-k 26.04".
 UBUNTU_MIRROR ?= http://archive.ubuntu.com/ubuntu
 test-ubuntu: export ENGINEHOUSE_UBUNTU_MIRROR := $(UBUNTU_MIRROR)
-test-ubuntu: $(TESTREADY) ## the whole deploy on a machine of Ubuntu 24.04, made of Ubuntu's own archive (400 MB); ten minutes
+test-ubuntu: $(TESTREADY) ## the whole deploy on machines of Ubuntu 24.04 and 26.04, made of its own archive (900 MB); twenty minutes
 	$(RUN)/python -m rehearsal requirements --install --tests
 	$(RUN)/pytest tests/ubuntu $(PYTEST_ARGS)
 

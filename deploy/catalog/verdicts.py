@@ -7,9 +7,9 @@ flag (`--use_fp8` is read as `--use_fp8_context_fmha`). `deploy.linter` writes t
 from dataclasses import dataclass
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, Flag, FlagTable, is_before, rows_with
-from deploy.catalog.misquoted import ELSEWHERE, MISQUOTED, REMOVED, RUN_TIME, value_meant, why_not
+from deploy.catalog.guide_mistakes import ELSEWHERE, MISQUOTED, REMOVED, RUN_TIME, value_meant, why_not
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.names import nearest, slip_of
-from deploy.catalog.ranges import least
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 
 KNOWN, UNSURE, UNKNOWN, PREFIX = "known", "unsure", "unknown", "prefix"

@@ -18,9 +18,9 @@ from deploy.catalog.flags import (
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES, first_offered
 from deploy.catalog.versions import version
 from deploy.linter.findings import Call, Judged, raws, several
+from deploy.linter.flag_conflicts import judge_experts, judge_together
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
-from deploy.linter.together import judge_experts, judge_together
 from deploy.linter.trtllm import judge_flags
 
 GPT_OSS = re.compile(r"gpt[-_]?oss", re.IGNORECASE)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import (
     TRITONSERVER,
@@ -13,7 +14,6 @@ from deploy.catalog.programs import (
     server_options,
     since,
 )
-from deploy.catalog.ranges import least
 from deploy.linter.findings import Call, Judged, quoted, raws, several
 from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog.flags import Flag, FlagTable
-from deploy.catalog.misquoted import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
-from deploy.catalog.ranges import least
+from deploy.catalog.guide_mistakes import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.verdicts import NUMBERS, PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
 from deploy.linter.findings import Judged, quoted, raws, several
 from deploy.linter.options import Option, argparse_options

@@ -37,8 +37,8 @@ from deploy.topology.proxies import with_proxies
 from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
+from deploy.validation.all_checks import judge, notices
 from deploy.validation.default_gateway import with_default_gateway
-from deploy.validation.every import judge, notices
 from deploy.validation.replay import undeclared
 
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
-from deploy.catalog.believable import RANGES
 from deploy.catalog.gpus import card_called, counted
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
+from deploy.catalog.number_ranges import RANGES
 from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
 from deploy.refusals.errors import Refusal

@@ -10,8 +10,8 @@ from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
 from deploy.validation.formats import offer_of_vllm
-from deploy.validation.offers import engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import engine_path, or_else
 
 PLAIN = ("float16", "bfloat16")
 
@@ -124,7 +124,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "Calibration(…) is read only when an engine is quantised, and this model is not",
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
-            wanted="none",
+            wanted="no calibration",
             attempt="leave calibration out"
             + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
         )

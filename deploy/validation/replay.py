@@ -6,7 +6,7 @@ from deploy.models.paths import has_pytorch
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Replay
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:

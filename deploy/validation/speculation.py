@@ -11,8 +11,8 @@ from deploy.models.paths import choose_path, has_engine
 from deploy.models.speculation import drafted_tokens, tree_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
-from deploy.validation.offers import draft_offer, engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import draft_offer, engine_path, or_else
 
 MODES = {
     Draft: "draft_tokens_external",

@@ -1,7 +1,7 @@
 """Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
+from deploy.catalog.exclusive_flags import RIVALS
 from deploy.catalog.flags import BUILD, FlagTable
-from deploy.catalog.rivals import RIVALS
 from deploy.linter.findings import Judged
 from deploy.linter.options import Option, without
 from deploy.linter.trtllm import HELP, may_hold_more
