@@ -147,7 +147,7 @@ def test_no_cut_off_command_crashes_the_linter(name: str, length: int) -> None:
     st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True),
 )
 def test_no_secret_is_ever_shown(text: str, secret: str) -> None:
-    """Text and JSON are free of it."""
+    """Text and JSON of a report do not contain the secret."""
     report = check(text.replace("{}", secret))
     assert secret not in str(report) + str(report.to_json())
 
