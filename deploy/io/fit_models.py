@@ -15,7 +15,6 @@ from deploy.io.local_paths import is_directory, is_file, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
-from deploy.models.config_json import checkpoint_of
 from deploy.models.kinds import kind_problem
 from deploy.models.names import shape_published
 from deploy.planning.fit import model_named, model_of_kind, on_its_program
@@ -113,7 +112,7 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
         raise _no_checkpoint(word, "config.json is not a JSON object")
     if problem := kind_problem(word, headers.files, config):
         raise problem
-    shape = checkpoint_of(config, headers.parameters, f"{word}/config.json", headers.files)
+    shape = shape_published(headers, word)
     return _model(str(directory.resolve()), shape, Weights.local(word), headers.files), headers
 
 
