@@ -1,4 +1,7 @@
-"""From a model's name to a plan in two commands: `enginehouse pin` locks the hub's files, and plans read the lock."""
+"""From a model's name to a plan in two commands: `enginehouse pin` locks the hub's files, and plans read the lock.
+
+More lines than usual: every verb that takes a name shares one hub.
+"""
 
 from __future__ import annotations
 
