@@ -23,6 +23,26 @@ faults test-faults-share: LANES = -n 4 $(GROUPS)
 # A test starts hundreds of Pythons: each would compile this repository anew where a machine's settings forbid to keep it.
 test unit faults test-faults-share: export PYTHONDONTWRITEBYTECODE :=
 
+# make would ignore a variable that nothing reads, and a file in the place of a target: other hosts would be changed.
+typed = $(if $(filter command,$(origin $1)),$1)
+DOES := $(if $(filter plan,$(MAKECMDGOALS)),enginehouse plan $(INVENTORY),pyinfra $(INVENTORY) deploy.py)
+refused = $(error $1 is not read here. Write: $2)
+$(foreach name,inventory Inventory INVENTORIES inventories INV inv FILE file,$(if $(call typed,$(name)),\
+  $(call refused,$(name),make $(MAKECMDGOALS) INVENTORY=$($(name)))))
+$(foreach name,LIMIT limit HOST host HOSTS hosts,$(if $(call typed,$(name)),\
+  $(call refused,$(name),$(RUN)/$(DOES) --limit $($(name)))))
+$(foreach name,DATA data,$(if $(call typed,$(name)),$(call refused,$(name),$(RUN)/$(DOES) --data $($(name)))))
+$(foreach name,DRY dry CHECK check,$(if $(call typed,$(name)),\
+  $(call refused,$(name),$(RUN)/pyinfra $(INVENTORY) deploy.py --dry)))
+$(foreach file,$(filter %.py %.yml %.yaml,$(MAKECMDGOALS)),\
+  $(call refused,$(file),make $(filter-out $(file),$(MAKECMDGOALS)) INVENTORY=$(file)))
+$(if $(strip $(INVENTORY)),,$(error INVENTORY is empty. Write: make $(MAKECMDGOALS) INVENTORY=inventories/h100.py))
+
+.PHONY: benchmarks files inventories rehearsal roles templates tests
+.DEFAULT benchmarks files inventories rehearsal roles templates tests:
+	@$(PYTHON) -c 'import difflib, re, sys; targets = re.findall("^([a-z0-9-]+):.*## ", open("Makefile").read(), re.M); \
+	  sys.exit("There is no target $@. Write: make " + (difflib.get_close_matches("$@", targets, 1, 0.5) or ["help"])[0])'
+
 .DEFAULT_GOAL := help
 .PHONY: eyes help plan deploy rehearse rehearse-qemu rehearse-down real-h100 test faults faults-share rollouts demo clients manifests cells prefect told-apart gpu measure unit unit-python lint lock clean rehearsal-packages test-monitoring test-ubuntu test-faults-share test-bench-compare
 
@@ -107,10 +127,10 @@ test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balanc
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/monitoring/live $(PYTEST_ARGS)
 
-# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another.
+# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another. One release: PYTEST_ARGS="-k 26.04".
 UBUNTU_MIRROR ?= http://archive.ubuntu.com/ubuntu
 test-ubuntu: export ENGINEHOUSE_UBUNTU_MIRROR := $(UBUNTU_MIRROR)
-test-ubuntu: $(TESTREADY) ## the whole deploy on a machine of Ubuntu 24.04, made of Ubuntu's own archive (400 MB); ten minutes
+test-ubuntu: $(TESTREADY) ## the whole deploy on machines of Ubuntu 24.04 and 26.04, made of its own archive (900 MB); twenty minutes
 	$(RUN)/python -m rehearsal requirements --install --tests
 	$(RUN)/pytest tests/ubuntu $(PYTEST_ARGS)
 

@@ -24,6 +24,7 @@ from deploy.cli.top import top
 from deploy.cli.usage import usage
 
 
+@click.version_option(package_name="enginehouse", message="%(prog)s %(version)s")
 @click.group(
     cls=Verbs,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -27,8 +27,8 @@ def init(
     """
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target
-    from deploy.io.ask import ask_all, write_inventory
     from deploy.io.fit_models import named_models
+    from deploy.io.init import ask_all, write_inventory
     from deploy.io.pin_models import mirror_from_environment
 
     with refusals_shown("", False):

@@ -9,7 +9,7 @@ import click
 
 from deploy.cli.knobs import knobs
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
-from deploy.inventory.key_limits import NO_NAMES, limits_text, money, tenant_limits
+from deploy.inventory.key_limits import NO_NAMES, confirm_budgets, limits_text, money, tenant_limits
 from deploy.io.inventory import load_plan
 from deploy.io.key_file import content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show
@@ -123,9 +123,11 @@ def key_new(
 )
 @click.argument("tenant")
 @budgets
+@click.option("--none", "without", is_flag=True, help="Remove all budgets of TENANT.")
 @KEY_FILE
 def key_tenant(
     tenant: str,
+    without: bool,
     tokens_per_day: int | None,
     tokens_per_month: int | None,
     cost_per_day: str | None,
@@ -133,11 +135,9 @@ def key_tenant(
     currency: str,
     file: str,
 ) -> None:
-    """Set the budgets that all keys of TENANT share, besides those of each key. They replace TENANT's earlier budgets.
-
-    Without an option, all budgets of TENANT are removed.
-    """
+    """Set the budgets that all keys of TENANT share, besides those of each key. They replace its earlier ones."""
     with refusals_shown("", False):
+        confirm_budgets(tenant, (tokens_per_day, tokens_per_month, cost_per_day, cost_per_month), without)
         line = tenant_limits(
             tenant,
             currency,

@@ -1,5 +1,6 @@
 """Verbs that belong to pyinfra, or that other programs have: refused with the command that does the same here."""
 
+import shlex
 from typing import Any
 
 import click
@@ -14,13 +15,20 @@ CHANGES = {
 }
 """Programs of pyinfra, which alone change hosts."""
 READS = {
-    **dict.fromkeys(("status", "ps", "list", "show"), "top INVENTORY --once"),
-    **dict.fromkeys(("logs", "diagnose", "health"), "doctor INVENTORY"),
-    **dict.fromkeys(("validate", "lint", "dry-run", "preview"), "plan INVENTORY"),
+    **dict.fromkeys(("status", "ps", "list", "watch", "stats", "rollout status"), "top INVENTORY --once"),
+    **dict.fromkeys(("logs", "log", "diagnose", "health", "debug"), "doctor INVENTORY"),
+    **dict.fromkeys(("validate", "lint", "dry-run", "preview", "template"), "plan INVENTORY"),
+    **dict.fromkeys(("show", "get", "describe", "inspect", "hosts", "models"), "plan INVENTORY"),
     "diff": "drift INVENTORY",
     **dict.fromkeys(("keys", "token", "tokens"), "key list"),
     **dict.fromkeys(("lock", "pull"), "pin INVENTORY"),
+    **dict.fromkeys(("chat", "query", "prompt", "generate", "curl", "test"), "ask INVENTORY"),
 }
+ON_HOSTS = ("exec", "ssh", "shell", "restart", "stop")
+"""Verbs of other programs that run a command on hosts."""
+SERVERS = ("serve", "vllm", "trtllm-serve", "docker", "podman")
+BEFORE = ("enginehouse", "$", "#", "sudo", "python", "pyinfra")
+"""Words in front of a pasted line that are no part of it."""
 
 
 WORDS = "deploy.words"
@@ -31,9 +39,12 @@ class Verbs(click.Group):
     """The verbs of `enginehouse`; the refusal of an unknown one, or of its words, names the command of its purpose."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> click.Context:
-        """The context, which keeps the words for the advice of an error."""
-        words = list(args)
-        context = super().make_context(info_name, args, parent, **extra)
+        """The context, which keeps the words for the advice of an error. `help VERB` is `VERB --help`."""
+        words = [*args[1:], "--help"] if args[:1] == ["help"] else list(args)
+        try:
+            context = super().make_context(info_name, list(words), parent, **extra)
+        except click.UsageError as error:
+            raise (advised(error, error.ctx, words) if error.ctx else error) from None
         context.meta[WORDS] = words
         return context
 
@@ -48,14 +59,27 @@ class Verbs(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb and its words. Raises: a usage error for an unknown verb."""
-        word = args[0] if args else ""
-        if self.get_command(ctx, word) is None:
-            if word in CHANGES:
-                ctx.fail(
-                    f"enginehouse changes no host. Write: pyinfra INVENTORY {CHANGES[word]} --dry, then without --dry"
-                )
-            if word in READS:
-                ctx.fail(f"No such command '{word}'. Write: enginehouse {READS[word]}")
-            if word.endswith(".py"):
-                ctx.fail(f"{word} stands in the place of a verb. Write: enginehouse plan {word}")
+        if args and self.get_command(ctx, args[0]) is None and (advice := verb_meant(args)):
+            ctx.fail(advice)
         return super().resolve_command(ctx, args)
+
+
+def verb_meant(words: list[str]) -> str:
+    """The refusal of an unknown verb with the command of its purpose; empty if none is likely."""
+    verb, rest = words[0], words[1:]
+    inventory = next((word for word in rest if word.endswith(".py")), "INVENTORY")
+    phrase = next((phrase for phrase in (" ".join(words[:2]), verb) if phrase in READS), "")
+    if phrase:
+        return f"No such command '{phrase}'. Write: enginehouse {READS[phrase].replace('INVENTORY', inventory)}"
+    if verb in CHANGES:
+        return f"enginehouse changes no host. Write: pyinfra {inventory} {CHANGES[verb]} --dry, then without --dry"
+    if verb in ON_HOSTS:
+        default = "systemctl restart triton@main" if verb in ("restart", "stop") else "COMMAND"
+        command = shlex.join(word for word in rest if word != inventory and word != "--") or default
+        return f"enginehouse runs nothing on hosts. Write: pyinfra {inventory} exec --sudo -- {command}"
+    if verb in SERVERS:
+        pasted = f"vllm serve {shlex.join(rest)}" if verb == "serve" else shlex.join(words)
+        return f"enginehouse starts no server here. Write: enginehouse migrate {shlex.quote(pasted)}"
+    if verb in BEFORE:
+        return f"{verb} stands in front of the command. Write: {shlex.join(['enginehouse', *rest])}"
+    return f"{verb} stands in the place of a verb. Write: enginehouse plan {verb}" if verb.endswith(".py") else ""

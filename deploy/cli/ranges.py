@@ -20,7 +20,10 @@ class Whole(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number."""
         if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?[0-9_]+\s*", value):
-            unit = "x_mib" if param and "MIB" in f"{getattr(param, 'metavar', '')} {param.name}".upper() else "x"
+            if several := re.match(r"\s*([0-9]+)\s*[,;]\s*[0-9]{1,2}(?:[,;]|$)", value):
+                self.fail(f"{value!r} is more than one number, and this takes one. Write {several[1]}.", param, ctx)
+            is_size = param and "MIB" in f"{getattr(param, 'metavar', '')} {param.name}".upper()
+            unit = "x_mib" if is_size else "x" if self is TOKENS else "x_count"
             typed = meant_by(value, "int", unit).partition("=")[2]
             meant = f" Write {typed}." if typed else ""
             self.fail(f"{value!r} is not a whole number.{meant}", param, ctx)
@@ -48,6 +51,10 @@ class Number(click.FloatRange):
         is_share = self.max == 100 and isinstance(value, str) and re.fullmatch(r"0?\.[0-9]{1,4}", value)
         if is_share and (self.min or 0) >= 1:
             self.fail(f"{value} would be less than one percent. Write {float(value) * 100:g}.", param, ctx)
+        if isinstance(value, str) and param and re.fullmatch(r"[0-9.]+ *[a-z]+", value):
+            unit = "x_ms" if f"{param.name}".endswith("ms") else "x_seconds"
+            typed = meant_by(value, "int", unit).partition("=")[2]
+            self.fail(f"{value!r} is not a number.{f' Write {typed}.' if typed else ''}", param, ctx)
         number = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number in the range {self._describe_range()}.", param, ctx)

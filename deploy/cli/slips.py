@@ -1,20 +1,16 @@
 """Usage errors with the command line that was probably meant, by rules that hold for every verb and option."""
 
-import difflib
 import re
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import click
 
 from deploy.catalog.names import nearest
-from deploy.catalog.other_words import COMMANDS, NEEDLESS_OPTIONS, OPTIONS_MEANT
+from deploy.catalog.synonyms import COMMANDS
+from deploy.cli.lines import apart, line, options_of, value_of, with_everything
+from deploy.cli.unknown_options import of_unknown_options
 from deploy.inventory.slips import SYNONYMS, meant_by
-
-VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "MONEY": "12.50", "MIB": "4096"}
-"""A value for each metavar that stands alone in a hint."""
 
 
 def advised(error: click.UsageError, group: click.Context, words: Sequence[str]) -> click.UsageError:
@@ -23,6 +19,9 @@ def advised(error: click.UsageError, group: click.Context, words: Sequence[str])
         return error
     command, verb, typed = _verb_of(group.command, words)
     command = error.ctx.command if error.ctx else command
+    if command is group.command and isinstance(command, click.Group) and words and words[0].startswith("-"):
+        place = next((place for place, word in enumerate(words) if word in command.commands), 0)
+        command, verb, typed = _verb_of(command, [words[place], *words[:place], *words[place + 1 :]])
     advice = _advice(error, command, verb, typed)
     text = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
     return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=error.ctx or group)
@@ -40,29 +39,25 @@ def _verb_of(command: click.Command, words: Sequence[str]) -> tuple[click.Comman
 
 def _advice(error: click.UsageError, command: click.Command, verb: list[str], typed: list[str]) -> str:
     of_words = (click.MissingParameter, click.BadParameter, click.BadOptionUsage)
-    if any(part.name == "pasted" for part in command.params) and not isinstance(error, of_words):
+    is_paste = any(part.name == "pasted" for part in command.params) and typed[:1] != ["-f"]
+    if is_paste and not isinstance(error, of_words):
         return f"The whole paste stands in one pair of quotes. Write: {line(verb, [' '.join(typed)])}"
     if isinstance(error, click.NoSuchOption):
-        return _of_unknown_option(error, command, verb, typed)
+        return of_unknown_options(command, verb, typed)
     if isinstance(error, click.MissingParameter):
-        return _with_everything(command, verb, typed)
+        return with_everything(command, verb, typed)
     if isinstance(error, click.BadOptionUsage):
         return _of_a_value(command, error.option_name, "does not take" in error.message)
     if isinstance(error, click.BadParameter):
         param = error.param
         word = re.search(r"'([^']*)' is not a valid integer", error.message)
-        number = meant_by(word[1], "int", "x").partition("=")[2] if word else ""
+        number = meant_by(word[1], "int", "x_count").partition("=")[2] if word else ""
         if param and number:
             return f"Write: {max(param.opts, key=len)} {number}"
         return (_near_choice(error) or _of_a_value(command, max(param.opts, key=len))) if param else ""
     if error.message.startswith("No such command") and isinstance(command, click.Group):
         return _of_unknown_command(command, verb, typed)
     return _without_extra(command, verb, typed) if error.message.startswith("Got unexpected extra") else ""
-
-
-def line(verb: Iterable[str], words: Iterable[str]) -> str:
-    """The whole command, quoted for a shell."""
-    return shlex.join(["enginehouse", *verb, *words])
 
 
 def strange_sign(words: Sequence[str]) -> str:
@@ -84,57 +79,11 @@ def strange_sign(words: Sequence[str]) -> str:
 def eaten_option(group: click.Group, words: Sequence[str]) -> str:
     """The problem of an option that stands where the value of another one belongs; empty without one."""
     command, _, _ = _verb_of(group, words)
-    known = {word: option for option in _options(command).values() for word in option.opts}
+    known = {word: option for option in options_of(command).values() for word in option.opts}
     for before, word in pairwise(words):
         if before in known and not known[before].is_flag and word in known:
-            return f"{before} takes a value, and {word} is an option. Write: {before} {_value(known[before])} {word}"
+            return f"{before} takes a value, and {word} is an option. Write: {before} {value_of(known[before])} {word}"
     return ""
-
-
-def _options(command: click.Command) -> dict[str, click.Option]:
-    """Each option of the command by its longest name."""
-    return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}
-
-
-def _of_unknown_option(error: click.NoSuchOption, command: click.Command, verb: list[str], typed: list[str]) -> str:
-    """The line without a needless option, or with the option or argument that was probably meant."""
-    at = next((place for place, word in enumerate(typed) if _is_word_of(word, error.option_name)), None)
-    options = _options(command)
-    listed = f"Options of {' '.join(['enginehouse', *verb])}: {', '.join(sorted(options))}." if options else ""
-    if at is None:
-        return listed
-    whole, equals, value = typed[at].partition("=")
-    plain = whole.lstrip("-").lower().replace("_", "-")
-    bare = {name.lstrip("-"): name for name in options}
-    value = value if equals else next(iter(word for word in typed[at + 1 : at + 2] if not word.startswith("-")), "")
-    behind = typed[at + 1 :] if equals or not value else typed[at + 2 :]
-    if plain in NEEDLESS_OPTIONS:
-        return f"No verb changes a host or asks a person. Write: {line(verb, [*typed[:at], *typed[at + 1 :]])}"
-    if plain in ("user", "u", "port", "p") and any(part.name == "targets" for part in command.params):
-        return f"Write: {line(verb, ['USER@HOST:PORT'])}"
-    near = next((name for name in (plain, *OPTIONS_MEANT.get(plain, ())) if name in bare), "") or _nearest(plain, bare)
-    if near == "gpu" and value.isdecimal():
-        return f"The number of cards is the answer. Write: {line(verb, [*typed[:at], *behind])}"
-    if near and options[bare[near]].is_flag:
-        kept = behind if value == "json" else typed[at + 1 :]
-        return f"Write: {line(verb, [*typed[:at], bare[near], *kept])}"
-    if near and (value or plain == near):
-        return f"Write: {line(verb, [*typed[:at], bare[near], value or _value(options[bare[near]]), *behind])}"
-    if near:
-        return f"Write: {bare[near]} {_value(options[bare[near]])}"
-    arguments = [part for part in command.params if isinstance(part, click.Argument)]
-    named = next((part for name in OPTIONS_MEANT.get(plain, ()) for part in arguments if name == part.name), None)
-    if named is None:
-        return listed
-    words, apart = _apart(command, [*typed[:at], *behind])
-    place = 0 if named.name == "inventory" else arguments.index(named)
-    words[place:place] = [value] if value else []
-    return _with_everything(command, verb, [*words, *apart])
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    """The option nearest to a word of three letters or more; shorter words are near to anything."""
-    return next(iter(difflib.get_close_matches(word, list(known), 1, 0.65)), "") if len(word) > 2 else ""
 
 
 def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -> str:
@@ -145,46 +94,12 @@ def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -
     return f"Write: {line([*verb, meant], typed[1:])}" if meant else f"Known: {', '.join(group.commands)}."
 
 
-def _is_word_of(word: str, option: str) -> bool:
-    """True if click took `option` from this word: of `-json` it names `-j`."""
-    return word.partition("=")[0] == option or (
-        len(option) == 2 and word.startswith(option) and not word.startswith("--")
-    )
-
-
-def _metavar(argument: click.Argument) -> str:
-    return (argument.metavar or argument.name or "WORD").strip("[].").upper()
-
-
-def _value(option: click.Parameter) -> str:
-    """A value that the option takes: its default, its first choice, the least number, or its metavar."""
-    kind, default = option.type, getattr(option, "default", None)
-    if isinstance(kind, click.Choice):
-        return str(kind.choices[0])
-    if (
-        isinstance(default, (str, int, float, Path))
-        and not isinstance(default, bool)
-        and re.match(r"\w", str(default))
-        and default != 0
-    ):
-        return f"{default:g}" if isinstance(default, float) else str(default)
-    if isinstance(kind, (click.IntRange, click.FloatRange)):
-        return f"{max(kind.min or 0, 1):g}"
-    if isinstance(kind, click.DateTime):
-        return "2026-11-01"
-    example = re.search(r": ([0-9A-Za-z][\w.,=-]*)", getattr(option, "help", None) or "")
-    if example:
-        return example[1].rstrip(".,")
-    word = option.metavar or ("NUMBER" if isinstance(kind, click.types.IntParamType) else (option.name or "").upper())
-    return VALUES.get(word, word)
-
-
 def _of_a_value(command: click.Command, name: str, is_flag: bool = False) -> str:
     """The option with a value it takes, or without one."""
     option = next((part for part in command.params if name in part.opts), None)
     if option is None:
         return ""
-    return f"Write: {name}" if is_flag else f"Write: {name} {_value(option)}" if name.startswith("-") else ""
+    return f"Write: {name}" if is_flag else f"Write: {name} {value_of(option)}" if name.startswith("-") else ""
 
 
 def _near_choice(error: click.BadParameter) -> str:
@@ -198,45 +113,12 @@ def _near_choice(error: click.BadParameter) -> str:
     return f"Write: {error.param.opts[-1]} {meant if meant in choices else nearest(word, choices) or choices[0]}"
 
 
-def _with_everything(command: click.Command, verb: list[str], typed: list[str]) -> str:
-    """The line with the typed words at their arguments, and a metavar for each missing one; then an example."""
-    words, options = _apart(command, typed)
-    for name, option in _options(command).items():
-        if option.required and not set(option.opts) & set(options):
-            choices = list(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else []
-            chosen = next((word for word in words if word in choices), "")
-            words = [word for word in words if word != chosen]
-            options += [name, chosen or (option.name or "").upper()]
-    filled = []
-    for argument in command.params:
-        if not isinstance(argument, click.Argument) or not argument.required:
-            continue
-        is_inventory = argument.name == "inventory"
-        fitting = [word for word in words if word.endswith(".py")] if is_inventory else words
-        filled.append(fitting[0] if fitting else _metavar(argument))
-        words = [word for word in words if word != filled[-1]]
-    return f"Write: {line(verb, [*filled, *words, *options])}\n{command.epilog or ''}".rstrip()
-
-
-def _apart(command: click.Command, typed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are arguments, and the options with their values."""
-    options = {word: option for option in _options(command).values() for word in option.opts}
-    words, apart, is_value = list[str](), list[str](), False
-    for word in typed:
-        if is_value or (word.startswith("-") and word != "-"):
-            apart.append(word)
-            is_value = not is_value and word in options and not options[word].is_flag
-        else:
-            words.append(word)
-    return words, apart
-
-
 def _without_extra(command: click.Command, verb: list[str], typed: list[str]) -> str:
     """The line without the words beyond the last argument, or with the option that they belong to."""
-    words, options = _apart(command, typed)
+    words, options = apart(command, typed)
     arguments = [part for part in command.params if isinstance(part, click.Argument)]
     kept, extra = words[: len(arguments)], words[len(arguments) :]
-    known = _options(command)
+    known = options_of(command)
     if not extra:
         return ""
     if "--data" in known and all(re.fullmatch(r"[a-z_]+=\S+", word) for word in extra):

@@ -73,6 +73,19 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
     return TenantLimits(tenant=tenant, **checked_limits(limits, currency))
 
 
+def confirm_budgets(tenant: str, budgets: tuple[object, ...], without: bool) -> None:
+    """Raises: Refusal for a tenant's line without a budget that does not say so, and for one that says both."""
+    if without == any(budget is not None for budget in budgets):
+        raise Refusal(
+            f"both a budget of {tenant} and none" if without else f"no budget of {tenant} is named",
+            facts={"seen": "--none and a budget" if without else "no option", "wanted": "budgets, or --none"},
+            attempt=f"enginehouse key tenant {tenant} --cost-per-month 250; without any: "
+            f"enginehouse key tenant {tenant} --none",
+            state=UNTOUCHED,
+            kind="no-such-key-rights",
+        )
+
+
 def check_tenant(tenant: str) -> None:
     """Raises: Refusal for a name that the audit's lines cannot have, and for the name of a file."""
     if tenant.endswith((".py", ".json")):

@@ -19,7 +19,7 @@ COUNT = {"k": 1024, "m": 1024**2}
 COUNTED = ("x", "gpu", "gpus", "card", "cards", "host", "hosts", "token", "tokens", "request", "requests", "users")
 """Nouns of what a number counts."""
 PARAMETERS = {"k": 1000, "m": 10**6, "b": 10**9, "t": 10**12}
-UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS, "parameters": PARAMETERS}
+UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS, "parameters": PARAMETERS, "_count": PARAMETERS}
 """Units of a number typed as a text, by the ending of its field."""
 SWITCHES = {
     **dict.fromkeys(("1", "y", "yes", "true", "on", "enable", "enabled"), True),

@@ -32,7 +32,7 @@ def judge_json(text: str, known: tuple[str, ...]) -> Judged:
         return judged
     judged.know(
         "unknown-file",
-        "nothing is known about this JSON",
+        "enginehouse check has no rules for JSON with these keys",
         seen=several(sorted(content)[:5]) if isinstance(content, dict) else "JSON",
         wanted=f"one of: {several(known)}",
         attempt="paste a command, or a config.pbtxt",

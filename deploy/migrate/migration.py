@@ -7,25 +7,25 @@ from dataclasses import replace
 from itertools import pairwise
 
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
-from deploy.catalog.known import KnownCheckpoint
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
 from deploy.linter.fragments import fields_of
 from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, too_many, word
-from deploy.migrate.around import VARIABLES, of_docker, of_variables
-from deploy.migrate.around_files import of_container
-from deploy.migrate.beside import program_finding, reason_for_vllm, serve_with_vllm
+from deploy.migrate.container_keys import of_container
+from deploy.migrate.container_options import VARIABLES, of_docker, of_variables
 from deploy.migrate.counterparts import COUNTERPARTS
 from deploy.migrate.findings import Finding, Migration
 from deploy.migrate.inventory import inventory_text
+from deploy.migrate.lmdeploy import not_read
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES, Given
 from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
 from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
-from deploy.migrate.servers_more import not_read
+from deploy.migrate.vllm_only import program_finding, reason_for_vllm, serve_with_vllm
 from deploy.migrate.weights import is_model, source_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM

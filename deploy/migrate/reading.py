@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deploy.linter.calls import LAUNCHERS, call_of
+from deploy.linter.config_files import as_script
 from deploy.linter.docker import PROGRAMS as DOCKERS
 from deploy.linter.docker import run_words
 from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
 from deploy.linter.findings import Call
-from deploy.linter.forms import as_script
 from deploy.linter.fragments import variables
 from deploy.linter.manifests import COMPOSE, Container, containers
 from deploy.linter.options import Option

@@ -33,7 +33,10 @@ def test_a_tenant_s_budgets_stand_in_the_file_that_the_gateway_reads_and_outlive
     assert (shared.tokens_per_day, shared.cost_per_month, shared.currency) == (5000, 12_500_000, "EUR")
     assert (none.has_periods, file_in(file.read_text(), "").budgeted_tenants) == (False, {"acme"})
     assert "all keys of acme together: 5,000 tokens/day, 12.5 EUR/month" in key(file, "list").output
-    assert key(file, "tenant", "acme").exit_code == 0
+    assert key(file, "tenant", "acme").exit_code == 1
+    assert key(file, "tenant", "acme", "--none", "--tokens-per-day", "5").exit_code == 1
+    assert file_in(file.read_text(), "").budgeted_tenants == {"acme"}
+    assert key(file, "tenant", "acme", "--none").exit_code == 0
     assert '"tenants"' not in file.read_text()
 
 

@@ -19,7 +19,7 @@ def typed(*words: str) -> str:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("size", "gpt-oss-20b", "--users", "10k", "--prompt", "100", "--answer", "100"), "Write 10240."),
+        (("size", "gpt-oss-20b", "--users", "10k", "--prompt", "100", "--answer", "100"), "Write 10000."),
         (("size", "gpt-oss-20b", "--users", "1,000", "--prompt", "100", "--answer", "100"), "Write 1000."),
         (("fit", "h100", "qwen3-8b", "--max-seq-len", "32k"), "Write 32768."),
         (("fit", "h100", "qwen3-8b", "--tp", "two"), "'two' is not a whole number."),

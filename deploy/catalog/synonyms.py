@@ -195,6 +195,7 @@ NEEDLESS_OPTIONS = (
     "diff",
     "v",
     "vv",
+    "vvv",
     "verbose",
     "q",
     "quiet",
@@ -227,12 +228,38 @@ OPTIONS_MEANT = {
     **dict.fromkeys(("from", "start", "date", "days", "last"), ("since", "window")),
     **dict.fromkeys(("concurrency", "users", "parallel"), ("clients", "users", "concurrent")),
     **dict.fromkeys(("token", "api-key"), ("key-file",)),
-    **dict.fromkeys(("interval", "watch"), ("every",)),
+    **dict.fromkeys(("interval", "watch", "n", "w", "refresh"), ("every", "namespace")),
+    **dict.fromkeys(("isl", "input-len", "input-tokens", "prompt-tokens", "random-input-len"), ("prompt",)),
+    **dict.fromkeys(("osl", "output-len", "output-tokens", "max-tokens", "random-output-len"), ("answer",)),
+    **dict.fromkeys(("request-rate", "qps", "rps"), ("rate",)),
+    **dict.fromkeys(("duration", "time", "t"), ("seconds",)),
+    **dict.fromkeys(("ttl", "expiry", "valid", "lifetime"), ("expires",)),
+    **dict.fromkeys(("rpm", "rate-limit"), ("requests-per-minute",)),
+    **dict.fromkeys(("tpm",), ("tokens-per-minute",)),
+    **dict.fromkeys(("tpd",), ("tokens-per-day",)),
+    **dict.fromkeys(("budget", "max-budget"), ("cost-per-month",)),
+    **dict.fromkeys(("text", "question", "message", "query"), ("texts",)),
+    "prompt": ("texts",),
 }
 """Words of other programs for an option or an argument, and ours, the likeliest first."""
+_NO_PASSWORD = "pyinfra asks for no password: use an agent (ssh-add), and NOPASSWD in /etc/sudoers.d for sudo."
+_NO_SHARE = "The cache takes what the models leave of the card."
+OPTIONS_WITHOUT = {
+    **dict.fromkeys(("ask-become-pass", "ask-pass", "k", "password", "ask-vault-pass", "become", "b"), _NO_PASSWORD),
+    **dict.fromkeys(("gpu-memory-utilization", "mem-fraction-static", "kv-cache-free-gpu-mem-fraction"), _NO_SHARE),
+    **dict.fromkeys(("tags", "skip-tags"), "A run has no tags; --data only=gateway is its only part."),
+    **dict.fromkeys(("num-prompts", "num-requests", "requests", "request-count"), "A run lasts for --seconds."),
+    **dict.fromkeys(("until", "end", "to"), "Usage is counted up to now."),
+    **dict.fromkeys(("out",), "A plan is no file: --json prints it, and --data expect=DIGEST keeps to it."),
+    **dict.fromkeys(("users", "concurrency"), "Users are counted by enginehouse size."),
+    **dict.fromkeys(("qps", "rps", "request-rate"), "The rate follows from --users, --at-once and --every."),
+    **dict.fromkeys(("i", "identity-file", "key", "ssh-key"), "ssh takes its key from ~/.ssh/config or an agent."),
+    **dict.fromkeys(("max-tokens", "temperature", "top-p", "seed", "system"), "The question has a fixed form."),
+}
+"""Remarks on options of other programs that are left out because nothing here corresponds to them."""
 COMMANDS = {
     **dict.fromkeys(("delete", "remove", "rm", "del", "disable"), ("revoke",)),
-    **dict.fromkeys(("create", "add", "make", "generate", "issue"), ("new",)),
+    **dict.fromkeys(("create", "add", "make", "generate", "issue", "rotate", "renew"), ("new",)),
     **dict.fromkeys(("ls", "show", "get", "all"), ("list",)),
     **dict.fromkeys(("budget", "budgets", "limit", "limits", "set", "update"), ("tenant",)),
     **dict.fromkeys(("k8s", "helm", "kube", "kubectl", "manifests", "yaml"), ("kubernetes",)),

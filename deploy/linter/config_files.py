@@ -42,7 +42,7 @@ def as_script(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _of_supervisor(text: str) -> str:
-    """Each program's command, behind its variables."""
+    """The command of each program of a supervisord file, preceded by its environment variables."""
     lines = text.split("\n")
     place, pairs = -1, ""
     for number, line in enumerate(lines):
