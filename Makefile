@@ -127,10 +127,10 @@ test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balanc
 	$(RUN)/python -m rehearsal requirements --install --tests --pictures
 	$(RUN)/pytest tests/monitoring/live $(PYTEST_ARGS)
 
-# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another.
+# Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another. One release: PYTEST_ARGS="-k 26.04".
 UBUNTU_MIRROR ?= http://archive.ubuntu.com/ubuntu
 test-ubuntu: export ENGINEHOUSE_UBUNTU_MIRROR := $(UBUNTU_MIRROR)
-test-ubuntu: $(TESTREADY) ## the whole deploy on a machine of Ubuntu 24.04, made of Ubuntu's own archive (400 MB); ten minutes
+test-ubuntu: $(TESTREADY) ## the whole deploy on machines of Ubuntu 24.04 and 26.04, made of its own archive (900 MB); twenty minutes
 	$(RUN)/python -m rehearsal requirements --install --tests
 	$(RUN)/pytest tests/ubuntu $(PYTEST_ARGS)
 
@@ -161,7 +161,7 @@ $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 	$(CLIENTS)/bin/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
 
-clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
+clients: $(CLIENT_ENVIRONMENTS) ## 53 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
 	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # Programs that judge manifests; each export is written by the project's own environment.

@@ -17,7 +17,7 @@ from rehearsal.places import Places, RehearsalRefused
 release_option = click.option(
     "--release",
     type=click.Choice(sorted(CODENAMES)),
-    help="Of Debian or Ubuntu [13, or from the name: d12…, d13…, u24…]",
+    help=f"Of Debian or Ubuntu [13, or from the name: {', '.join(f'{prefix}…' for prefix in machines.PREFIXES)}]",
 )
 
 

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from rehearsal import ubuntu
+from rehearsal.apt_sources import system
 from rehearsal.artifacts import digest_of, made_once
 from rehearsal.debs import PACKAGES, build_deb
 from rehearsal.engine_debs import SUITES, build_engine
@@ -24,10 +25,9 @@ URL = f"http://{NAME}:{PORT}"
 
 DRIVERS = ["595.91.07", "580.178.04", "580.95.05"]
 TOOLKITS = ["1.20.0", "1.19.1"]
-NVIDIA_DISTRIBUTIONS = ["debian12", "debian13", "ubuntu2204", "ubuntu2404"]
+NVIDIA_DISTRIBUTIONS = ["debian12", "debian13", "ubuntu2204", "ubuntu2404", "ubuntu2604"]
 NVIDIA_PATH = "compute/cuda/repos"
-CANONICAL_PATH = "canonical/noble"
-DOCKER_PATHS = {"bookworm": "linux/debian", "trixie": "linux/debian", "noble": "linux/ubuntu"}
+DOCKER_PATHS = {suite: f"linux/{system(release).partition('-')[0]}" for suite, release in SUITES.items()}
 TOOLKIT_PATH = "libnvidia-container/stable/deb"
 ONCE = {"nvidia-driver-pinning-@BRANCH@", "linux-headers-@KERNEL_NAME@", "cuda-keyring"}
 
@@ -36,13 +36,13 @@ def repository() -> Path:
     """Returns the served tree, built unless the cache has it; `key.asc` and `key.gpg` at its top are the public key."""
     here = Path(__file__).parent
     code = [here / "debs.py", here / "apt_repository.py"]
-    return made_once("apt", digest_of(_kernel(), ubuntu.NEWER_KERNEL, URL, PACKAGES, *code, engine().name), _build)
+    return made_once("apt", digest_of(_kernel(), str(ubuntu.RELEASES), URL, PACKAGES, *code, engine().name), _build)
 
 
 def engine() -> Path:
     """Returns the Docker packages by suite, built unless the cache has them."""
     here = Path(__file__).parent
-    key = digest_of(PACKAGES / "docker", here / "engine_debs.py", here / "debs.py")
+    key = digest_of(str(SUITES), PACKAGES / "docker", here / "engine_debs.py", here / "debs.py")
     return made_once("docker-debs", key, _build_engine)
 
 
@@ -126,12 +126,13 @@ def _toolkit(root: Path, key: SigningKey) -> None:
 
 def _canonical(root: Path, key: SigningKey) -> None:
     """The driver as the section `restricted` of Ubuntu has it; rehearsal/ubuntu.py tells the machines of it."""
-    folder = root / CANONICAL_PATH
-    for upstream in DRIVERS:
-        holes = _driver_holes(upstream) | {"VERSION": f"{upstream}-0ubuntu0.24.04.1"}
-        for source in sorted((PACKAGES / "canonical").iterdir()):
-            build_deb(source, holes | {"KERNEL": ubuntu.NEWER_KERNEL}, folder)
-    key.index_flat(folder, origin="Ubuntu", label=ubuntu.LABEL)
+    for release, row in ubuntu.RELEASES.items():
+        folder = root / ubuntu.driver_path(release)
+        for upstream in DRIVERS:
+            holes = _driver_holes(upstream) | {"VERSION": f"{upstream}-0ubuntu0.{release}.1"}
+            for source in sorted((PACKAGES / "canonical").iterdir()):
+                build_deb(source, holes | {"KERNEL": row.newer_kernel}, folder)
+        key.index_flat(folder, origin="Ubuntu", label=ubuntu.LABEL)
 
 
 def _write_packages(top: Path, pool: Path, lists: Path) -> None:

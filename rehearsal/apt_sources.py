@@ -14,11 +14,11 @@ from pathlib import Path
 
 from rehearsal.places import RehearsalRefused
 
-CODENAMES = {"12": "bookworm", "13": "trixie", "24.04": "noble"}
+CODENAMES = {"12": "bookworm", "13": "trixie", "24.04": "noble", "26.04": "resolute"}
 """Releases that a machine can be of. Debian's have one number, Ubuntu's two."""
 
 UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
-UBUNTU_SUITE = re.compile(r"^(jammy|noble)(-updates|-security)?$")
+UBUNTU_SUITE = re.compile(r"^(jammy|noble|resolute)(-updates|-security)?$")
 SUITE = re.compile(r"^(bullseye|bookworm|trixie|forky|stable|oldstable)(-updates|-security|/updates)?$")
 # Settings without which the outer machine's own mirror may not answer, or its answers would not be believed.
 HANDED_ON = re.compile(

@@ -1,9 +1,8 @@
-"""docker-ce, docker-ce-cli and containerd.io for Debian 12, 13 and Ubuntu 24.04, repackaged from Debian's engine.
+"""docker-ce, docker-ce-cli and containerd.io for each release of a machine, repackaged from Debian's engine.
 
 Docker's repository cannot be reached from a rehearsal, and Debian 12's engine is too old for CDI. Debian 13's dockerd,
 client and containerd run on Debian 12 as they are; its runc does not (glibc 2.38), so each Debian gets its own,
-and Ubuntu 24.04 Debian 13's.
-The engine is real; only the packaging is ours.
+and Ubuntu that of Debian 13. The engine is real; only the packaging is ours.
 """
 
 from __future__ import annotations
@@ -12,12 +11,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from rehearsal.apt_sources import CODENAMES
 from rehearsal.debian_archive import download
 from rehearsal.debs import PACKAGES, build_deb
 
-SUITES = {"bookworm": "12", "trixie": "13", "noble": "24.04"}
-RUNC_FROM = {"bookworm": "12", "trixie": "13", "noble": "13"}
+SUITES = {codename: release for release, codename in CODENAMES.items()}
 ENGINE_FROM = "13"
+RUNC_FROM = {"bookworm": "12"}
+"""Suites whose C library is too old for the runc of `ENGINE_FROM`: the release with theirs."""
 ENGINE_PACKAGES = ["docker.io", "docker-cli", "containerd", "tini"]
 
 
@@ -27,7 +28,7 @@ def build_engine(into: Path, work: Path) -> None:
     versions = _unpacked(ENGINE_FROM, ENGINE_PACKAGES, engine)
     for suite, number in SUITES.items():
         runc = work / f"runc-{suite}"
-        _unpacked(RUNC_FROM[suite], ["runc"], runc)
+        _unpacked(RUNC_FROM.get(suite, ENGINE_FROM), ["runc"], runc)
         payloads = _payloads(engine, runc, work / f"payload-{suite}")
         for package, payload in payloads.items():
             upstream = versions["containerd" if package == "containerd.io" else "docker.io"]

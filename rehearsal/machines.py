@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rehearsal import forks, gateway, network, requirements, ssh
+from rehearsal import apt_sources, forks, gateway, network, requirements, ssh
 from rehearsal.hardware import Hardware, h100
 from rehearsal.machine import Machine
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.qemu_machine import QemuMachine
 from rehearsal.rootfs import remove_tree
 
-PREFIXES = {"d12": "12", "d13": "13", "u24": "24.04"}
+PREFIXES = {f"{apt_sources.system(release)[0]}{release[:2]}": release for release in apt_sources.CODENAMES}
 
 
 def known(places: Places | None = None) -> list[Machine]:

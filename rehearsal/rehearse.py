@@ -40,7 +40,7 @@ def main() -> int:
     """Runs the rehearsal named on the command line; returns 0 if every part worked."""
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u24… Ubuntu 24.04"
+        "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u24… Ubuntu 24.04, u26… 26.04"
     )
     parser.add_argument("--down", action="store_true")
     parser.add_argument("--fault", metavar="NAME", default="", help="let this go wrong; `python -m rehearsal faults`")
@@ -202,7 +202,7 @@ def _endpoints(inventory: str) -> Table:
 
 def _ask(inventory: str) -> int:
     """Prints a line to paste for each model and the answer to it; returns 1 if a model gave no answer."""
-    from deploy.io.ask_models import asked_in_turn
+    from deploy.io.ask import asked_in_turn
     from deploy.io.inventory import host_data, load_plan
     from deploy.refusals.errors import Refusal
 

@@ -1,4 +1,4 @@
-"""Machines of Ubuntu 24.04: packages of a cloud image, the kernel's name, Canonical's driver, the archive's key.
+"""Machines of Ubuntu: packages of a cloud image, the kernel's name, Canonical's driver, the archive's key.
 
 systemd, sshd, apt, netplan, needrestart, unattended-upgrades, AppArmor's tools and ufw are Ubuntu's own. Stand-ins
 replace the kernel's release (the kernel is the outer machine's), the boot loader that chooses it, and the driver of
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from rehearsal import apt_sources, debian_archive
@@ -20,15 +21,27 @@ PACKAGES = (
     *("unattended-upgrades", "needrestart", "update-notifier-common", "nftables", "lsof", "psmisc", "pciutils"),
 )
 """Packages in addition to `rootfs.PACKAGES`: Ubuntu's images have Python, and programs that act by themselves."""
-KERNEL = "6.8.0-117-generic"
-"""The kernel of a new machine: that of an image of some months ago."""
-NEWER_KERNEL = "6.8.0-151-generic"
-"""The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
-the next boot."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """An Ubuntu release as machines are made of it."""
+
+    kernel: str
+    """The kernel of a new machine: that of an image of some months ago."""
+    newer_kernel: str
+    """The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
+    the next boot."""
+
+
+RELEASES = {
+    "24.04": Release("6.8.0-117-generic", "6.8.0-151-generic"),
+    "26.04": Release("7.0.0-14-generic", "7.0.0-44-generic"),
+}
 LABEL = "rehearsal stand-in"
 ARCHIVE_KEY = "F6ECB3762474EDA9D21B7022871920D1991BC93C"
 """Ubuntu Archive Automatic Signing Key (2018), read from the keyring of an Ubuntu 24.04.3 (2026-11-27)."""
-_URL = "http://apt.rehearsal.internal:8480/canonical/noble"
+_URL = "http://apt.rehearsal.internal:8480"
 
 BOOT = f"""#!/bin/bash
 # {LABEL} for the boot loader: the newest installed kernel is the one that runs, by its name.
@@ -39,8 +52,11 @@ mount --bind /run/rehearsal/kernel /proc/sys/kernel/osrelease
 """
 UNAME = f"""#!/bin/bash
 # {LABEL}: the kernel is the outer machine's, and its release reads as one of Ubuntu's.
-kernel=$(/usr/bin/uname.kernel -r) named=$(cat /run/rehearsal/kernel 2>/dev/null || echo {KERNEL})
-shown=$(/usr/bin/uname.kernel "$@") || exit
+# The coreutils of uutils, from 26.04 on, are one program that asks for its own name.
+real() {{ (exec -a uname /usr/bin/uname.kernel "$@"); }}
+kernel=$(real -r)
+named=$(cat /run/rehearsal/kernel 2>/dev/null || ls -v /boot | sed -n 's/^vmlinuz-//p' | tail -n 1)
+shown=$(real "$@") || exit
 echo "${{shown//"$kernel"/$named}}"
 """
 UDEV = f"""# {LABEL}: Canonical's rule of udev, which a shared kernel leaves out: a loaded driver wants the daemon.
@@ -51,10 +67,9 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=/usr/bin/true
 """
-FILES = {
+FILES = {  # of every release
     "usr/lib/rehearsal/uname": UNAME,
     "usr/lib/rehearsal/boot-kernel": BOOT,
-    f"boot/vmlinuz-{KERNEL}": f"{LABEL}\n",
     "etc/systemd/system/rehearsal-hardware.service.d/kernel.conf": (
         "[Service]\nExecStartPre=/usr/lib/rehearsal/boot-kernel\n"
     ),
@@ -67,29 +82,41 @@ FILES = {
     "etc/systemd/system/rehearsal-udev.path": (
         "[Path]\nPathExists=/sys/bus/pci/drivers/nvidia\n[Install]\nWantedBy=multi-user.target\n"
     ),
-    "etc/apt/sources.list.d/restricted.sources": (
-        f"# {LABEL}: Canonical's driver for the card that is stood in for.\n"
-        f"Types: deb\nURIs: {_URL}\nSuites: ./\nTrusted: yes\n"
-    ),
     "etc/apt/preferences.d/restricted": (
         f"Explanation: {LABEL}\nPackage: *\nPin: release l={LABEL}, o=Ubuntu\nPin-Priority: 990\n"
     ),
 }
 FINISH = """
 systemctl enable rehearsal-udev.path
-for path in $(dpkg --listfiles coreutils | grep 'bin/uname$'); do
+for path in $(dpkg-query --search '*bin/uname' | sed 's/.*: //'); do
     dpkg-divert --local --rename --divert "$path.kernel" --add "$path"
     ln -sfn /usr/lib/rehearsal/uname "$path"
 done
 """
 
 
-def written_files(folder: Path) -> dict[str, Path]:
-    """`FILES` as files in `folder`: path in the machine, file."""
-    files = {path: folder / f"file-{number}{Path(path).suffix}" for number, path in enumerate(FILES)}
-    for path, file in files.items():
-        file.write_text(FILES[path])
-    return files
+def driver_path(release: str) -> str:
+    """Path of Canonical's driver for that release in the served tree of packages."""
+    return f"canonical/{apt_sources.CODENAMES[release]}"
+
+
+def files(release: str) -> dict[str, str]:
+    """Files laid over a machine of that release: path in the machine, text."""
+    driver = (
+        f"# {LABEL}: Canonical's driver for the card that is stood in for.\n"
+        f"Types: deb\nURIs: {_URL}/{driver_path(release)}\nSuites: ./\nTrusted: yes\n"
+    )
+    kernel = f"boot/vmlinuz-{RELEASES[release].kernel}"
+    return FILES | {kernel: f"{LABEL}\n", "etc/apt/sources.list.d/restricted.sources": driver}
+
+
+def written_files(release: str, folder: Path) -> dict[str, Path]:
+    """`files` as files in `folder`: path in the machine, file."""
+    written = {}
+    for number, (path, text) in enumerate(files(release).items()):
+        written[path] = folder / f"file-{number}{Path(path).suffix}"
+        written[path].write_text(text)
+    return written
 
 
 def with_keyring(sources: str) -> str:

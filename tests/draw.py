@@ -61,6 +61,7 @@ MODULES: dict[str, Whole | Dealt] = {
     "tests/faults/test_halves.py": Whole("number-7", 1, 8),
     "tests/faults/test_hands.py": Whole("number-7", 2, 2),
     "tests/faults/test_line.py": Whole("number-7", 4, 4),
+    "tests/faults/test_nights.py": Whole("number-7", 2, 3),
     "tests/faults/test_own_model.py": Whole("number-7", 1, 7),
     "tests/faults/test_packages.py": Whole("number-7", 2, 4),
     "tests/faults/test_partial.py": Whole("number-7", 3, 4),

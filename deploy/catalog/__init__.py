@@ -5,10 +5,10 @@ Every row names its source; an item without a source has no row, and the operato
 """
 
 from deploy.catalog.architectures import ARCHITECTURES, ENGINE_ENDS_WITH, Architecture, architecture_as
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.checkpoints import CHECKPOINTS, kind_of
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES, DriverBranch
 from deploy.catalog.gpus import GPU, GPUS
-from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.catalog.precisions import KV_FIRST_SM, PRECISIONS, STORED, PrecisionRow
 from deploy.catalog.releases import DEFAULT_RELEASE, LAST_WITH_ENGINES, OFFERED, RELEASES, Defect, ReleaseRow

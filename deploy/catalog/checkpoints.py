@@ -9,8 +9,8 @@ hold. Parameter counts are derived in `tests/unit/test_catalog.py`, term by term
 from dataclasses import replace
 
 from deploy.catalog.architectures import ARCHITECTURES
+from deploy.catalog.checkpoint_rows import KnownCheckpoint, Shape
 from deploy.catalog.encoder_checkpoints import ENCODERS
-from deploy.catalog.known import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
 
 _LLAMA_70B = Shape(

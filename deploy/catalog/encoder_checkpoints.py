@@ -1,6 +1,6 @@
 """Embedders and rerankers of the catalog; `checkpoints.py` has the form of a row and its sources."""
 
-from deploy.catalog.known import KnownCheckpoint, Shape
+from deploy.catalog.checkpoint_rows import KnownCheckpoint, Shape
 from deploy.spec.sources import Checkpoint
 
 SEARCH = ("search_query", "search_document")

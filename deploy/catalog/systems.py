@@ -3,8 +3,8 @@
 Sources (2026-11-20): Ubuntu and Debian package indexes for docker.io; Docker release notes for CDI (opt-in from 25,
 spec 0.7.0 from 26.1); container toolkit release notes for the floor (CVE-2026-24260, fixed in 1.19.1). NVIDIA signs its
 Debian 13 repository with another key than its older repositories (read in five public recipes, 2026-11-21). HAProxy and
-Python: package indexes of both (2026-11-22). Ubuntu 26.04: its archive's indexes (2026-11-28); the whole path ran on a
-machine of that archive the same day, with sudo-rs and the coreutils of uutils.
+Python: package indexes of both (2026-11-22). Ubuntu 26.04: its archive's indexes (2026-11-28); `make test-ubuntu`
+runs the whole path on a machine of that archive, with sudo-rs and the coreutils of uutils.
 """
 
 from dataclasses import dataclass

@@ -7,9 +7,9 @@ flag (`--use_fp8` is read as `--use_fp8_context_fmha`). `deploy.linter` writes t
 from dataclasses import dataclass
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, Flag, FlagTable, is_before, rows_with
-from deploy.catalog.misquoted import ELSEWHERE, MISQUOTED, REMOVED, RUN_TIME, value_meant, why_not
+from deploy.catalog.guide_mistakes import ELSEWHERE, MISQUOTED, REMOVED, RUN_TIME, value_meant, why_not
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.names import nearest, slip_of
-from deploy.catalog.ranges import least
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 
 KNOWN, UNSURE, UNKNOWN, PREFIX = "known", "unsure", "unknown", "prefix"
@@ -91,8 +91,8 @@ def _known_once(table: FlagTable, word: str) -> FlagVerdict | None:
     if not rows:
         return None
     if is_before(rows[-1], table.trtllm):
-        return FlagVerdict(kind=REMOVED, why=f"TensorRT-LLM {_short(rows[-1])} was the last one read that had it")
-    return FlagVerdict(kind=UNKNOWN, why=f"TensorRT-LLM {_short(rows[0])} is the first one read that has it")
+        return FlagVerdict(kind=REMOVED, why=f"TensorRT-LLM {_short(rows[-1])} was the last in the catalog that had it")
+    return FlagVerdict(kind=UNKNOWN, why=f"TensorRT-LLM {_short(rows[0])} is the first in the catalog that has it")
 
 
 def _known_elsewhere(table: FlagTable, word: str) -> FlagVerdict | None:

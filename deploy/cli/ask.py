@@ -34,7 +34,7 @@ def ask(
     Prints the command line of the question, ready to paste, and the answer. A reranker takes a query and passages. With
     a key, a gateway is asked if there is one; without, Triton itself.
     """
-    from deploy.io.ask_models import asked_in_turn, unopened
+    from deploy.io.ask import asked_in_turn, unopened
     from deploy.io.gateway_key import given_key
 
     with refusals_shown(inventory, as_json):

@@ -42,7 +42,7 @@ def bundle(
     packages. Sizes are printed first. After an interruption the same command continues. A host with `connected=False`
     takes its parts from here.
     """
-    from deploy.io.bundle_verb import judged, made, unpacked
+    from deploy.io.bundle import judged, made, unpacked
 
     with refusals_shown(inventory, False):
         plan = load_plan(inventory, (*data, "connected=true"), limit, knobs())

@@ -26,8 +26,8 @@ def init(
     """
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target
-    from deploy.io.ask import ask_all, write_inventory
     from deploy.io.fit_models import named_models
+    from deploy.io.init import ask_all, write_inventory
 
     with refusals_shown("", False):
         serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))

@@ -7,7 +7,7 @@ from itertools import pairwise
 import click
 
 from deploy.catalog.names import nearest
-from deploy.catalog.other_words import COMMANDS
+from deploy.catalog.synonyms import COMMANDS
 from deploy.cli.lines import apart, line, options_of, value_of, with_everything
 from deploy.cli.unknown_options import of_unknown_options
 from deploy.inventory.slips import SYNONYMS, meant_by

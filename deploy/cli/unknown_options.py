@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from deploy.catalog.other_words import NEEDLESS_OPTIONS, OPTIONS_MEANT, OPTIONS_WITHOUT
+from deploy.catalog.synonyms import NEEDLESS_OPTIONS, OPTIONS_MEANT, OPTIONS_WITHOUT
 from deploy.cli.lines import apart, line, metavar_of, nearest_option, options_of, value_of, with_everything
 
 DRY = ("dry", "dry-run", "n", "check", "diff")

@@ -38,7 +38,7 @@ _FOLLOWS = {
     "cause-no-gpu": {"cause-driver", "cause-fabric"},
     "cause-gpu": {"cause-ranks"},
     "cause-nccl": {"cause-memory", "cause-cache", "cause-port"},
-    "cause-mpi": {"cause-ranks"},
+    "cause-mpi": _REASONS - {"cause-mpi"},
     "cause-program": {"cause-module", "cause-files"},
     "cause-permission": {"service-balancer", "service-apt-lock"},
     "service-network": {"cause-port"},
@@ -69,7 +69,8 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
             counts, phrase = tiers[named[0]].setdefault(named[1], {}), re.sub(STAMP, " ", counted[2])
             counts[phrase] = counts.get(phrase, 0) + number(counted[1])
     by_kind, heads = tiers["phrase"], tiers["head"]
-    if is_server_troubled and (heads.keys() & SERVERS or by_kind.keys() & _LEAST) and not by_kind.keys() - set(_LEAST):
+    is_of_a_server = heads.keys() & SERVERS or any(kind.startswith("cause-") for kind in by_kind)
+    if is_server_troubled and is_of_a_server and not by_kind.keys() - set(_LEAST):
         by_kind |= dict([(kind, tiers["word"][kind]) for kind in WORDS if kind in tiers["word"]][:1])
     for kind, counts in by_kind.items():
         if not _FOLLOWS.get(kind, set()) & by_kind.keys():

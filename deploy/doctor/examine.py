@@ -6,9 +6,7 @@ from deploy.doctor.catalogue import finding_of
 from deploy.doctor.causes import cause_findings
 from deploy.doctor.finding import SEVERITIES, Finding
 from deploy.doctor.holes import hole_findings
-from deploy.doctor.kernel import kernel_findings
-from deploy.doctor.notices import notice_findings
-from deploy.doctor.ours import (
+from deploy.doctor.installed import (
     answer_findings,
     cache_findings,
     certificate_findings,
@@ -19,6 +17,8 @@ from deploy.doctor.ours import (
     port_findings,
     release_findings,
 )
+from deploy.doctor.kernel import kernel_findings
+from deploy.doctor.notices import notice_findings
 from deploy.doctor.readings import Readings
 from deploy.doctor.repair import repair_findings
 from deploy.doctor.system import (

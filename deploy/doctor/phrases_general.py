@@ -54,7 +54,7 @@ HEADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "a program in C++": (_SERVERS, (r"what\(\): ",)),
     "Docker or containerd": (
         _SERVICES,
-        ("level=(error|fatal|panic)",),
+        ("level=(error|fatal|panic)", r"(ERRO|FATA|PANI)\[[0-9T:+.-]{4,40}\]"),
     ),
     "systemd": (
         _SERVICES,
@@ -64,6 +64,9 @@ HEADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "apt": (_SERVICES, ("^E: ",)),
+    "kubelet": ("-u kubelet", (r"[EF][0-9]{4} [0-9:.]{8,16} {1,8}[0-9]{1,9} [a-z_]{2,40}\.go:[0-9]{1,5}\]",)),
+    "Slurm": ("-u 'slurm*'", ("slurm[a-z]{1,5}: (error|fatal): ",)),
+    "cloud-init": ("-u 'cloud-*'", (r"\.py\[(ERROR|CRITICAL|WARNING)\]: (Failed|Running|Invalid|No |Unexpected)",)),
 }
 """Error levels by program: where its log is, and the expressions."""
 SERVERS = tuple(program for program, (units, _) in HEADS.items() if units == _SERVERS)
@@ -142,7 +145,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
         "not implemented|NotImplemented",
     ),
     "cause-arguments": (
-        f"([Ii]nvalid|[Uu]nknown|[Uu]nexpected|[Mm]issing|[Uu]nrecogni[sz]ed) {_WORDS}{_OF_A_COMMAND}",
+        f"([Uu]nknown|[Uu]nexpected|[Mm]issing|[Uu]nrecogni[sz]ed) {_WORDS}{_OF_A_COMMAND}",
+        "[Ii]nvalid [a-zA-Z ]{0,20}(option|flag|parameter|value|key|field|setting|combination)",
         "(must|should|has to|needs to) be ",
         "cannot be (used|combined|empty|None|set|enabled|negative)",
         "(is|are) (required|not allowed|not supported|unsupported|mutually)",

@@ -80,7 +80,6 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "module-refused": (
         "nvidia[a-z_]{0,10}: (version magic|disagrees about version of symbol|Unknown symbol)",
         "Loading of (unsigned )?module (with unavailable key )?is rejected",
-        "Lockdown: [a-z]{1,16}: unsigned module loading is restricted",
         "nvidia[a-z_]{0,10}: (exports duplicate symbol|Invalid module format|Unknown symbol)",
         "[Ll]ockdown: [A-Za-z]{1,16}: [a-z ]{3,40}is restricted",
         "PKCS#7 signature not signed with a trusted key",
@@ -105,7 +104,6 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "pcie-fatal": (
         r"severity=Uncorrect(ed|able) \(Fatal\)",
         r"AER: (Multiple )?Uncorrect(ed|able) \(Fatal\)",
-        "AER: can't recover",
         "AER: device recovery failed",
         "AER: Root Port link has been reset|AER: Downstream Port link has been reset",
         "AER: (can.t|unable to) recover",
@@ -173,11 +171,9 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "Please (unmount|umount) the filesystem and rectify",
         r"XFS \([a-z0-9-]{1,20}\): ([Mm]etadata [cI]|[Ll]og I/O|Unmount and run|xfs_do_force|writeback error|failed)",
         "BTRFS( error| critical|: error|: device [a-z0-9/]{3,20} errs)",
-        "scsi .{0,40}rejecting I/O to (dead|offline) device",
         "rejecting I/O to (dead|offline) device",
         "virtio_blk [a-z0-9]{3,12}: .{0,40}(fail|error|timeout)",
         "xen-blkfront: .{0,40}error",
-        "I/O error while writing superblock",
         "error while (reading|writing) (superblock|inode)",
         "SQUASHFS error",
         "[Ee]rror (reading|writing) to page cache|end_request: I/O error",
@@ -245,7 +241,6 @@ RULES: Mapping[str, tuple[str, ...]] = {
         "link status definitely down",
     ),
     "connections-full": (
-        "nf_conntrack: table full",
         "neighbor table overflow",
         "neighbour: [a-z0-9_]{3,20}: neighbor table overflow",
         "TCP: out of memory",

@@ -29,4 +29,4 @@ def repair_findings(readings: Readings) -> Iterator[Finding]:
         yield finding_of("repair-waits", f"so far: {made}")
     looked, now = gauges.get("looked_timestamp_seconds", 0), number(readings.text("clock"))
     if looked and now and now - looked > SILENT_SECONDS:
-        yield finding_of("repair-silent", f"its last look was at {moment(looked)}")
+        yield finding_of("repair-silent", f"its last check was at {moment(looked)}")

@@ -64,7 +64,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Answered:
-    """A machine and its answers."""
+    """A machine, and the answers of its commands."""
 
     target: Target
     kind: Kind

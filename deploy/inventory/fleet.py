@@ -11,10 +11,10 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.inventory.elsewhere import elsewhere, inside
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
 from deploy.inventory.logins import login_problems, one_machine_twice
+from deploy.inventory.misplaced_keys import elsewhere, inside
 from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems

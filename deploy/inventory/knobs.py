@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from deploy.catalog.names import nearest, offer
-from deploy.inventory.elsewhere import inside
+from deploy.inventory.misplaced_keys import inside
 from deploy.inventory.types import mistyped
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse

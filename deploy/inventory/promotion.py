@@ -124,10 +124,10 @@ def _unjudged(promotion: Promotion, host: Host) -> Iterator[Refusal]:
         if isinstance(model, LLM) and model.name == promotion.model and model.replay is None:
             yield refuse(
                 "unjudged-promotion",
-                f"{model.name} would go to {promotion.runtime} without anybody having compared its answers",
+                f"{model.name} would go to {promotion.runtime} although its answers there were never compared",
                 where=model_at(server.name, model.name, "replay"),
                 seen="replay=None",
-                wanted="prompts to compare both programs by, or your reason for trusting the new one as it comes",
+                wanted="prompts with which both programs are compared, or your reason for serving the model uncompared",
                 attempt='Replay(prompts="replay/prompts.jsonl"), or Replay.none(reason="…")',
             )
 

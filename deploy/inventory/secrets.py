@@ -35,6 +35,6 @@ def typed_out_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 f"`{where}` holds a secret, which the plan, its JSON and files of the host would show",
                 where=where,
                 seen=f"{kind}, not shown",
-                wanted="no secret in any text of an inventory; hub.token and registry.key name the place of one",
+                wanted="no secret in any text of an inventory; hub.token and registry.key say where a secret is stored",
                 attempt=f"{instead}. This secret is in a file now, so make a new one",
             )

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from deploy.catalog.believable import RANGES, shown
+from deploy.catalog.number_ranges import RANGES, shown
 from deploy.inventory.guides import fraction_of_tokens
 from deploy.inventory.objects_meant import example_of, function_of, secret_meant
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of

@@ -1,117 +1,295 @@
-"""Asks machines over ssh for their hardware, and writes an inventory for them. Changes nothing on a machine."""
+"""Asks the models of a plan one question each, with the very command line that it prints. Changes nothing on a host.
 
-import re
-import subprocess
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-from deploy.inventory.first_inventory import Answered
-from deploy.inventory.targets import SSH_PORT, Target
-from deploy.io.output import output_of
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
-
-QUESTIONS = """
-. /etc/os-release; echo os=$ID-$VERSION_ID
-echo kernel=$(uname -r)
-for d in /sys/bus/pci/devices/*; do
-  case $(cat $d/class) in
-    0x0300*|0x0302*) echo gpu=$(cut -c3- $d/vendor):$(cut -c3- $d/device);;
-    0x0680*) echo bridge=$(cut -c3- $d/vendor);;
-  esac
-done
-awk '/MemTotal/ {print "memory_kib=" $2}' /proc/meminfo
-df -Pm /var/lib | awk 'NR==2 {print "disk_mib=" $4}'
-ip -4 -o route get 192.0.2.1 2>/dev/null | sed -n 's/.* src \\([0-9.]*\\).*/address=\\1/p'
-od -An -t u1 /sys/firmware/efi/efivars/SecureBoot-* 2>/dev/null | awk '{print "secure_boot=" $NF}'
+If a host has a gateway and the operator passed a key for it, the gateway is asked, otherwise Triton.
 """
 
-TIMEOUT_SECONDS = 60
-MOST_BYTES = 65_536
-"""Bytes of a machine's answers that are read; a host with sixteen devices sends some 400."""
-AT_ONCE = 8
-"""Most simultaneous logins: an sshd, also a jump host's, begins to drop connections at ten (`MaxStartups
-10:30:100`)."""
+import json
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
+from typing import Any
+
+from deploy.catalog.names import nearest, offer
+from deploy.inventory.ssh_config import ssh_words
+from deploy.io.gateway_key import VARIABLE, GivenKey, key_wanted
+from deploy.io.model_requests import Exchange, Request
+from deploy.io.reach import ASKING, address_of
+from deploy.models.answers import UnreadableReply, answer, gateway_answer
+from deploy.models.questions import (
+    NO_CHATS,
+    Command,
+    Question,
+    command,
+    gateway_command,
+    gateway_question,
+    is_loopback,
+    question,
+)
+from deploy.planning.plan import Plan
+from deploy.refusals.errors import Refusal, refuse_all
+from deploy.slices.gateway import GatewaySlice
+from deploy.slices.host import ModelSlice, ServerSlice, Slice
+
+SECONDS = 150
+"""Seconds for the command of a request: more than curl's own limit and ssh's together."""
+NOT_FOUND, SSH_FAILED = 127, 255
+MODEL_REFUSED = "model-refused"
+CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 28: "no answer in time"}
 
 
-def ask_all(targets: Sequence[Target], outside: Sequence[Target] = ()) -> tuple[list[Answered], list[Answered]]:
-    """The answers of the machines that will serve, and of `outside` machines: balancers and monitors.
+def requests(
+    plan: Plan,
+    data: Mapping[str, Mapping[str, Any]],
+    model: str,
+    texts: Sequence[str],
+    key: GivenKey | None = None,
+) -> list[Request]:
+    """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
 
-    Raises: a Refusal for all silent machines, and for all serving machines without an NVIDIA GPU.
+    A gateway that accepts `key`, or needs no key, is asked once for each name.
+
+    Raises `Refusal` for a name that no server of these hosts has, and for texts the model cannot take.
     """
-    unanswered: list[Refusal] = []
+    served = [
+        (slice_, server, served_model) for slice_ in plan.slices for server, served_model in _targets(slice_, key)
+    ]
+    wanted = [row for row in served if model in ("", row[2].name)]
+    if not wanted and model in beside_triton(plan):
+        raise key_wanted(model)
+    if not wanted:
+        raise _no_such_model(model, sorted({served_model.name for _, _, served_model in served}), texts)
+    return [
+        _gateway_request(slice_, slice_.gateway, server, served_model, data.get(slice_.host, {}), texts, key)
+        if slice_.gateway and opens(slice_.gateway, key)
+        else _request(slice_.host, server, served_model, data.get(slice_.host, {}), texts)
+        for slice_, server, served_model in wanted
+    ]
 
-    def answer(target: Target) -> Answered | None:
+
+def opens(gateway: GatewaySlice, key: GivenKey | None) -> bool:
+    return key is not None or not gateway.keys
+
+
+def unopened(plan: Plan, key: GivenKey | None) -> str:
+    """A sentence for an operator without a key if a gateway could be asked with one; else ""."""
+    gateways = [slice_.gateway for slice_ in plan.slices if slice_.gateway]
+    if not gateways or any(opens(gateway, key) for gateway in gateways):
+        return ""
+    only_there = "".join(f", and {name} too" for name in beside_triton(plan))
+    return f"asked Triton itself; with a key in {VARIABLE} or --key-file, the gateway is asked{only_there}"
+
+
+def beside_triton(plan: Plan) -> list[str]:
+    return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
+
+
+def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:
+    """Every model of every server; through a gateway each name once, whichever server answers."""
+    answered_names = set[str]()
+    for server in slice_.servers:
+        is_open = bool(slice_.gateway and opens(slice_.gateway, key))
+        for model in server.models if is_open else server.in_triton:
+            if is_open and model.name in answered_names:
+                continue
+            answered_names.add(model.name)
+            yield server, model
+
+
+def exchanges(requests: Sequence[Request]) -> Iterator[Exchange | Refusal]:
+    """The outcome of each request, one after the other: an answer, or the refusal with the reason.
+
+    A server that does not answer is asked once, for its first model; its other models count as silent.
+    """
+    silent = set[tuple[str, str]]()
+    for request in requests:
+        place = (request.host, request.server.name)
+        if place in silent:
+            continue
         try:
-            return Answered.of(target, ask(target))
-        except Refusal as refusal:
-            unanswered.append(refusal)
-            return None
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        answered = dict(zip((*targets, *outside), pool.map(answer, (*targets, *outside)), strict=True))
-    refuse_all(sorted(unanswered, key=lambda refusal: refusal.problem))
-    machines = {target: machine for target, machine in answered.items() if machine}
-    refuse_all(_no_gpu(target) for target in targets if not machines[target].kind.gpus)
-    return [machines[target] for target in targets], [machines[target] for target in outside]
+            yield send(request)
+        except Refusal as refused:
+            if refused.kind != MODEL_REFUSED:
+                silent.add(place)
+            yield refused
 
 
-def ask(target: Target) -> str:
-    """The machine's answers, one `name=value` a line. Raises: a Refusal if it does not answer."""
-    port = ["-p", str(target.port)] if target.port != SSH_PORT else []  # else ssh's configuration decides
-    argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", *port, "--", target.login, "sh", "-s"]
+def asked_in_turn(
+    plan: Plan,
+    data: Mapping[str, Mapping[str, Any]],
+    model: str,
+    texts: Sequence[str],
+    show: Callable[[str], None],
+    as_json: bool = False,
+    key: GivenKey | None = None,
+) -> None:
+    """Passes every answer to `show` as soon as it arrives, or all as one JSON array.
+
+    Raises one `Refusal` at the end for all models without an answer.
+    """
+    problems, answered = list[Refusal](), list[Exchange]()
+    for outcome in exchanges(requests(plan, data, model, texts, key)):
+        if isinstance(outcome, Refusal):
+            problems.append(outcome)
+            continue
+        answered.append(outcome)
+        if not as_json:
+            show(f"{outcome}\n")
+    if as_json and not problems:
+        show(json.dumps([exchange.to_json() for exchange in answered], indent=2, ensure_ascii=False))
+    refuse_all(problems)
+
+
+def send(request: Request) -> Exchange:
+    """The answer to one request. Raises `Refusal` if the host, the server or the model does not answer."""
+    started = time.monotonic()
+    reply = _reply(request)
     try:
-        done = output_of(argv, stdin=QUESTIONS, seconds=TIMEOUT_SECONDS, most_bytes=MOST_BYTES)
+        if request.gateway is None:
+            return Exchange(request, answer(request.model, request.question, reply), time.monotonic() - started)
+        read = gateway_answer(request.model, request.question, reply)
+    except UnreadableReply as error:
+        if NO_CHATS in str(error) and request.question.path.endswith("/chat/completions"):
+            return send(_completing(request))
+        raise _model_refused(request, str(error)) from None
+    return Exchange(request, read, time.monotonic() - started)
+
+
+def _reply(request: Request) -> str:
+    """The output of the request's command."""
+    try:
+        done = subprocess.run(
+            request.command.argv,
+            input=request.fed,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=SECONDS,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise _no_program(request, request.command.argv[0], "this machine") from None
     except subprocess.TimeoutExpired:
-        raise _no_answer(target, f"nothing within {TIMEOUT_SECONDS} seconds") from None
-    if done.is_too_long:
-        raise _no_answer(target, f"more than {MOST_BYTES:,} bytes, beginning with {shortened(done.stdout)}")
-    if done.status:
-        raise _no_answer(target, (done.stderr.strip().splitlines() or ["nothing"])[-1])
+        raise _server_silent(request, f"no answer within {SECONDS} s") from None
+    if done.returncode:
+        raise _why(request, done.returncode, (done.stderr.strip().splitlines() or [""])[-1])
     return done.stdout
 
 
-def write_inventory(directory: Path, targets: Sequence[Target], text: str) -> Path:
-    """The new file, named for the first machine. Raises: a Refusal if a file of that name exists."""
-    target = targets[0]
-    words = target.host if target.port == SSH_PORT else f"{target.host} {target.port}"
-    more = f" and {len(targets) - 1} more" if len(targets) > 1 else ""
-    name = re.sub(r"[^a-z0-9]+", "_", f"{words}{more}".lower()).strip("_")
-    file = directory / f"{name}.py"
-    if file.exists():
-        raise refuse(
-            "inventory-exists",
-            f"{file} exists, and an existing file is never overwritten",
-            where=str(file),
-            seen="a file",
-            wanted="no file of that name",
-            attempt=f"read it, or remove it and type enginehouse init {target}{' …' if more else ''} again",
+def _gateway_request(
+    slice_: Slice,
+    gateway: GatewaySlice,
+    server: ServerSlice,
+    model: ModelSlice,
+    data: Mapping[str, Any],
+    texts: Sequence[str],
+    key: GivenKey | None,
+) -> Request:
+    """The request to a gateway, which listens on the host's loopback."""
+    ssh = tuple(ssh_words(slice_.host, data))
+    question = gateway_question(model, texts)
+    request = Request(slice_.host, server, model, question, Command(()), ssh, gateway, key if gateway.keys else None)
+    return replace(request, command=_through(request, question))
+
+
+def _completing(request: Request) -> Request:
+    """A request for a completion, whose prompt is the texts of `request`."""
+    question = gateway_question(request.model, request.question.texts, is_chat=False)
+    return replace(request, question=question, command=_through(request, question))
+
+
+def _through(request: Request, question: Question) -> Command:
+    assert request.gateway, "only a gateway is asked so"
+    hop = () if request.host.startswith("@local") else request.ssh
+    shell = request.key.shell if request.key else ""
+    return gateway_command(question, near(request.gateway), request.gateway.ports[0], hop, shell)
+
+
+def near(gateway: GatewaySlice) -> str:
+    """The address at which the host itself reaches its gateway; loopback if the gateway listens on every address."""
+    if not ip_address(gateway.address).is_unspecified:
+        return gateway.address
+    return "127.0.0.1" if ip_address(gateway.address).version == 4 else "::1"
+
+
+def _request(
+    host: str, server: ServerSlice, model: ModelSlice, data: Mapping[str, Any], texts: Sequence[str]
+) -> Request:
+    ssh = tuple(ssh_words(host, data))
+    sent = question(model, texts)
+    if is_loopback(server.address):
+        hop = () if host.startswith("@local") else ssh
+        return Request(host, server, model, sent, command(sent, server.address, server.http_port, hop), ssh)
+    address = address_of(server, ssh)
+    return Request(host, server, model, sent, command(sent, address, server.http_port), ssh)
+
+
+def _why(request: Request, code: int, last_words: str) -> Refusal:
+    """The refusal for a command that ended with `code`: ssh's own exit codes first, the rest are curl's."""
+    via_ssh = request.command.argv[:1] == request.ssh[:1]
+    if via_ssh and code == SSH_FAILED:
+        return _refusal(
+            request,
+            "host-unreachable",
+            f"{request.host} does not let ssh in",
+            seen=last_words or "ssh ended with 255",
+            wanted="a login with a key and without a question, by the inventory's SSH settings",
+            attempt=shlex.join([*request.ssh, "true"]),
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, "utf-8")
-    return file
+    if via_ssh and code == NOT_FOUND:
+        return _no_program(request, "curl", request.host)
+    means = CURL_MEANS.get(code, f"curl ended with {code}")
+    return _server_silent(request, f"{means} ({last_words})" if last_words else means)
 
 
-def _no_answer(target: Target, answer: str) -> Refusal:
-    port = f"-p {target.port} " if target.port != SSH_PORT else ""
-    return refuse(
-        "no-answer",
-        f"{target} cannot be asked over ssh",
-        where=str(target),
-        seen=answer,
-        wanted="a login with a key and without a question",
-        attempt=f"ssh {port}{target.login}, and answer what it asks there once",
+def _server_silent(request: Request, seen: str) -> Refusal:
+    return _refusal(
+        request,
+        "server-silent",
+        f"{request.asked_by_name} of {request.host} does not answer at {request.address}",
+        seen=seen,
+        wanted="a server that is deployed, has loaded its models, and lets this machine connect",
+        attempt=f"{shlex.join(request.ssh)} systemctl status {request.unit}",
     )
 
 
-def _no_gpu(target: Target) -> Refusal:
-    return refuse(
-        "no-gpu",
-        f"{target} has no NVIDIA GPU, and serves nothing",
-        where=str(target),
-        seen="no NVIDIA GPU among its PCI devices",
-        wanted="a machine with a GPU, or one that balances or watches",
-        attempt=f"enginehouse init … --balancer {target}, or --monitor {target}",
+def _model_refused(request: Request, seen: str) -> Refusal:
+    return _refusal(
+        request,
+        MODEL_REFUSED,
+        f"{request.model.name} on {request.host} did not answer the question",
+        seen=seen,
+        wanted=f"a {request.model.kind} that is loaded and ready",
+        attempt=f"{shlex.join(request.ssh)} journalctl -n 50 -u {request.unit}",
+    )
+
+
+def _no_program(request: Request, program: str, machine: str) -> Refusal:
+    return _refusal(
+        request,
+        "no-program",
+        f"{machine} has no {program}",
+        seen=f"{program}: not found",
+        wanted=f"{program}, which sends the question",
+        attempt=f"apt-get install {'openssh-client' if program == 'ssh' else program}",
+    )
+
+
+def _refusal(request: Request, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> Refusal:
+    facts = {"sent": request.command.line, "seen": seen, "wanted": wanted}
+    return Refusal(problem, facts=facts, attempt=attempt, state=ASKING, kind=kind)
+
+
+def _no_such_model(name: str, known: list[str], texts: Sequence[str]) -> Refusal:
+    near = nearest(name, known) or known[0] if known else ""
+    words = texts if nearest(name, known) else [name, *texts]
+    tried = [f"enginehouse ask INVENTORY {near} {shlex.join(words)}"] if near and words else []
+    return Refusal(
+        f"no server of these hosts has a model called {name!r}" if name else "these hosts serve no model",
+        facts={"seen": name or "no model", "wanted": "the name of a model, then the texts to ask it"},
+        attempt="  ".join([offer(name, known), *tried]),
+        state=ASKING,
+        kind="no-such-model",
     )

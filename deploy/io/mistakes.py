@@ -11,7 +11,7 @@ from pathlib import Path
 from deploy import spec
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
-from deploy.catalog.other_words import CLASSES, setting_meant
+from deploy.catalog.synonyms import CLASSES, setting_meant
 from deploy.io.inventory_slips import correction
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse

@@ -59,7 +59,7 @@ def _user(judged: Judged, option: Option) -> None:
         "registry-user",
         "the shell turns an unquoted $oauthtoken into nothing"
         if expands
-        else "nvcr.io knows one user for API keys: the literal text $oauthtoken",
+        else "nvcr.io takes an API key with one user name only: the literal text $oauthtoken",
         seen=f"{option.name} {typed}",
         wanted=USER,
         attempt=f"-u {USER}",

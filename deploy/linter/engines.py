@@ -18,9 +18,9 @@ from deploy.catalog.flags import (
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES, first_offered
 from deploy.catalog.versions import version
 from deploy.linter.findings import Call, Judged, raws, several
+from deploy.linter.flag_conflicts import judge_experts, judge_together
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
-from deploy.linter.together import judge_experts, judge_together
 from deploy.linter.trtllm import judge_flags
 
 GPT_OSS = re.compile(r"gpt[-_]?oss", re.IGNORECASE)
@@ -110,10 +110,10 @@ def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) ->
     elif table.is_unread:
         judged.know(
             "program-unread",
-            f"the flags of {call.program} in {target.in_words} were never read",
+            f"the catalog does not list the flags of {call.program} in {target.in_words}",
             seen=call.program,
             wanted=f"TensorRT-LLM 0.11 to {LAST_ENGINE_TRTLLM}",
-            attempt=f"{call.program} --help in that image; --release {LAST_WITH_ENGINES} judges for the last one read",
+            attempt=f"{call.program} --help in that image; --release {LAST_WITH_ENGINES} judges by the last listed one",
         )
         judged.right = [*call.head, *raws(call.args)]
     return bool(judged.findings)
@@ -181,7 +181,7 @@ def _any_family(trtllm: str) -> FlagTable:
 def _unread(judged: Judged, call: Call, family: str) -> None:
     judged.know(
         "family-unread",
-        f"the flags of the {family} convert script were never read",
+        f"the catalog does not list the flags of the {family} convert script",
         seen=call.script,
         wanted=f"{several(FAMILIES)} are known by name",
         attempt=f"python {call.script} --help",

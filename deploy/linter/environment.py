@@ -9,14 +9,14 @@ DEFAULT = re.compile(r"\$\{\w+:?-(?P<value>[^${}]+)\}")
 """A variable of compose with a value for the case that it is not set."""
 PLACES = {
     "docker": (
-        "is on the command line: in the shell's history, ps and docker inspect",
+        "is on the command line, so that shell history, ps and docker inspect show it",
         "the name alone, taken from the environment, or a file only root reads",
     ),
     "compose": (
-        "stands in the file: in its repository, its backups and docker inspect",
+        "is in plain text: in the file, its repository, its backups and docker inspect",
         "the name alone, taken from the environment or a file only root reads",
     ),
-    "pod": ("stands in the manifest: everyone who may read the pod sees it", "a reference to a Secret"),
+    "pod": ("is in plain text in the manifest: everyone who may read the pod sees it", "a reference to a Secret"),
 }
 ATTEMPTS = {
     "docker": "export {name} beforehand and write -e {name}",

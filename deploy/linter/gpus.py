@@ -161,7 +161,7 @@ def judge_gpus_option(judged: Judged, option: Option) -> list[str]:
     words = by_cdi or ["--device", f"{CDI}all"]
     judged.know(
         "gpus-by-hook",
-        "`--gpus` before Docker 29.2 loses the GPU at the next `systemctl daemon-reload` or `docker update`",
+        "a container with `--gpus` loses its GPU at a `systemctl daemon-reload` or `docker update` before Docker 29.2",
         seen=" ".join(option.raw),
         wanted="devices named through CDI",
         attempt=" ".join(words),

@@ -76,7 +76,7 @@ def _unread(judged: Judged, image: Word, tag: str) -> None:
     else:
         judged.know(
             "release-unread",
-            f"release {tag[:5]} was never read: neither its flags nor the existence of its image is judged",
+            f"release {tag[:5]} is not in the catalog: its flags and the existence of its image are not judged",
             seen=image.text,
             wanted=f"a release of the catalog, {min(RELEASES)} to {max(RELEASES)}",
             attempt=default_image(),

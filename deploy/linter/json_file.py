@@ -2,15 +2,15 @@
 
 import json
 
+from deploy.linter.config_files import json_of
 from deploy.linter.findings import Judged, several
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
     """Findings about the file; `known` lists the kinds of text that the linter can read."""
     judged = Judged()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+    content = json_of(text)
+    if content is None:
         judged.add(
             "unreadable",
             "the text begins like JSON and is not valid JSON",
@@ -32,7 +32,7 @@ def judge_json(text: str, known: tuple[str, ...]) -> Judged:
         return judged
     judged.know(
         "unknown-file",
-        "nothing is known about this JSON",
+        "enginehouse check has no rules for JSON with these keys",
         seen=several(sorted(content)[:5]) if isinstance(content, dict) else "JSON",
         wanted=f"one of: {several(known)}",
         attempt="paste a command, or a config.pbtxt",

@@ -4,16 +4,17 @@ import re
 from dataclasses import replace
 
 from deploy.catalog.names import FEW
-from deploy.linter import clients, docker, engines, mpi, other_servers, others, server
+from deploy.linter import clients, docker, engines, mpi, other_commands, other_servers, server
 from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
+from deploy.linter.command_lines import Piece, pieces_of
+from deploy.linter.config_files import as_script, cells_of, with_values
 from deploy.linter.containers import judge_settings, judge_unreadable
 from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
-from deploy.linter.forms import as_script
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
+from deploy.linter.manifests import is_manifest
 from deploy.linter.model_config import is_model_config, judge_model_config
 from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS, is_beside_another
-from deploy.linter.pieces import Piece, pieces_of
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
 from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
@@ -31,14 +32,14 @@ JUDGES: dict[str, Judge] = {
     "huggingface-cli": clients.judge_hf,
     "genai-perf": clients.judge_genai_perf,
     "nvidia-ctk": clients.judge_nvidia_ctk,
-    "pip": others.judge_pip,
-    "pip3": others.judge_pip,
-    "git": others.judge_git,
-    "sed": others.judge_sed,
-    "cp": others.judge_cp,
-    "pkill": others.judge_pkill,
-    "ENV": others.judge_env,
-    "inflight_batcher_llm_client.py": others.judge_batcher_client,
+    "pip": other_commands.judge_pip,
+    "pip3": other_commands.judge_pip,
+    "git": other_commands.judge_git,
+    "sed": other_commands.judge_sed,
+    "cp": other_commands.judge_cp,
+    "pkill": other_commands.judge_pkill,
+    "ENV": other_commands.judge_env,
+    "inflight_batcher_llm_client.py": other_commands.judge_batcher_client,
 }
 OTHER_YAML = re.compile(r"^(?:on|jobs|services|apiVersion|kind|spec|stages):", re.MULTILINE)
 """Keys of compose files, manifests and CI jobs that may begin with `name:`, as a config.pbtxt does."""
@@ -72,17 +73,18 @@ def check(text: str, release: str = "") -> Report:
     target = target_named(release)
     if crowd := too_many(text):
         return Report(target=target, checked=(_crowded(crowd, target),))
+    text = (cells_of(text) or (text,))[0]
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
-    if re.match(r"\s*\{(?![{%#])", text) and not SHELL_GROUP.match(text):
+    is_other_json = re.match(r"\s*\{(?![{%#])", text) and not (SHELL_GROUP.match(text) or is_manifest(text))
+    if is_other_json and as_script(text)[0] == text:
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
-    broken = judge_unreadable(text)
-    if broken:
+    if broken := judge_unreadable(text):
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
     is_for_another = is_beside_another(text)
-    text, _settings = as_script(text)
+    text, _settings = as_script(with_values(text))
     for piece in pieces_of(text, target, named=bool(release)):
         if piece.text:
             where = f"line {piece.number}: config.pbtxt"
@@ -181,7 +183,7 @@ def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
     elif call.program == "tensorrt_llm.commands.build":
         judged = engines.judge_build(call, target)
     elif call.program.startswith("tensorrt_llm.commands."):
-        judged = others.judge_module(call, target)
+        judged = other_commands.judge_module(call, target)
     else:
         return None
     _unseen(judged, call)
@@ -222,7 +224,8 @@ def _unseen(judged: Judged, call: Call) -> None:
 def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
     """The command inside a container or a shell; an unknown command is returned as typed."""
     target = replace(named_one, image=own.image, beside=own.beside) if named else own
-    return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
+    right = [*call.head, *raws(call.args)]
+    return _judge(call, target, named=named) or other_servers.judge_secrets(call) or Judged(right=right)
 
 
 def _target_of(call: Call, target: Target, *, named: bool) -> Target:
@@ -264,7 +267,7 @@ def _why_nothing(text: str, programs: list[str]) -> str:
         return f"{title} is another server: its options are not judged here, enginehouse migrate reads them"
     if known := next(((title, advice) for title, words, advice in NOT_JUDGED if words.search(text)), None):
         return f"{known[0]} is not judged here: {known[1]}"
-    return f"nothing is known about {programs[0]}" if programs else "there is no command in this text"
+    return f"enginehouse check has no rules for {programs[0]}" if programs else "there is no command in this text"
 
 
 def _is_path(text: str) -> bool:

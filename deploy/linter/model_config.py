@@ -160,7 +160,7 @@ def _placement(judged: Judged, config: Message) -> None:
         if group.text("kind") == "KIND_GPU":
             judged.add(
                 "placement",
-                "the tensorrtllm backend is not placed by KIND_GPU: its GPUs are the parameter gpu_device_ids",
+                "the tensorrtllm backend takes its GPUs from the parameter gpu_device_ids, not from KIND_GPU",
                 seen=f"line {group.line}: kind: KIND_GPU",
                 wanted="KIND_CPU, count 1",
                 attempt="instance_group [ { count: 1 kind: KIND_CPU } ]",
@@ -177,7 +177,7 @@ def _tensors(judged: Judged, config: Message) -> None:
         if wanted and f"[ {', '.join(dims)} ]" != wanted:
             judged.add(
                 "wrong-shape",
-                f"the backend gives `{name}` another shape",
+                f"`{name}` has another shape in the tensorrtllm backend",
                 seen=f"line {tensor.line}: dims: [ {', '.join(dims)} ]",
                 wanted=f"dims: {wanted}: beams first, the batch left out",
                 attempt=f"dims: {wanted}",
@@ -188,7 +188,7 @@ def _tensors(judged: Judged, config: Message) -> None:
         if tensor.text("name") in RESHAPED and not tensor.messages("reshape"):
             judged.add(
                 "wrong-shape",
-                f"`{tensor.text('name')}` is one number for each request, without a dimension of its own",
+                f"`{tensor.text('name')}` is a scalar of each request in the tensorrtllm backend: its shape is empty",
                 seen=f"line {tensor.line}: no reshape",
                 wanted="dims: [ 1 ] with an empty reshape",
                 attempt="reshape: { shape: [ ] }",
@@ -207,7 +207,7 @@ def _python(judged: Judged, config: Message) -> None:
         if "-1" in tensor.all("dims") and tensor.text("allow_ragged_batch") != "true":
             judged.add(
                 "never-batched",
-                f"requests whose `{tensor.text('name')}` differ in length are never put together",
+                f"Triton never batches requests whose `{tensor.text('name')}` differ in length",
                 seen=f"line {tensor.line}: dims with -1, max_batch_size {size}",
                 wanted="allow_ragged_batch: true; the Python backend never joins tensors, so it costs nothing",
                 attempt="allow_ragged_batch: true",
@@ -216,7 +216,7 @@ def _python(judged: Judged, config: Message) -> None:
     if not config.messages("dynamic_batching") and not config.messages("sequence_batching"):
         judged.add(
             "no-batcher",
-            "without dynamic_batching every request is a call of its own",
+            "without dynamic_batching Triton executes every request alone",
             seen=f"max_batch_size: {size}, no dynamic_batching",
             wanted="dynamic_batching",
             attempt="dynamic_batching { max_queue_delay_microseconds: 1000 }",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE, FlagTable, build_flags, convert_flags, quantize_flags
-from deploy.catalog.misquoted import MISQUOTED, REMOVED
+from deploy.catalog.guide_mistakes import MISQUOTED, REMOVED
 from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM
 from deploy.catalog.runtime_keys import (

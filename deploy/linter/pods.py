@@ -133,7 +133,7 @@ def _gpus(
                 right[part][GPU] = right[part].pop(key)
     if OF_GPUS.search(" ".join(resources.keys() - {"limits", "requests", "claims"})):
         key = next(key for key in resources if key not in ("limits", "requests", "claims") and OF_GPUS.search(key))
-        _resource(judged, "a GPU is a limit, below `limits`", f"resources: {key}", f"limits: {{{GPU}: 1}}")
+        _resource(judged, "`resources` declares GPUs below `limits` only", f"resources: {key}", f"limits: {{{GPU}: 1}}")
         right["limits"].setdefault(GPU, resources[key])
     requested, granted = right["requests"].get(GPU), right["limits"].get(GPU)
     if requested is not None and granted is None:

@@ -37,7 +37,7 @@ class Target:
     def in_words(self) -> str:
         """The target's name in a sentence."""
         if self.is_unread:
-            return f"release {self.name} (never read)"
+            return f"release {self.name} (not in the catalog)"
         trtllm = f"TensorRT-LLM {self.trtllm}" if self.trtllm else "no TensorRT-LLM"
         return f"release {self.name} ({trtllm})" if self.name else trtllm
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import (
     TRITONSERVER,
@@ -13,7 +14,6 @@ from deploy.catalog.programs import (
     server_options,
     since,
 )
-from deploy.catalog.ranges import least
 from deploy.linter.findings import Call, Judged, quoted, raws, several
 from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports
@@ -216,7 +216,7 @@ def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
     if "*" in names and len(names) > 1:
         judged.add(
             "load-all-and-some",
-            "`--load-model=*` stands alone",
+            "`--load-model=*` loads every model and excludes names beside it",
             seen=" ".join(f"--load-model={name}" for name in names),
             wanted="* or names",
             attempt="--load-model='*'",
@@ -225,7 +225,7 @@ def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
     elif len(names) > 1:
         judged.know(
             "load-order",
-            "models are loaded at the same time, in no order: the command line's is lost",
+            "models are loaded at the same time: the order of the command line has no effect",
             seen=" ".join(f"--load-model={name}" for name in names),
             wanted="one load after the other, the LLM last, because its cache takes what is left",
             attempt="start with no model and POST /v2/repository/models/NAME/load one by one",

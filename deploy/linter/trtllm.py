@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog.flags import Flag, FlagTable
-from deploy.catalog.misquoted import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
-from deploy.catalog.ranges import least
+from deploy.catalog.guide_mistakes import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
+from deploy.catalog.least_flag_values import least
 from deploy.catalog.verdicts import NUMBERS, PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
 from deploy.linter.findings import Judged, quoted, raws, several
 from deploy.linter.options import Option, argparse_options
@@ -129,7 +129,7 @@ def _deprecated(judged: Judged, table: FlagTable, flag: Flag, option: Option, fi
         return list(option.raw) if option.is_attached and raws(option.values) == fixed else [option.name, *fixed]
     judged.know(
         "deprecated-flag",
-        f"`{option.name}` is still read and deprecated",
+        f"`{option.name}` is deprecated; this release still accepts it",
         seen=" ".join(option.raw),
         wanted=newer,
         attempt=f"{newer} {values[fixed[0]]}",
@@ -166,7 +166,7 @@ def _wrong_name(
 def _wanted(table: FlagTable, verdict: FlagVerdict) -> str:
     if verdict.key:
         return f"parameters key `{verdict.key}` in config.pbtxt of the tensorrt_llm model"
-    return f"one of {len(table.flags)} flags by its exact name; row {_row(table)}"
+    return f"one of {len(table.flags)} flags by its exact name, from the catalog's table of TensorRT-LLM {_row(table)}"
 
 
 def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
@@ -207,7 +207,7 @@ def _stray(judged: Judged, table: FlagTable, words: Sequence[Word]) -> list[str]
     variable = next((place for place, word in enumerate(words) if word.varies), len(words))
     judged.add(
         "stray-word",
-        f"`{words[0].text}` belongs to no flag of {table.program}",
+        f"{table.program} takes values only after a flag, and `{words[0].text}` follows none",
         seen=" ".join(raws(words)),
         wanted="flags with two dashes, each followed by its value",
         attempt=attempt,

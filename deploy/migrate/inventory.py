@@ -3,7 +3,7 @@
 import re
 from itertools import zip_longest
 
-from deploy.catalog.known import KnownCheckpoint
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.migrate.places import Given, gateway_port
 from deploy.migrate.weights import Source
 from deploy.refusals.quoting import source as quoted

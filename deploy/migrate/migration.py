@@ -7,25 +7,25 @@ from dataclasses import replace
 from itertools import pairwise
 
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
-from deploy.catalog.known import KnownCheckpoint
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.names import nearest
 from deploy.linter.findings import SECRET_NAME, masked
 from deploy.linter.fragments import fields_of
 from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, too_many, word
-from deploy.migrate.around import VARIABLES, of_docker, of_variables
-from deploy.migrate.around_files import of_container
-from deploy.migrate.beside import program_finding, reason_for_vllm, serve_with_vllm
+from deploy.migrate.container_keys import of_container
+from deploy.migrate.container_options import VARIABLES, of_docker, of_variables
 from deploy.migrate.counterparts import COUNTERPARTS
 from deploy.migrate.findings import Finding, Migration
 from deploy.migrate.inventory import inventory_text
+from deploy.migrate.lmdeploy import not_read
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES, Given
 from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
 from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
-from deploy.migrate.servers_more import not_read
+from deploy.migrate.vllm_only import program_finding, reason_for_vllm, serve_with_vllm
 from deploy.migrate.weights import is_model, source_of
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM
@@ -39,6 +39,7 @@ SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """Beginnings of places that only an LLM has."""
 OF_ENCODERS = ("max_batch_tokens", "max_items")
+STARTS_A_SCRIPT = re.compile(r"(?:CMD|ENTRYPOINT|command:|exec)[ \t\[\"']+(?:(?:ba|z|da)?sh[\"', ]+)?([\w./-]+\.sh)\b")
 EVERY = {**PLACES, **COUNTERPARTS}
 TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
@@ -56,6 +57,10 @@ def migrate(text: str) -> Migration:
         if call.repository:
             return _written(call, findings)
         nameless = nameless or server
+    if script := STARTS_A_SCRIPT.search(text):
+        raise _refused(
+            f"it starts {script[1]}, which was not read", script[0].strip(), f"enginehouse migrate {script[1]}"
+        )
     if nameless is None:
         title, advice = not_read(text)
         if title:
@@ -64,7 +69,11 @@ def migrate(text: str) -> Migration:
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
     before = ["", *(word.text for word in nameless.args)]
     for option, text in pairwise(before):
-        if re.fullmatch(r"\$\{?\w{1,40}\}?", text) and (option in ("", "--model", "--model-path", "--model-id")):
+        if option in ("--config", "--yaml-config") or text.startswith("--config="):
+            file = text.partition("=")[2] or text
+            raise _refused(f"its settings are in {file}, which was not read", text, f"enginehouse migrate {file}")
+        is_bare = option in ("", "--model", "--model-path", "--model-id") or "=" in option or not option.startswith("-")
+        if re.fullmatch(r"\$\{?\w{1,40}\}?", text) and is_bare:
             problem = f"it names its model by {text}, and the text does not say what that is"
             attempt = f"enginehouse migrate 'vllm serve Qwen/Qwen3-8B', with your model's name in the place of {text}"
             raise _refused(problem, text, attempt)

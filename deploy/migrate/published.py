@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
-from deploy.catalog.known import KnownCheckpoint
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.migrate.findings import Finding
 from deploy.migrate.places import Given
 from deploy.migrate.weights import Source

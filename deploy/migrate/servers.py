@@ -10,6 +10,7 @@ import re
 
 from deploy.migrate.counterparts import CACHED, CHUNKS, EMBEDS, EXPERTS, FIRST_GPU, ITEMS, PASS_TOKENS
 from deploy.migrate.engine import Engine
+from deploy.migrate.lmdeploy import LMDEPLOY
 from deploy.migrate.options import (
     GATEWAY_LOGS,
     KERNELS,
@@ -23,7 +24,6 @@ from deploy.migrate.options import (
     words_of,
 )
 from deploy.migrate.places import PLACES
-from deploy.migrate.servers_more import LMDEPLOY
 
 SPECULATION = "speculative=Draft(…), Eagle(…) or Lookahead(…) want weights that were trained for TensorRT-LLM's kind"
 QUEUES = "requests wait in the gateway and in Triton; GatewayLimits(connections=…, held=…) bound them"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from deploy.catalog.drivers import BRANCH_WARNING_DAYS, DRIVER_BRANCHES
 from deploy.catalog.runtimes import SERVE, VLLM, rows_of
 from deploy.doctor.catalogue import KINDS
-from deploy.doctor.ours import AUTHORITY_DAYS, CERTIFICATE_DAYS
+from deploy.doctor.installed import AUTHORITY_DAYS, CERTIFICATE_DAYS
 from deploy.doctor.remedies import DEPLOY
 from deploy.monitoring.alert import JOBS, LLM_JOB, Alert, Severity
 

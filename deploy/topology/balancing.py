@@ -239,7 +239,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
-    """The networks, and the addresses as networks, without duplicates."""
+    """The networks, and each address as a network, without duplicates."""
     alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
     return tuple(dict.fromkeys([*networks, *alone]))
 

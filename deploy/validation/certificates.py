@@ -103,7 +103,7 @@ def _who_is_asked(declared: Balancer) -> Iterator[Refusal]:
             "the balancer has open_to_all=True, and asks its clients for keys or certificates",
             where="balancer.open_to_all",
             seen=seen,
-            wanted="either of the two",
+            wanted="open_to_all=True without keys and certificates, or keys or certificates with open_to_all=False",
             attempt="open_to_all=False, the default",
         )
 

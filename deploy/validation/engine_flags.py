@@ -6,14 +6,14 @@ Names and values of `Engine(options=…)` are judged one by one in `deploy.valid
 from collections.abc import Iterator
 
 from deploy.catalog import ENGINE_ENDS_WITH, PRECISIONS
-from deploy.catalog.rivals import RIVALS
+from deploy.catalog.exclusive_flags import RIVALS
 from deploy.catalog.versions import at_least
 from deploy.engine.gaps import Gap, gaps_of
 from deploy.engine.recipe import recipes_of
 from deploy.engine.scripts import FIRST_WITH_SCRIPTS
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 
 USELESS = {
     "dry_run": "it makes no engine",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from deploy.catalog.flags import BUILD, Flag, build_flags
-from deploy.catalog.misquoted import MISQUOTED, value_meant, why_not
+from deploy.catalog.guide_mistakes import MISQUOTED, value_meant, why_not
 from deploy.catalog.names import offer
 from deploy.catalog.releases import LAST_WITH_ENGINES, first_offered
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
@@ -12,9 +12,9 @@ from deploy.models.budget import pages_context
 from deploy.refusals.errors import Refusal
 from deploy.spec import Engine
 from deploy.validation.engine_flags import USELESS
-from deploy.validation.offers import engine_path
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.replay import replay_problems
+from deploy.validation.try_lines import engine_path
 
 SCRIPTS_SINCE = "0.17.0"
 """The first image whose Dockerfile copies the convert scripts (Dockerfile.triton.trt_llm_backend, v0.16.0, v0.17.0)."""

@@ -12,8 +12,8 @@ from deploy.models.paths import has_engine
 from deploy.models.runtimes import row_of_image
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint
-from deploy.validation.offers import beside_triton, engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import beside_triton, engine_path, or_else
 
 OF_OLD_WORDS = {"gptq": "gptq"}
 """Formats by an own checkpoint's `quantisation` alone, if the word says the format."""

@@ -5,7 +5,7 @@ Other modules judge its precision, split, speculation and compilation.
 
 from collections.abc import Iterator
 
-from deploy.catalog.believable import RANGES
+from deploy.catalog.number_ranges import RANGES
 from deploy.catalog.runtimes import TRITON, VLLM
 from deploy.models.memory import TOKENS_PER_BLOCK, kv_tokens_useful
 from deploy.models.resolve import Served
@@ -17,7 +17,7 @@ from deploy.validation.engine_limits import engine_problems
 from deploy.validation.formats import format_problems
 from deploy.validation.lora import lora_problems
 from deploy.validation.parallel import parallel_problems
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.precision import precision_problems
 from deploy.validation.runtimes import runtime_problems
 from deploy.validation.speculation import speculation_problems

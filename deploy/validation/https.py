@@ -115,7 +115,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
             "https has a certificate file, and would also order a certificate",
             where="gateway.https.acme",
             seen=f"acme, and certificate={https.certificate!r}",
-            wanted="either of the two",
+            wanted="acme alone, or certificate and certificate_key alone",
             attempt=f"Https({BY_ACME}); or Https({BY_FILE})",
         )
     elif not has_file and https.acme is None:
@@ -134,7 +134,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
             f"the host has a {has} and no {lacks}",
             where=f"gateway.https.{lacks}",
             seen=f"{has} alone",
-            wanted="both",
+            wanted="certificate and certificate_key together",
             attempt=f"Https({BY_FILE})",
         )
     if https.certificate_key is not None:

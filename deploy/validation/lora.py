@@ -13,9 +13,9 @@ from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import LoRA
-from deploy.validation.offers import engine_path
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.speculation import KEYS_SINCE
+from deploy.validation.try_lines import engine_path
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 LLMAPI_ADAPTERS_SINCE = "1.3"
@@ -134,7 +134,7 @@ def _twice(placed: Placed, field: str, values: Sequence[str | int], attempt: str
             f"two adapters have {field} {value!r}",
             "lora.adapters",
             seen=", ".join(str(value) for value in values),
-            wanted="a different one for each adapter: a request names its adapter by it",
+            wanted=f"a different {field} for each adapter, because requests select the adapter by it",
             attempt=attempt,
         )
 
@@ -158,7 +158,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
                 f"TensorRT-LLM has no module {module!r} for an adapter of this model",
                 "lora.target_modules",
                 seen=", ".join(lora.target_modules),
-                wanted=f"of {', '.join(known)}",
+                wanted=f"any of {', '.join(known)}",
                 attempt=f'"{meant}", as TensorRT-LLM calls it' if meant else offer(module, known),
             )
 

@@ -5,10 +5,10 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS, SYSTEMS
-from deploy.catalog.believable import RANGES
 from deploy.catalog.gpus import card_called, counted
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
+from deploy.catalog.number_ranges import RANGES
 from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
 from deploy.refusals.errors import Refusal
@@ -53,7 +53,7 @@ def machine_problems(host: Host) -> Iterator[Refusal]:
     if fabric and RDMA_DEVICE.fullmatch(fabric.interface):
         yield refuse(
             "fabric-interface",
-            f"{shortened(fabric.interface)} is a device of RDMA, and the interface that carries its address is another",
+            f"{shortened(fabric.interface)} is an RDMA device; the interface with its IP address has another name",
             where="machine.fabric.interface",
             seen=shortened(fabric.interface),
             wanted="a name as `ip link` shows it on the host: ib0, eth1, enp3s0f0",

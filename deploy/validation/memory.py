@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.catalog.believable import RANGES
+from deploy.catalog.number_ranges import RANGES
 from deploy.models import memory
 from deploy.models.budget import ServerBudget, server_budget
 from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve

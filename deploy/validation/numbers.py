@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from deploy.catalog.believable import RANGES, Believable
+from deploy.catalog.number_ranges import RANGES, Believable
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Encoder

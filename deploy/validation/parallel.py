@@ -6,7 +6,7 @@ from deploy.models.memory import kv_heads
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse, server_at
 from deploy.spec import LLM, Draft
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 
 EXPERTS_DIVIDE = "expert parallelism divides the GPUs of tensor parallelism, it does not multiply the GPU count"
 

@@ -10,8 +10,8 @@ from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
 from deploy.refusals.errors import Refusal
 from deploy.validation.formats import offer_of_vllm
-from deploy.validation.offers import engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import engine_path, or_else
 
 PLAIN = ("float16", "bfloat16")
 
@@ -124,7 +124,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "Calibration(…) is read only when an engine is quantised, and this model is not",
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
-            wanted="none",
+            wanted="no calibration",
             attempt="leave calibration out"
             + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
         )
@@ -156,7 +156,7 @@ def _cache_path(placed: Placed) -> Iterator[Refusal]:
             "the PyTorch backend has no int8 key/value cache",
             "kv_cache.dtype",
             seen=f'"int8" on path {placed.path}',
-            wanted='"auto" or "fp8"; int8 is of the engine path',
+            wanted='"auto" or "fp8"; only the engine path has int8',
             attempt=or_else(
                 'KVCache(dtype="fp8")' if placed.gpu and int(placed.gpu.sm) >= KV_FIRST_SM["fp8"] else "KVCache()",
                 engine_path(placed) if _quantises(placed) else "",

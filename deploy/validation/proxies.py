@@ -41,7 +41,7 @@ def proxy_of_no_network() -> Refusal:
         "a host without a network cannot use a proxy",
         where="proxy",
         seen="connected=False, and a Proxy",
-        wanted="either of the two",
+        wanted="connected=False alone, or a Proxy alone",
         attempt="leave proxy out",
     )
 

@@ -6,7 +6,7 @@ from deploy.models.paths import has_pytorch
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.spec import LLM, Replay
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 
 
 def replay_problems(placed: Placed) -> Iterator[Refusal]:
@@ -89,7 +89,7 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
         )
 
 
-def undeclared(engine: str, where: str) -> Refusal:
+def replay_missing(engine: str, where: str) -> Refusal:
     return refuse(
         "unjudged-engine",
         f"{engine}: its engine would be signed before its answers were compared",

@@ -62,14 +62,14 @@ def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:
 
 def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
     name, size = f"pool {pool.name}" if pool.name else "the hosts without a pool", len(pool.units)
-    lost = f", and {rollout.may_be_lost} may be lost" if rollout.may_be_lost else ""
+    lost = f"; hosts that may be lost: {rollout.may_be_lost}" if rollout.may_be_lost else ""
     least = 1 + max(0, rollout.may_be_lost)
     limit = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
     return refuse(
         "nobody-out",
         f"{name}: no host may be out of service, so none can be updated",
         where="rollout.max_unavailable",
-        seen=f"{limit}: of {size} hosts {max(0, pool.allowed)} may be out{lost}",
+        seen=f"{limit}; hosts that may be out: {max(0, pool.allowed)} of {size}{lost}",
         wanted=f"room for {least} at least" + (": the hosts that may be lost, and one that is swapped" if lost else ""),
         attempt=f"Rollout(max_unavailable={least})" if least <= size else "Rollout(may_be_lost=0), or a larger pool",
     )

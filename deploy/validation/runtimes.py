@@ -14,11 +14,11 @@ from deploy.refusals.refuse import model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
 from deploy.validation.gateway import gateway_beside
 from deploy.validation.lora import adapter_problems
-from deploy.validation.offers import beside_triton, on_triton, or_else
 from deploy.validation.parallel import parallel_problems
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.precision import precision_problems
 from deploy.validation.replay import replay_problems
+from deploy.validation.try_lines import beside_triton, on_triton, or_else
 
 DEFAULTS = {field.name: field.default for field in fields(LLM)}
 OF_TRITON = (
@@ -163,10 +163,10 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
             shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
-            whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
+            whose = "TensorRT-LLM alone" if name in OF_TENSORRT_LLM else "another runtime"
             yield placed.no(
                 "field-of-another-runtime",
-                f"`{name}` is {whose}, and {model.runtime} has no such setting",
+                f"`{name}` has no effect with {model.runtime}: it is a setting of {whose}",
                 name,
                 seen=f'{name}={shown}, runtime="{model.runtime}"',
                 wanted=f"{name} left out",

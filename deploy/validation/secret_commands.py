@@ -32,7 +32,7 @@ def command_problems(where: str, secret: Secret) -> Iterator[Refusal]:
             "command-in-one-word",
             f"`{where}`: Secret.command takes each word separately, and this is one string",
             where=where,
-            seen=f"Secret.command of 1 word with {len(program.split()) - 1} blanks",
+            seen=f"a single argument of {len(program.split())} words",
             wanted="the program, then each argument",
             attempt=f"Secret.command({words})",
         )

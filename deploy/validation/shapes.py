@@ -24,7 +24,7 @@ def shape_problems(server: Server, model: Model) -> list[Refusal]:
     if shape.kv_heads and (shape.kv_heads < 0 or shape.heads % shape.kv_heads):
         refusals.append(_impossible(server, model, "kv_heads", f"a divisor of {shape.heads} heads, or 0 for as many"))
     if not 0 <= shape.active_experts <= shape.experts or bool(shape.experts) != bool(shape.active_experts):
-        refusals.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or neither of the two"))
+        refusals.append(_impossible(server, model, "active_experts", f"1 to {shape.experts}, or 0 for both if dense"))
     row = ARCHITECTURES.get(shape.architecture)
     if row and row.kind == "llm" and not row.experts and shape.experts > 0:
         refusals.append(_dense(server, model, shape))

@@ -11,8 +11,8 @@ from deploy.models.paths import choose_path, has_engine
 from deploy.models.speculation import drafted_tokens, tree_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
-from deploy.validation.offers import draft_offer, engine_path, or_else
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
+from deploy.validation.try_lines import draft_offer, engine_path, or_else
 
 MODES = {
     Draft: "draft_tokens_external",
@@ -129,7 +129,7 @@ def _numbers(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
             f"Eagle with {speculative.tokens} tokens, and the PyTorch path drafts one chain",
             "speculative.tokens",
             seen=str(speculative.tokens),
-            wanted=f"1 to {LONGEST_CHAIN}; a tree of 63 is of the engine path",
+            wanted=f"1 to {LONGEST_CHAIN}; only the engine path drafts a tree, of up to 63",
             attempt="tokens=3",
         )
     if isinstance(speculative, Lookahead) and speculative.ngram == 1 and speculative.window == 1:

@@ -193,7 +193,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Settings:
-    """The whole file."""
+    """The content of a gateway's settings file."""
 
     fingerprint: str
     url: str

@@ -32,8 +32,8 @@ from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words
 from roles._shipping.texts import HERE
 
-# ssh waits for the connections that it forwards: that of a killed run held the port for 20 to 29 seconds (two runs on a
-# rehearsal machine, 2026-11-28). Where the control machine has setpriv, ssh ends with its run.
+# ssh waits for the connections that it forwards. That of a killed run held the port for 39 s, as long as a program of
+# the host kept its connection; with setpriv, which ends ssh with its run, for 0.3 s (rehearsal machine, 2026-11-28).
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
 """Command on the host that reports the open port, and runs as long as the pipe is open."""
@@ -79,7 +79,7 @@ def kernel_refusal(mine: Slice, kernel: str) -> Refusal | None:
 
 
 class Line:
-    """The forwarded port of one host."""
+    """An SSH connection that forwards a host's port to the bundle's server."""
 
     def __init__(self, host: Host, mine: Bundled) -> None:
         self.host, self.mine = host, mine
@@ -118,7 +118,7 @@ class Line:
         )
 
     def _started(self) -> str:
-        """Empty once the port is open; else the reason."""
+        """The reason why the port did not open; empty once it is open."""
         _, socket = _server(self.mine.bundle, "")
         words, target = ssh_words(self.host)
         own = [

@@ -6,10 +6,12 @@ from roles._pyinfra.undo import KEPT
 from roles.firewall import defaults
 
 # sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them. Somebody
-# listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to.
+# listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to. Ports that
+# a client has sshd listen at (`ssh -R`) are loopback's, which the rules leave open.
 SSH_PORTS = (
     "{ /usr/sbin/sshd -T | sed -n 's/^port //p';"
     " ss -Htlnp; ss -Htnp state established; } | awk 'NF == 1 { print; next }"
+    r' $1 == "LISTEN" && $4 ~ /^(127\.|\[::1\])/ { next }'
     ' { place = $1 == "LISTEN" ? $4 : $3; sub(/.*:/, "", place); if ($1 == "LISTEN") listens[place] = 1 }'
     " /\"sshd/ && place in listens { print place }' | sort -nu"
 )

@@ -12,6 +12,7 @@ from pyinfra import host, state
 from pyinfra.api import FunctionCommand, operation
 
 from deploy.refusals.errors import PREFLIGHT, Refusal, Refusals
+from deploy.refusals.quoting import shortened
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
@@ -93,14 +94,18 @@ def _refuse_login(mine: Slice | BalancerSlice | MonitorSlice, login: dict[str, s
     user = login.get("user", "")
     if login.get("uid") == "0" or (asks_sudo and login.get("sudo")):
         return
+    refusal = shortened(login["refusal"]) if login.get("refusal") else "sudo asks for a password"
+    lack, line, file = "password", f"{user} ALL=(ALL) NOPASSWD:ALL", f"90-{user}"
+    if "have a tty" in refusal:
+        lack, line, file = "terminal", f"Defaults:{user} !requiretty", f"91-{user}"
     attempt = (
-        f"echo '{user} ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-{user} as root on the host"
+        f"echo '{line}' > /etc/sudoers.d/{file} as root on the host"
         if asks_sudo
         else "set `_sudo` to True in the inventory's data, or log in as root"
     )
     raise Refusal(
-        f"{mine.host}: user {user or '(unknown)'} cannot become root without a password",
-        facts={"found": "sudo asks for a password" if asks_sudo else "not root, and the inventory does not use sudo"},
+        f"{mine.host}: user {user or '(unknown)'} cannot become root without a {lack}",
+        facts={"found": refusal if asks_sudo else "not root, and the inventory does not use sudo"},
         attempt=attempt,
         state=PREFLIGHT,
         kind="sudo",

@@ -50,12 +50,15 @@ class About:
 
 
 class Login(FactBase[dict[str, str]]):
-    """User, uid, and True if sudo works without a password. To be asked with `_sudo=False`."""
+    """User, uid, and "yes" if sudo works without a password, else its message. To be asked with `_sudo=False`."""
 
     default = dict
 
     def command(self) -> str:
-        return 'echo "user=$(id -un)"; echo "uid=$(id -u)"; sudo -n true 2>/dev/null && echo sudo=yes; true'
+        return (
+            'echo "user=$(id -un)"; echo "uid=$(id -u)"; if refusal=$(LC_ALL=C sudo -n true 2>&1);'
+            ' then echo sudo=yes; else echo "refusal=$(echo "$refusal" | head -n 1 | cut -c 1-200)"; fi'
+        )
 
     def process(self, output: list[str]) -> dict[str, str]:
         return dict(line.split("=", 1) for line in output if "=" in line)

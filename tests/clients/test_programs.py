@@ -27,7 +27,7 @@ QUIET = {
     "ANONYMIZED_TELEMETRY": "false",
     "LITELLM_LOCAL_MODEL_COST_MAP": "true",
 }
-"""Clients that tell their makers of a use, or fetch prices, do neither."""
+"""Variables that keep clients from reporting their use to their makers, and from fetching prices."""
 TABLE = re.compile(r"(?<=<!-- table: clients -->\n\n).*?(?=\n\n<!-- end -->)", re.DOTALL)
 
 

@@ -16,7 +16,7 @@ from tests.encoders.checkpoints import on_cpu
 
 @pytest.fixture(autouse=True)
 def clients_may_leave_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton is asked before each pass if a client has gone, however short its wait was."""
+    """Makes each pass ask Triton if a client has disconnected, however short the client's wait was."""
     monkeypatch.setattr(batching, "ASKED_AFTER_SECONDS", 0.0)
 
 

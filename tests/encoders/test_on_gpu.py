@@ -33,7 +33,8 @@ BGE |= {"intermediate_size": 4096, "max_position_embeddings": 514, "vocab_size":
 
 DEVICE = "cuda:0"
 FULL = 40
-"""Times the sequences in one pass of 8,120 tokens, which goes other ways than a small one (linear.by_rows)."""
+"""Repetitions of the sequences in one pass of 8,120 tokens, for which other kernels run than for a small pass
+(linear.by_rows)."""
 PLAN_MIB = {"nomic": 2131, "bge": 2412}
 """MiB that deploy/models/memory.py grants each in fp16 at 16,384 tokens a pass, with bge's two streams."""
 STREAMS = {"nomic": 1, "bge": 2}

@@ -20,7 +20,7 @@ TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(f"abct {STRANGE}", m
 
 
 def xlm_roberta() -> Tokenizer:
-    """As published, but for its normaliser, whose table lies in no package; NFKC is the most of it."""
+    """XLM-RoBERTa's published tokenizer, with NFKC for its own normaliser, whose table no package has."""
     made = unigram()
     made.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), normalizers.Replace(tokenizers.Regex(" {2,}"), " "), normalizers.Strip()]
@@ -30,7 +30,7 @@ def xlm_roberta() -> Tokenizer:
 
 
 def bert() -> Tokenizer:
-    """Of lower-case words, with accents taken off."""
+    """BERT's tokenizer, for lower-case words without accents."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "sat", "##s", "dog", "ete", ".", "##t", "a", "b", "c"]
     made = Tokenizer(models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token="[UNK]"))
     made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()

@@ -15,7 +15,7 @@ PATIENT = "/usr/local/lib/enginehouse/patient-apt"
 
 
 def state_of(scene: Scene, package: str) -> str:
-    """dpkg's three letters."""
+    """The state of a package, as dpkg's three letters."""
     return scene.machine.run(f"dpkg-query -W -f '${{db:Status-Abbrev}}' {package}; true").stdout.strip()
 
 

@@ -80,7 +80,7 @@ def from_the_middle() -> int:
 
 @contextlib.contextmanager
 def hub_cuts() -> Iterator[None]:
-    """Every large answer of the hub breaks off, so that there is a middle to be killed in."""
+    """Cuts off every large answer of the hub, so that a download can be killed in the middle."""
     fault = HUB / "fault-cut-large"
     fault.write_text(f"1000 {CUT}")
     try:
@@ -90,7 +90,7 @@ def hub_cuts() -> Iterator[None]:
 
 
 def struck(scene: Scene, moment: str, strike: Callable[[], object]) -> Run:
-    """A run with something that happens when an operation begins."""
+    """A run during which `strike` is called when the operation `moment` begins."""
     return scene.deploy(inventory=MORE, at=moment, strike=strike)
 
 
@@ -101,7 +101,7 @@ def kill_fetch(scene: Scene) -> None:
 
 
 def kill_control(scene: Scene, home: Path) -> None:
-    """The control process and its download die with a file begun."""
+    """Kills the control process and its download while a file is partly there."""
     until(lambda: bool(incomplete(home)), 30, every=0.01)
     control = control_pid(PLACES)
     children = Path(f"/proc/{control}/task/{control}/children").read_text().split()

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from rehearsal.gateway import Gateway, connection
 
 EVERY_SECONDS = 0.25
-"""Fewer held requests than a process holds, however long a swap takes here."""
+"""Seconds between two requests, so that fewer wait during the longest swap than a process may hold."""
 MOST_AT_ONCE = 512
 PATIENCE_SECONDS = 300
 VECTOR = ("/v1/embeddings", {"model": "minilm", "input": "some text"})
@@ -48,7 +48,7 @@ class Load:
 
 @contextlib.contextmanager
 def loaded(gateway: Gateway, questions: Sequence[Question] = (VECTOR, CHAT)) -> Iterator[Load]:
-    """The questions are asked in turn, all the while; afterwards each request has its outcome."""
+    """Sends the questions in turn during the block; afterwards each request has its outcome."""
     load, ended = Load(), threading.Event()
 
     def send(pool: ThreadPoolExecutor) -> None:

@@ -82,7 +82,7 @@ async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(
 
 @in_loop
 async def test_a_whole_answer_that_is_aborted_without_another_engine_may_be_tried_again(tmp_path: Path) -> None:
-    """503 with a time to wait, and none of the aborted text."""
+    """The client gets a 503 with a time to wait, and none of the aborted text."""
     async with running_gateway(tmp_path, runtime="vllm", hold_seconds=0) as front:
         assert front.engine
         front.engine.stopping, front.engine.stops_by = 1, "abort"

@@ -42,7 +42,7 @@ def message(*tensors: Tensor, raw: dict[int, bytes] | None = None, shape: list[i
 
 
 def encoded(name: str, width: int) -> dict[str, Any]:
-    """Answers about two texts that are none."""
+    """Malformed answers about two texts."""
     rows: Tensor = (name, "FP32", [0.5] * 2 * width)
     counts: Tensor = ("token_counts", "INT32", [3, 3])
     good = [1, 2, width]

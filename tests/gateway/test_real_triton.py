@@ -28,7 +28,7 @@ CANARY = "Rosa's diagnosis"
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """The models are ready."""
+    """A Triton with a ready model of each kind."""
     with standing(tmp_path_factory.mktemp("gateway")) as running_scene:
         yield running_scene
 

@@ -261,7 +261,7 @@ async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_n
 
 @in_loop
 async def test_tenants_that_share_prefixes_get_no_count_of_cached_tokens(tmp_path: Path) -> None:
-    """Streamed and unstreamed; the audit has the number. Without keys, tenants are not distinguished."""
+    """Streamed and whole answers hide cached tokens from tenants; without keys, every client sees them."""
 
     async def cached_tokens(has_keys: bool) -> list[int]:
         async with running_gateway(tmp_path, has_keys=has_keys) as front:

@@ -59,7 +59,7 @@ REFUSED = {
 async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_refused(
     tmp_path: Path, reason: str
 ) -> None:
-    """400 for a schema of a response format, and for one of a tool."""
+    """The gateway answers 400, for the schema of a response format and for that of a tool."""
     schema, head = REFUSED[reason], '{"model": "llama", "messages": [{"role": "user", "content": "x"}], '
     form = '{"type": "json_schema", "json_schema": {"name": "x", "schema": ' + schema + "}}"
     tools = '[{"type": "function", "function": {"name": "x", "parameters": ' + schema + "}}]"

@@ -76,7 +76,7 @@ def test_malformed_settings_are_refused_as_a_whole(
 
 
 def test_every_tensor_of_a_chat_is_in_the_llms_contract() -> None:
-    """Names, types and dimensions; a batch dimension is in none."""
+    """Names, types and dimensions are compared; no tensor has a batch dimension."""
     fields = {
         "temperature": 0.5, "top_p": 0.5, "top_k": 5, "min_p": 0.1, "seed": 1, "stop": "x", "n": 2, "min_tokens": 1,
         "frequency_penalty": 1, "presence_penalty": 1, "repetition_penalty": 1.5,

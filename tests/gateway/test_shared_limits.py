@@ -118,7 +118,7 @@ def world(hosts: int = 1, processes: int = 1, limits: KeyLimits = LIMITS) -> Ite
 @settings(max_examples=40, deadline=None)
 @given(hosts=st.integers(1, 2), processes=st.integers(1, 3), steps=STEPS)
 def test_killed_processes_never_let_a_minute_exceed_the_limit(hosts: int, processes: int, steps: list[Any]) -> None:
-    """Requests, tokens, and running requests; across all processes and hosts, rounded up for each host."""
+    """The limits are of requests, tokens and open requests, over all processes and hosts, rounded up for each host."""
     with world(hosts, processes) as made:
         for word, *values in steps:
             if word == "waits":

@@ -138,7 +138,7 @@ def test_a_line_that_power_cut_in_two_costs_no_other_line(tmp_path: Path) -> Non
 
 
 def test_a_key_sees_nothing_of_another_tenants_key_with_its_prefix(tmp_path: Path) -> None:
-    """A file of keys that people wrote may have two."""
+    """A file of keys that a person edited may have two keys with one prefix."""
     usage = Usage(str(tmp_path))
     usage.days = 9
     for tenant, tokens in (("acme", 3), ("umbrella", 4)):

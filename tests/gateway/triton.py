@@ -60,9 +60,9 @@ class Script:
     error_prompt: tuple[int, ...] = ()
     """Ids of the only prompt that has the error; empty: every request has it."""
     halts_after: int | None = None
-    """A stream sends this many events and then nothing more until it is cancelled, or until `goes_on` is set.
+    """Number of events after which a stream sends nothing until it is cancelled, or until `goes_on` is set.
 
-    As many as it has: it does not end after its final response.
+    With the number of all its events, the stream stays open after its final response.
     """
 
 

@@ -35,7 +35,7 @@ def kubectl(*words: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_object_is_of_its_schema(exports: dict[str, Path], inventory: str, version: str) -> None:
-    """Strictly: an unknown field for this version of Kubernetes is an error. Kinds of operators have no schema."""
+    """Refuses fields that this version of Kubernetes does not have; kinds of operators have no schema."""
     count = 0
     for path in exports[inventory].rglob("*.yaml"):
         for item in yaml.load_all(path.read_text(), yaml.CSafeLoader):

@@ -21,7 +21,7 @@ from tests.monitoring.scraped import metrics
 QUIET = Path(__file__).parent / "quiet.json"
 EVERY_SECONDS, HOUR_SECONDS = 15, 3600
 OF_DAY = re.compile(r".+(_timestamp_seconds|_mtime_seconds|_cert_expiry)")
-"""Times of day: what counts is how long ago they are."""
+"""Metrics that are points in time, of which only the age matters."""
 
 
 def recorded(rows: Iterable[Mapping[str, Any]], source: str) -> str:

@@ -18,7 +18,7 @@ from rehearsal.machine import Machine
 
 HOME = "/root/pods"
 NETWORK = "enginehouse"
-"""The bridge of the host's servers: what a network policy without egress is to a Pod."""
+"""The bridge of the host's servers, in the place of a network policy without egress."""
 
 
 @dataclass

@@ -80,7 +80,7 @@ def story() -> Iterator[Story]:
 
 @pytest.mark.parametrize("name", ["plain", "padded"])
 def test_a_machine_serves_without_a_login(story: Story, name: str) -> None:
-    """Through the reboot that its driver asks for; the largest user-data is one byte below the limit."""
+    """The deploy continues after its driver's reboot; the largest user-data is one byte below the limit."""
     machine: Machine = getattr(story, name)
     ended = wait_until_ended(machine, MINUTES * 60)
     assert (ended["state"], ended["exit"]) == ("serving", 0), machine.run("journalctl -u enginehouse-first-boot").stdout

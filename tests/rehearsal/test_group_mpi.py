@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.doctor.ours import LINK_SHARE
+from deploy.doctor.installed import LINK_SHARE
 from rehearsal.places import REPOSITORY, Places
 from roles.doctor.questions import LINKS
 from tests.faults.scene import until

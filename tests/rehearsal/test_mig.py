@@ -72,7 +72,7 @@ def cut() -> Iterator[Cut]:
 
 
 def test_the_gpu_is_cut_as_planned(cut: Cut) -> None:
-    """Installed, cut and proven in one run, on a machine that had no driver."""
+    """A single run installs the driver, cuts the GPU and proves the instances, on a machine without a driver."""
     assert (cut.first.code, cut.says(DEVICES)) == (0, HALVES), cut.first.output[-3000:]
 
 
@@ -118,7 +118,7 @@ def test_instances_in_use_are_named_and_kept(cut: Cut) -> None:
 
 
 def test_an_unused_gpu_becomes_whole(cut: Cut) -> None:
-    """Mode off, unit gone, and CDI names the card again; the run after that changes nothing."""
+    """The mode is off, the unit is removed, and CDI names the card again; the run after that changes nothing."""
     cut.machine.run("systemctl stop notebook")
     run = cut.run(WHOLE)
     assert (run.code, cut.says(DEVICES), cut.says(NAMES)) == (0, [], ["nvidia.com/gpu=0"]), run.output[-3000:]

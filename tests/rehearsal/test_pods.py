@@ -109,7 +109,7 @@ def test_the_job_fetches_what_the_host_fetched(story: Story) -> None:
 
 
 def test_the_pod_has_the_release_of_the_host(story: Story) -> None:
-    """Every byte of it, wheels included, below the same path."""
+    """The Pod has every byte of the release, wheels included, at the same path."""
     story.server.start("prepare")
     release = Path(story.says(f"readlink -f {CURRENT}"))
     ours = f"{story.server.home}/releases/{release.name}"
@@ -135,7 +135,7 @@ def test_the_container_is_confined_as_the_hosts(story: Story) -> None:
 
 
 def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
-    """The page reports it at once, requests are still answered, and the hook ends when none is running."""
+    """The page reports the drain at once, requests are still answered, and the hook ends when no request is running."""
     assert story.server.probe("triton", "preStop")
     assert not story.server.probe("triton", "readinessProbe")
     assert story.asks("/v2/models/minilm/infer", {"inputs": [TEXT]})["outputs"]

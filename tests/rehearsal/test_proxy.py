@@ -73,7 +73,7 @@ def test_the_machine_has_no_way_out_of_its_own(story: Story) -> None:
 
 
 def test_preflight_tells_that_the_proxy_is_not_there(story: Story) -> None:
-    """Before the first change, and with the target of the proxied request."""
+    """The refusal comes before the first change, and names the target of the proxied request."""
     network.cut_off(Network(NUMBER))
     try:
         run = story.operator.pyinfra(inventory=INVENTORY)

@@ -126,7 +126,7 @@ def test_a_finished_fleet_changes_nothing(ill: Fleet) -> None:
 
 
 def test_two_ill_hosts_are_drained_repaired_and_back_one_after_the_other(ill: Fleet) -> None:
-    """Rows that wait for a reset, and a GPU that falls off the bus, which needs a reboot."""
+    """Faults: rows of one host wait for a reset, and a GPU of another fell off the bus, which needs a reboot."""
     assert until(ill.all_in, WAIT_SECONDS)
     first, second = ill.hosts[:2]
     boots = second.run("cat /proc/sys/kernel/random/boot_id").stdout

@@ -200,7 +200,7 @@ def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(s
 
 
 def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:
-    """Over HTTP and gRPC, streamed and not, answered and refused. The client's request ids are in the logs."""
+    """Requests go over HTTP and gRPC, streamed and whole, and are answered or refused; the logs have only their ids."""
     assert _asked_for_canary(served) == {200, 400, 500}
     served.says("journalctl --sync")
     matches = served.says(f"journalctl --all -q | grep -c {CANARY}; grep -rlaF {CANARY} /var /run /etc /tmp /root")
@@ -209,7 +209,7 @@ def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> No
 
 
 def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surface) -> None:
-    """Equal answers before and after, no restart, and only a 4xx for nonsense from our models."""
+    """The server does not restart, answers equally before and after, and our models answer nonsense with 4xx."""
     before = (served.vector(), served.text(), served.starts())
     answers_by_kind = Counter[malformed.Answer]()
     ours: set[str] = set()

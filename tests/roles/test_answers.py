@@ -42,7 +42,7 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def act(_: list[str]) -> Iterator[str]:
-    """Would act on a default, with which pyinfra continues."""
+    """A command that must not run: it would act on the default with which pyinfra continues."""
     yield "systemctl stop triton@main"
 
 

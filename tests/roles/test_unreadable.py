@@ -52,12 +52,12 @@ class Words(FactBase[list[str]]):
 
 
 def act(_: object) -> Iterator[str]:
-    """Acts, if it comes to that."""
+    """A command that must not run after an unreadable answer."""
     yield "systemctl stop triton@main"
 
 
 def counts(words: list[str]) -> Iterator[str]:
-    """Acts on a number that may be none."""
+    """A command made of the answer's number; raises ValueError for a word that is not a number."""
     yield f"sleep {int(words[0])}"
 
 

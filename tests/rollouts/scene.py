@@ -99,7 +99,7 @@ class Case:
     away: tuple[str, ...] = ()
     """Hosts that do not come back by themselves."""
     may_lose: bool = False
-    """The fault itself strikes who holds requests."""
+    """True if the fault hits a program with open requests, so that some may be lost."""
     long_percent: float = 0
     """Percentage of streams that last longer than a drain, which then takes all of its time."""
 

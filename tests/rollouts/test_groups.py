@@ -34,7 +34,7 @@ ANSWER = ("/v1/completions", {"model": "llama-tiny", "prompt": "hello", "max_tok
 
 @dataclass
 class Pool:
-    """The machines in the order of their groups, who types, and the gateway behind the balancer."""
+    """The machines in the order of their groups, their operator, and the gateway behind the balancer."""
 
     hosts: list[Machine]
     operator: Operator
@@ -53,7 +53,7 @@ class Pool:
         return {says(host, "systemctl is-active llm@main") for host in self.hosts} == {"active"}
 
     def swapped_under_load(self, batch: int) -> Load:
-        """Every request that was sent while a new release came to all groups."""
+        """The outcome of every request that was sent while all groups were swapped to a new release."""
         before = self.releases()
         with loaded(self.gateway, [ANSWER]) as load:
             assert until(lambda: load.answered_so_far > 8, 60)

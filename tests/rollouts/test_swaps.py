@@ -24,7 +24,7 @@ from tests.rollouts.timeline import Timeline
 INVENTORIES = "tests/rollouts/inventories"
 GATEWAY_PORT, GATEWAYS_PORT = 9443, 8009
 CHANGES = ("", "release")
-"""The two releases that are swapped for each other: what ROLLOUT_CHANGES says."""
+"""Values of ROLLOUT_CHANGES for the two releases that replace each other."""
 READY = "curl --silent --show-error --max-time 3 --output /dev/null --write-out '%{{http_code}}' {words} {url}"
 
 

@@ -23,8 +23,8 @@ def _spoilt(weights: Tensors) -> Tensors:
 
 
 KINDS: Mapping[str, Callable[[Tensors], Tensors]] = {"unloadable": _lacking, "wrong": _spoilt, "moved": dict}
-"""Without a tensor it does not load; with one that is not a number it loads, is ready, and answers nothing right; with
-other bytes and the same numbers it is only new, and has to be sent."""
+"""Changes of a checkpoint by kind: without a tensor it does not load; with a tensor of NaN it loads and becomes ready,
+but answers wrongly; with other bytes and the same numbers it is only a new file that has to be sent."""
 
 
 def make(checkpoint: Path, into: Path) -> None:

@@ -19,7 +19,7 @@ import tritonclient.http
 from testinfra.host import Host
 
 from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
-from deploy.io.ask_models import requests
+from deploy.io.ask import requests
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.model_requests import Request
 from deploy.io.reach import Endpoint, reach

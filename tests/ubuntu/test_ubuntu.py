@@ -1,6 +1,7 @@
-"""From a bare Ubuntu 24.04 to a service, with the programs that such a host runs without being asked; then removal.
+"""From a bare Ubuntu to a service, with the programs that such a host runs without being asked; then removal.
 
-The machine is made of Ubuntu's own archive (`make test-ubuntu` names it), and the tests are one story in their order.
+Each release has a machine, made of Ubuntu's own archive (`make test-ubuntu` names it), and the tests are one story in
+their order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from deploy.catalog.systems import SYSTEMS, System
 from deploy.slices.host import Slice
 from deploy.spec import Machine
 from rehearsal import machine as machines
@@ -35,7 +37,11 @@ PLACES = Places(REPOSITORY / ".rehearsal" / "number-17", 17)
 INVENTORY = "inventories/rehearsal.py"
 MIRRORED = "tests/ubuntu/inventories/mirrored.py"
 ARCHIVE = "-oDir::Etc::SourceList=/etc/apt/sources.list.d/ubuntu.sources -oDir::Etc::SourceParts=/dev/null"
-"""Options of apt with which it knows Ubuntu's archive alone, and nothing that is stood in for."""
+"""Options with which apt reads Ubuntu's archive alone, without the rehearsal's stand-ins."""
+VERSIONS = {
+    "24.04": r"systemd 255|openssh-server 1:9\.6|apt 2\.8",
+    "26.04": r"systemd 259|openssh-server 1:10\.2|apt 3\.2",
+}
 LIBRARIES = "libc6 libssl3t64 zlib1g"
 OURS = ("enginehouse-gateway@0", "enginehouse-traffic", "docker", "containerd", "triton@main")
 UBUNTUS = (
@@ -44,23 +50,34 @@ UBUNTUS = (
     "/var/lib/ubuntu-release-upgrader/",
     "/var/lib/update-notifier/",
 )
-"""What Ubuntu's own programs keep; and the kernel that runs."""
+"""Paths of files that Ubuntu's own programs write, and of the running kernel."""
 LEFT = {"/etc/apt/sources.list", "/var/lib/haproxy/dev/log"}
-"""Written, empty, by `unattended-upgrade`; and the socket that rsyslog opened for HAProxy's package."""
+"""The empty file that `unattended-upgrade` writes, and the socket that rsyslog opened for HAProxy's package."""
 WITNESS = "cron"
-"""A unit of Ubuntu's that needrestart restarts: without it a quiet needrestart would prove nothing."""
+"""A unit of Ubuntu that needrestart does restart, which proves that needrestart ran."""
 
 
 @dataclass(frozen=True)
 class Story:
-    """The machine, who types, its files before all else, and Ubuntu's answer on the packages of the driver."""
+    """The machine, its operator, the machine's initial files, and apt's answer about the driver's packages."""
 
+    release: str
     machine: machines.Machine
     operator: Operator
     files: list[str]
     offered: str
     dry: Run
     first: Run
+
+    @property
+    def system(self) -> System:
+        """The release as the catalog has it."""
+        return SYSTEMS[self.machine.os]
+
+    @property
+    def made(self) -> ubuntu.Release:
+        """The release as machines are made of it."""
+        return ubuntu.RELEASES[self.release]
 
     def says(self, command: str) -> str:
         """Output of a command on the machine."""
@@ -71,48 +88,49 @@ class Story:
         return {unit: self.says(f"systemctl show -p MainPID --value {unit}") for unit in (*OURS, WITNESS)}
 
 
-@pytest.fixture(scope="module")
-def story() -> Iterator[Story]:
-    """A machine after its first deploy; removed before and afterwards."""
-    with fresh_machines(PLACES, ["u24a"], "24.04") as (operator, (machine,)):
+@pytest.fixture(scope="module", params=ubuntu.RELEASES)
+def story(request: pytest.FixtureRequest) -> Iterator[Story]:
+    """A machine of a release after its first deploy; removed before and afterwards."""
+    release = str(request.param)
+    with fresh_machines(PLACES, [f"u{release[:2]}a"], release) as (operator, (machine,)):
         machine.run("apt-get -qq update", timeout=600)
-        wanted = " ".join(wanted_packages())
+        wanted = " ".join(wanted_packages(release))
         offered = machine.run(f"apt-get install --simulate {ARCHIVE} {wanted}", check=False).stdout
         files = machine.run(FILES).stdout.splitlines()
         dry = operator.pyinfra("--dry")
         first = operator.pyinfra()
         assert first.code == 0, first.output[-4000:]
-        yield Story(machine, operator, files, offered, dry, first)
+        yield Story(release, machine, operator, files, offered, dry, first)
 
 
-def wanted_packages() -> dict[str, str]:
+def wanted_packages(release: str) -> dict[str, str]:
     """Names of the driver's packages as the role asks apt for them."""
     driver = SimpleNamespace(branch="580", version="", source="canonical")
-    mine = SimpleNamespace(driver=driver, machine=Machine(os="ubuntu-24.04", gpu="h100-80"))
-    return driver_packages.wanted(cast(Slice, mine), ubuntu.KERNEL)
+    mine = SimpleNamespace(driver=driver, machine=Machine(os=f"ubuntu-{release}", gpu="h100-80"))
+    return driver_packages.wanted(cast(Slice, mine), ubuntu.RELEASES[release].kernel)
 
 
 def test_the_machine_is_ubuntu_with_its_own_systemd_sshd_apt_and_python(story: Story) -> None:
-    release = story.says(". /etc/os-release; echo $ID-$VERSION_ID")
-    assert (release, story.machine.os) == ("ubuntu-24.04", "ubuntu-24.04")
+    assert story.says(". /etc/os-release; echo $ID-$VERSION_ID") == story.machine.os == f"ubuntu-{story.release}"
     versions = story.says("dpkg-query -W -f='${Package} ${Version}\\n' systemd openssh-server apt python3")
-    assert len(re.findall(r"^(systemd 255|openssh-server 1:9\.6|apt 2\.8|python3 3\.12)", versions, re.M)) == 4
+    wanted = rf"^({VERSIONS[story.release]}|python3 {re.escape(story.system.python)})"
+    assert len(re.findall(wanted, versions, re.M)) == 4, versions
     assert "ubuntu" in versions
 
 
 def test_ubuntus_archive_has_the_drivers_packages_by_the_names_of_the_role(story: Story) -> None:
     """apt's own resolution, without the stand-ins, would install the same driver packages as the role holds."""
     installed = set(re.findall(r"^Inst (\S+)", story.offered, re.M))
-    assert set(wanted_packages()) <= installed
+    assert set(wanted_packages(story.release)) <= installed
     of_driver = {name for name in installed if "nvidia" in name}
     assert set(driver_packages.of_driver(installed)) == of_driver
-    newer = re.search(r"^Inst linux-image-(6\.8\.0-\d+-generic)", story.offered, re.M)
+    newer = re.search(rf"^Inst linux-image-{re.escape(story.system.kernel)}\.0-\d+-generic ", story.offered, re.M)
     assert newer, "the packages bring the kernel that their modules are for"
 
 
 def test_a_first_run_deploys(story: Story) -> None:
     assert (story.first.results["failed_hosts"], story.first.results["totals"]["error"]) == ([], 0)
-    assert story.first.told_of("Triton | Swap in release") == ["u24a"]
+    assert story.first.told_of("Triton | Swap in release") == [story.machine.name]
 
 
 def test_every_change_was_announced_by_the_dry_run(story: Story) -> None:
@@ -121,9 +139,9 @@ def test_every_change_was_announced_by_the_dry_run(story: Story) -> None:
 
 
 def test_the_driver_is_canonicals_and_came_with_a_newer_kernel_and_one_reboot(story: Story) -> None:
-    assert story.says("uname -r") == ubuntu.NEWER_KERNEL != ubuntu.KERNEL
+    assert story.says("uname -r") == story.made.newer_kernel != story.made.kernel
     assert len(set(re.findall(r"\b[0-9a-f]{32}\b", story.says("journalctl --list-boots")))) == 2
-    assert story.first.told_of("Driver | Reboot, confirmed") == ["u24a"]
+    assert story.first.told_of("Driver | Reboot, confirmed") == [story.machine.name]
     held = set(story.says("apt-mark showhold").split())
     assert {"nvidia-utils-580-server", "nvidia-headless-no-dkms-580-server-open", "docker-ce"} <= held
     assert story.says("systemctl show -p ActiveState,UnitFileState nvidia-persistenced").split() == [
@@ -194,12 +212,12 @@ def mirrored(story: Story) -> Iterator[tuple[Path, Run]]:
 
 def test_a_mirror_of_ubuntu_is_all_that_apt_reads(story: Story, mirrored: tuple[Path, Run]) -> None:
     update = story.says("apt-get update 2>&1")
-    assert re.search(r"^(Hit|Get):\d+ \S+ noble-security InRelease", update, re.M), update
+    assert re.search(rf"^(Hit|Get):\d+ \S+ {story.system.codename}-security InRelease", update, re.M), update
     assert ("canonical" in update, "Err:" in update, "W:" in update) == (False, False, False), update
 
 
 def test_https_is_served_by_ubuntus_own_haproxy(story: Story, mirrored: tuple[Path, Run]) -> None:
-    assert story.says("haproxy -v").startswith("HAProxy version 2.8.")
+    assert story.says("haproxy -v").startswith(f"HAProxy version {story.system.haproxy}.")
     command = ["curl", "-s", "--cacert", str(mirrored[0]), "--resolve", f"{NAME}:443:{story.machine.address}"]
     assert subprocess.run([*command, "-f", f"https://{NAME}/health"], check=False, capture_output=True).returncode == 0
 
@@ -211,7 +229,7 @@ def test_with_mirror_and_https_a_second_run_changes_nothing(story: Story, mirror
 
 @pytest.fixture(scope="module")
 def removed(story: Story, mirrored: tuple[Path, Run]) -> Run:
-    """The host given up."""
+    """The run of `remove.py` that removes everything from the host."""
     return story.operator.pyinfra("--data", "remove=yes", inventory=MIRRORED, verb="remove.py")
 
 

@@ -12,7 +12,7 @@ from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, Machine, Replay, Reranker, Server, Weights
 from deploy.spec.surroundings import Surroundings
-from deploy.validation.every import judge
+from deploy.validation.all_checks import judge
 
 TODAY = date(2026, 11, 21)
 AROUND = Surroundings(today=TODAY)

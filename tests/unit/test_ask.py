@@ -1,258 +1,292 @@
-"""`enginehouse init`: a machine's answers become an inventory that can be planned."""
+"""`enginehouse ask` against a server on loopback, with curl and a stand-in for ssh that runs its last argument here."""
 
 from __future__ import annotations
 
-import ast
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from deploy.inventory.first_inventory import Answered, inventory_text, kernel_flavour
-from deploy.inventory.first_models import Named
-from deploy.inventory.fleet import Fleet
-from deploy.inventory.targets import Target
-from deploy.io.ask import QUESTIONS, ask, ask_all, write_inventory
-from deploy.io.inventory import load_inventory
-from deploy.planning.plan import make_plan
+from deploy.io.ask import asked_in_turn, requests, unopened
+from deploy.io.gateway_key import GivenKey, given_key
+from deploy.io.reach import address_of
+from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
-from deploy.spec import Machine
-from roles.preflight.judge import system as judge_system
-from tests.unit.given import AROUND
-
-TARGET = Target(host="203.0.113.7", user="ubuntu")
-ANSWERS = """os=debian-12
-kernel=6.1.0-28-cloud-amd64
-gpu=10de:2330
-gpu=10de:2330
-gpu=1234:1111
-bridge=10de
-memory_kib=2097152
-disk_mib=900000
-secure_boot=0
-"""
-
-
-def written(directory: Path, answers: str = ANSWERS, target: Target = TARGET) -> Fleet:
-    """The fleet of the inventory written from these answers."""
-    file = write_inventory(directory, [target], inventory_text([Answered.of(target, answers)]))
-    return Fleet.of(load_inventory(str(file), {}))
-
-
-def test_the_written_machine_matches_its_answers(tmp_path: Path) -> None:
-    """Two H100s with NVSwitches, 2 GiB, 900,000 MiB free, and a display adapter that is not counted."""
-    assert written(tmp_path).hosts[0].machine == Machine(
-        os="debian-12",
-        gpu="h100-80",
-        gpus=2,
-        memory_mib=2048,
-        disk_mib=900_000,
-        kernel_flavour="cloud-amd64",
-        nvswitch=True,
-    )
-
-
-def test_a_written_inventory_can_be_planned(tmp_path: Path) -> None:
-    """The plan needs no further edits of the file."""
-    assert make_plan(written(tmp_path), AROUND).hosts == ("203.0.113.7",)
-
-
-@pytest.mark.parametrize(
-    ("sources", "lines", "served"),
-    [
-        ([("LLM", "Qwen/Qwen3-8B")], ['qwen3_8b = LLM("Qwen/Qwen3-8B")'], "(qwen3_8b,)"),
-        (
-            [("LLM", "openai/gpt-oss-20b"), ("Reranker", "BAAI/bge-reranker-large")],
-            ['gpt_oss_20b = LLM("openai/gpt-oss-20b")', 'bge_reranker_large = Reranker("BAAI/bge-reranker-large")'],
-            "(gpt_oss_20b, bge_reranker_large)",
-        ),
-    ],
-)
-def test_named_models_are_declared_by_their_names_and_can_be_planned(
-    tmp_path: Path, sources: list[tuple[str, str]], lines: list[str], served: str
-) -> None:
-    """Named models are in the catalog, so no lock is needed."""
-    named = [Named(kind, source) for kind, source in sources]
-    text = inventory_text([Answered.of(TARGET, ANSWERS)], models=named)
-    assert all(line in text for line in [*lines, f"models={served}"]) and "Weights" not in text
-    file = write_inventory(tmp_path, [TARGET], text)
-    assert make_plan(Fleet.of(load_inventory(str(file), {})), AROUND).hosts == ("203.0.113.7",)
-
-
-@pytest.mark.parametrize("source", ['a/b")\nimport os#', "a/class", "a/3b", "./weights/", "a/é"])
-def test_any_name_of_a_model_becomes_a_literal_in_the_file(source: str) -> None:
-    """Each model gets its own variable."""
-    text = inventory_text([Answered.of(TARGET, ANSWERS)], models=[Named("LLM", source), Named("Embedder", source)])
-    assigned = [node for node in ast.parse(text).body if isinstance(node, ast.Assign)]
-    first, second = (ast.literal_eval(node.value.args[0]) for node in assigned[:2] if isinstance(node.value, ast.Call))
-    names = {ast.unparse(node.targets[0]) for node in assigned[:2]}
-    assert (first, second, len(names)) == (source, source, 2)
-
-
-def test_an_unknown_card_is_refused_by_the_plan_and_named_in_the_file(tmp_path: Path) -> None:
-    """The file has the PCI id; no name is guessed."""
-    text = inventory_text([Answered.of(Target("host"), ANSWERS.replace("2330", "ffff"))])
-    assert 'found 10de:ffff, not in the catalog: give a name and card=GPU(pci_id="10de:ffff"' in text
-
-
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    """The inventory may have been edited since."""
-    written(tmp_path)
-    with pytest.raises(Refusal) as refused:
-        written(tmp_path)
-    assert refused.value.kind == "inventory-exists"
-
-
-def test_the_questions_change_nothing() -> None:
-    """The questions only read the host."""
-    assert not [word for word in ("sudo", "rm ", "tee", "> /", "apt") if word in QUESTIONS]
-
-
-@pytest.mark.parametrize(
-    ("typed", "target"),
-    [
-        ("203.0.113.7", Target("203.0.113.7")),
-        ("ubuntu@gpu-1.example.com:2222", Target("gpu-1.example.com", "ubuntu", 2222)),
-        ("root@[2001:db8::7]:2200", Target("2001:db8::7", "root", 2200)),
-        ("root@2001:db8::7", Target("2001:db8::7", "root")),
-    ],
-)
-def test_a_target_has_a_user_a_host_and_a_port(typed: str, target: Target) -> None:
-    """Messages show the target as typed."""
-    assert (Target.of(typed), str(target)) == (target, typed)
-
-
-@pytest.mark.parametrize("typed", ["", "ubuntu@", "ubuntu@host:", "host:port", "host:70000", "-oProxyCommand=x"])
-def test_a_text_that_names_no_machine_is_refused(typed: str) -> None:
-    """The refusal comes before any connection."""
-    with pytest.raises(Refusal) as refused:
-        Target.of(typed)
-    assert str(refused.value) == (
-        f"{typed!r} names no machine to ask\n"
-        f"  where   {typed}\n"
-        f"  seen    {typed!r}\n"
-        "  wanted  user@host or user@host:port; an IPv6 address in brackets\n"
-        "  try     enginehouse init ubuntu@203.0.113.7:22\n"
-        "  state   planning; no host was changed"
-    )
-
-
-def test_the_port_is_asked_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ssh parses the target itself; pyinfra gets the port as `ssh_port`."""
-    (tmp_path / "ssh").write_text('#!/bin/sh\necho "argv=$*"\n')
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    target = Target("203.0.113.7", "ubuntu", 2222)
-    assert ask(target).endswith(" -p 2222 -- ubuntu@203.0.113.7 sh -s\n")
-    file = write_inventory(tmp_path, [target], inventory_text([Answered.of(target, ANSWERS)]))
-    (host,) = load_inventory(str(file), {})
-    assert (file.name, host.data.ssh_port, host.data.ssh_user) == ("203_0_113_7_2222.py", 2222, "ubuntu")
-
-
-def machine(host: str, *without: str, address: str, **changed: str) -> Answered:
-    """A machine with the answers of the first, except for these values."""
-    lines = [line for line in ANSWERS.splitlines() if line.partition("=")[0] not in (*without, *changed)]
-    answers = [*lines, f"address={address}", *(f"{name}={value}" for name, value in changed.items())]
-    return Answered.of(Target(host, "ubuntu"), "\n".join(answers))
-
-
-def test_equal_machines_are_a_group_and_the_least_of_them_counts(tmp_path: Path) -> None:
-    """Two equal machines, and a third with another system; memory and disk are the least of each group."""
-    serving = [
-        machine("gpu-1", address="10.0.0.1"),
-        machine("gpu-2", address="10.0.0.2", disk_mib="700000"),
-        machine("gpu-3", address="10.0.0.3", os="debian-13"),
-    ]
-    file = write_inventory(tmp_path, [host.target for host in serving], inventory_text(serving))
-    loaded = load_inventory(str(file), {})
-    hosts = Fleet.of(loaded).hosts
-    assert file.name == "gpu_1_and_2_more.py"
-    assert {name: [host.name for host in loaded.get_group(name)] for name in ("h100_80", "h100_80_2")} == {
-        "h100_80": ["gpu-1", "gpu-2"],
-        "h100_80_2": ["gpu-3"],
-    }
-    assert [host.machine.disk_mib for host in hosts] == [700_000, 700_000, 900_000]
-
-
-def test_machines_without_gpu_balance_and_watch_and_the_fleet_can_be_planned(tmp_path: Path) -> None:
-    """Each group is a pool behind the balancer, with an address that balancer and monitor reach."""
-    from deploy.planning.plan import make_plan
-
-    serving = [machine("gpu-1", address="10.0.0.1"), machine("gpu-2", address="10.0.0.2", os="debian-13")]
-    edge, watch = (machine(name, "gpu", address=f"10.0.0.{number}") for name, number in (("edge", 5), ("watch", 6)))
-    text = inventory_text(serving, [edge], [watch])
-    file = write_inventory(tmp_path, [host.target for host in serving], text)
-    plan = make_plan(Fleet.of(load_inventory(str(file), {})), AROUND)
-    assert plan.hosts == ("gpu-1", "gpu-2", "edge", "watch")
-    assert [(route.pool, route.http_port) for route in plan.balancers[0].routes] == [
-        ("h100_80", 8443),
-        ("h100_80_2", 8453),
-    ]
-
+from deploy.spec import Firewall, Gateway
+from tests.unit.given import MAIN, plan, sources
 
 SSH = """#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-case $2 in
-  *gone*) echo "$2: no route to host" >&2; exit 255;;
-  *edge*) printf 'os=debian-12\nmemory_kib=1024\naddress=10.0.0.5\n';;
-  *) printf 'os=debian-12\ngpu=10de:2330\nmemory_kib=1024\naddress=10.0.0.1\n';;
-esac
+test "$1" != -G || { echo "hostname 203.0.113.9"; exit; }
+for last; do :; done
+exec sh -c "$last"
 """
+CLOSED = 65_009
+"""A port where nothing listens."""
+REPLIES = {
+    "bge": {"outputs": [{"name": "scores", "shape": [1, 2], "data": [0.75, 0.5]}]},
+    "nomic": {"outputs": [{"name": "embeddings", "shape": [1, 2, 2], "data": [1, 0, 1, 0]}]},
+    "gpt-oss-20b": {"text_output": "hello"},
+}
 
 
-def test_unreachable_machines_and_those_without_gpu_are_refused_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A single refusal lists every unreachable host, so the operator corrects the command once."""
-    (tmp_path / "ssh").write_text(SSH)
-    (tmp_path / "ssh").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+class Triton(BaseHTTPRequestHandler):
+    """Replies by model, and records its requests."""
+
+    received: list[tuple[str, Any]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.received.append((self.path, body))
+        reply = json.dumps(REPLIES.get(self.path.split("/")[3], {})).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None:
+        """Writes no log line."""
+
+
+@pytest.fixture
+def received() -> list[tuple[str, Any]]:
+    """(path, body) of every received request."""
+    return []
+
+
+@pytest.fixture
+def port(received: list[tuple[str, Any]]) -> Iterator[int]:
+    """The server's port on 127.0.0.1."""
+    handler = type("Handler", (Triton,), {"received": received})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The program `ssh` of these tests."""
+    program = tmp_path / "ssh"
+    program.write_text(SSH)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    return program
+
+
+def planned(port: int, *hosts: str, **changes: Any) -> Plan:
+    """A plan whose server listens at that port."""
+    return plan(*sources(*hosts, servers=(replace(MAIN, http_port=port, **changes),)))
+
+
+def printed_by_ask(made: Plan, model: str = "", *texts: str, as_json: bool = False) -> str:
+    shown: list[str] = []
+    asked_in_turn(made, {}, model, texts, shown.append, as_json)
+    return "\n".join(shown)
+
+
+def test_every_model_is_asked_and_its_line_asks_again(port: int, received: list[Any]) -> None:
+    """The printed lines, pasted whole into a shell, send the same requests."""
+    shown = printed_by_ask(planned(port))
+    first = list(received)
+    assert len(first) == 3
+    subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
+    assert received[3:] == first
+    assert "# h100-01, server main: bge (reranker)\nprintf" in shown
+    assert "# 0.7500  Paris is the capital of France." in shown and "\n# hello\n" in shown
+
+
+@pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "; exit 3"])
+def test_a_text_goes_through_both_shells_unchanged(port: int, received: list[Any], text: str) -> None:
+    printed_by_ask(planned(port), "nomic", text, "b")
+    assert received[0][1]["inputs"][0]["data"] == [text, "b"]
+
+
+def test_json_has_the_request_and_the_answer(port: int) -> None:
+    (record,) = json.loads(printed_by_ask(planned(port), "bge", "q", "a", "b", as_json=True))
+    assert record["answer"] == [0.75, 0.5] and record["path"] == "/v2/models/bge/infer"
+    assert record["line"].startswith("printf %s ") and record["body"]["inputs"][0]["data"] == ["q"]
+
+
+def test_an_address_is_asked_without_ssh(port: int) -> None:
+    server = replace(MAIN, http_port=port, address="10.0.0.5", protection="firewall")
+    made = plan(servers=(server,), firewall=Firewall(allow=("10.0.0.0/8",)))
+    assert all(request.command.argv[0] == "curl" for request in requests(made, {}, "", ()))
+
+
+def test_a_server_on_every_address_is_asked_at_the_one_ssh_dials() -> None:
+    server = replace(plan().for_host("h100-01").servers[0], address="0.0.0.0")
+    assert address_of(server, ["ssh", "h100-01"]) == "203.0.113.9"
+
+
+def test_an_unknown_model_gets_the_near_name_and_keeps_the_text() -> None:
     with pytest.raises(Refusal) as refused:
-        ask_all([Target("gone-1"), Target("gpu-1"), Target("gone-2")])
-    assert [line for line in str(refused.value).splitlines() if "cannot be asked" in line] == [
-        "gone-1 cannot be asked over ssh",
-        "gone-2 cannot be asked over ssh",
-    ]
-    with pytest.raises(Refusal) as refused:
-        ask_all([Target("gpu-1"), Target("edge-1", "debian")])
+        printed_by_ask(planned(CLOSED), "gpt_oss", "it's me")
     assert str(refused.value) == (
-        "debian@edge-1 has no NVIDIA GPU, and serves nothing\n"
-        "  where   debian@edge-1\n"
-        "  seen    no NVIDIA GPU among its PCI devices\n"
-        "  wanted  a machine with a GPU, or one that balances or watches\n"
-        "  try     enginehouse init … --balancer debian@edge-1, or --monitor debian@edge-1\n"
-        "  state   planning; no host was changed"
+        "no server of these hosts has a model called 'gpt_oss'\n"
+        "  seen    gpt_oss\n"
+        "  wanted  the name of a model, then the texts to ask it\n"
+        "  try     did you mean `gpt-oss-20b`?  known: bge, gpt-oss-20b, nomic  "
+        """enginehouse ask INVENTORY gpt-oss-20b 'it'"'"'s me'\n"""
+        "  state   asking; no host was changed"
     )
-    serving, outside = ask_all([Target("gpu-1")], [Target("edge-1")])
-    assert (serving[0].kind.gpu, outside[0].address) == ("h100-80", "10.0.0.5")
 
 
-@pytest.mark.parametrize(
-    ("system", "kernel", "flavour"),
-    [
-        ("ubuntu-24.04", "6.8.0-45-generic", "generic"),
-        ("ubuntu-24.04", "6.14.0-33-generic", "generic-hwe-24.04"),
-        ("ubuntu-22.04", "5.15.0-1071-aws", "aws"),
-        ("ubuntu-24.04", "6.14.0-1010-aws", "aws"),
-        ("ubuntu-24.04", "6.8.0-1015-gcp", "gcp"),
-        ("ubuntu-24.04", "6.8.0-1018-azure", "azure"),
-        ("ubuntu-22.04", "5.15.0-1066-kvm", "kvm"),
-        ("ubuntu-24.04", "6.8.0-1014-oracle", "oracle"),
-        ("debian-12", "6.1.0-28-cloud-amd64", "cloud-amd64"),
-        ("debian-13", "6.12.43+deb13-cloud-amd64", "cloud-amd64"),
-        ("debian-12", "6.1.0-28-amd64", "amd64"),
-        ("ubuntu-24.04", "", "generic"),
-    ],
-)
-def test_the_flavour_of_a_cloud_s_kernel_passes_preflight(
-    system: str, kernel: str, flavour: str, tmp_path: Path
+def test_a_server_that_is_down_is_asked_once() -> None:
+    """Three models, one refusal, and the command that shows the reason."""
+    with pytest.raises(Refusal) as refused:
+        printed_by_ask(planned(CLOSED))
+    assert refused.value.kind == "server-silent"
+    assert refused.value.problem == f"server main of h100-01 does not answer at 127.0.0.1:{CLOSED}"
+    assert refused.value.facts["seen"].startswith("nothing listens there (curl: (7) ")
+    assert refused.value.attempt.endswith("h100-01 systemctl status triton@main")
+
+
+def test_every_host_that_ssh_cannot_reach_is_named(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\necho 'Permission denied (publickey).' >&2\nexit 255\n")
+    with pytest.raises(Refusal) as refused:
+        printed_by_ask(planned(CLOSED, "h100-01", "h100-02"))
+    assert "h100-01 does not let ssh in" in str(refused.value) and "h100-02 does not let ssh in" in str(refused.value)
+    assert "seen    Permission denied (publickey)." in str(refused.value)
+
+
+def test_a_missing_curl_is_reported(ssh: Path) -> None:
+    ssh.write_text("#!/bin/sh\nexit 127\n")
+    with pytest.raises(Refusal, match="h100-01 has no curl"):
+        printed_by_ask(planned(CLOSED))
+
+
+def test_tritons_error_for_a_model_is_shown_and_other_models_are_asked(
+    port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Preflight accepts the kernel flavour that the inventory declares."""
-    assert kernel_flavour(system, kernel) == flavour
-    answers = ANSWERS.replace("os=debian-12", f"os={system}").replace("6.1.0-28-cloud-amd64", kernel)
-    host = written(tmp_path, answers).hosts[0]
-    if kernel:
-        mine = SimpleNamespace(host="h", machine=host.machine, driver=SimpleNamespace(manage=True, source="canonical"))
-        seen = {"os": system, "architecture": "x86_64", "kernel": kernel, "systemd": "1", "cgroup": "cgroup2fs"}
-        answered = SimpleNamespace(value=lambda name: seen.get(name, ""))
-        assert list(judge_system(answered, mine)) == []
+    monkeypatch.setitem(REPLIES, "bge", {"error": "Request for unknown model: 'bge' is not found"})
+    shown: list[str] = []
+    with pytest.raises(Refusal) as refused:
+        asked_in_turn(planned(port), {}, "", (), shown.append)
+    assert refused.value.facts["seen"] == "Request for unknown model: 'bge' is not found" and len(shown) == 2
+
+
+class GatewayHandler(BaseHTTPRequestHandler):
+    """A gateway: replies like OpenAI and Cohere to clients with the key, and records its requests."""
+
+    received: list[tuple[str, Any]]
+    key = "eh-a-key-of-this-test"
+    chats = True
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.received.append((self.path, body))
+        status, reply = self.reply(body) if self.headers["Authorization"] == f"Bearer {self.key}" else (401, UNKNOWN)
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply.encode())
+
+    def reply(self, body: dict[str, Any]) -> tuple[int, str]:
+        """Status and text."""
+        if self.path == "/v1/embeddings":
+            return 200, json.dumps({"data": [{"embedding": [1, 0]}, {"embedding": [1, 0]}]})
+        if self.path == "/v2/rerank":
+            return 200, json.dumps(
+                {"results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.1}]}
+            )
+        if self.path == "/v1/completions":
+            return 200, events({"text": "hel"}, {"text": "lo"})
+        if not self.chats:
+            return 400, json.dumps(
+                {"error": {"message": "`messages`: the model's weights have no chat template; ask …"}}
+            )
+        return 200, events(
+            {"delta": {"role": "assistant"}}, {"delta": {"content": "hel"}}, {"delta": {"content": "lo"}}
+        )
+
+    def log_message(self, *_: object) -> None:
+        """Writes no log line."""
+
+
+UNKNOWN = json.dumps({"error": {"message": "this API key is unknown, revoked or expired"}})
+
+
+def events(*choices: dict[str, Any]) -> str:
+    """A stream of OpenAI's."""
+    return "".join(f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices) + "data: [DONE]\n\n"
+
+
+@pytest.fixture
+def gateway(received: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Iterator[type[GatewayHandler]]:
+    """The gateway's handler, with its port in `gateway.port`. The shell of pasted lines has the key."""
+    handler = type("Handler", (GatewayHandler,), {"received": received})
+    monkeypatch.setenv("ENGINEHOUSE_KEY", GatewayHandler.key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        handler.port = server.server_port
+        yield handler
+        server.shutdown()
+
+
+def through(gateway: Any, model: str = "", *texts: str, key: GivenKey | None = None) -> str:
+    """The printed text for a plan with this gateway, if Triton does not answer."""
+    made = plan(*sources(servers=(replace(MAIN, http_port=CLOSED),), gateway=Gateway(ports=(gateway.port,))))
+    shown: list[str] = []
+    asked_in_turn(made, {}, model, texts, shown.append, key=key or given_key("", os.environ))
+    return "\n".join(shown)
+
+
+def test_through_a_gateway_every_model_is_asked_and_no_line_has_the_key(gateway: Any, received: list[Any]) -> None:
+    """The printed lines, pasted into a shell with the key, send the same requests."""
+    shown = through(gateway)
+    first = list(received)
+    assert [path for path, _ in first] == ["/v2/rerank", "/v1/embeddings", "/v1/chat/completions"]
+    subprocess.run(["sh", "-c", shown], check=True, stdout=subprocess.DEVNULL)
+    assert received[3:] == first
+    assert GatewayHandler.key not in shown and "# h100-01, gateway: gpt-oss-20b (llm)" in shown
+    assert "# 0.9000  Bananas are yellow." in shown and "\n# hello\n" in shown
+
+
+def test_the_key_is_in_no_program_s_arguments(gateway: Any, tmp_path: Path, ssh: Path) -> None:
+    """Every user of the host and of this machine can read arguments."""
+    ssh.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/argv\n{SSH}')
+    file = tmp_path / "key"
+    file.write_text(GatewayHandler.key + "\n")
+    shown = through(gateway, key=given_key(str(file), {}))
+    assert GatewayHandler.key not in (tmp_path / "argv").read_text() + shown
+    assert f'"$(cat {file})"' in shown and GatewayHandler.key not in repr(given_key(str(file), {}))
+
+
+@pytest.mark.parametrize("text", ["it's", 'say "hi"', "$HOME `id` \\n", "new\nline", "naïve 東京", "@/etc/passwd"])
+def test_a_text_reaches_a_gateway_unchanged(gateway: Any, received: list[Any], text: str) -> None:
+    through(gateway, "nomic", text, "b")
+    assert received[0][1]["input"] == [text, "b"]
+
+
+def test_a_model_that_knows_no_chats_is_asked_to_go_on(gateway: Any, received: list[Any]) -> None:
+    gateway.chats = False
+    assert "/v1/completions" in through(gateway, "gpt-oss-20b", "Say") and received[1][1]["prompt"] == "Say"
+
+
+def test_the_gateways_error_for_a_wrong_key_is_shown(gateway: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENGINEHOUSE_KEY", "eh-another")
+    with pytest.raises(Refusal) as refused:
+        through(gateway, "nomic")
+    assert refused.value.facts["seen"] == "this API key is unknown, revoked or expired"
+    assert "eh-another" not in str(refused.value)
+
+
+def test_without_a_key_triton_itself_is_asked_and_the_gateway_is_mentioned(port: int) -> None:
+    made = plan(*sources(servers=(replace(MAIN, http_port=port),), gateway=Gateway()))
+    assert "server main: nomic" in printed_by_ask(made, "nomic")
+    assert "asked Triton itself" in unopened(made, None) and unopened(planned(port), None) == ""
+
+
+@pytest.mark.parametrize("key", ["", "two words", 'eh-"quoted"', "eh-\nheader: x"])
+def test_a_malformed_key_is_refused_and_not_shown(tmp_path: Path, key: str) -> None:
+    (tmp_path / "key").write_text(key)
+    with pytest.raises(Refusal) as refused:
+        given_key(str(tmp_path / "key"), {})
+    assert refused.value.kind == "no-key" and (not key or key not in str(refused.value))

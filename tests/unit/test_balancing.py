@@ -37,7 +37,7 @@ SERVER = Server(
     ),
 )
 OPEN = replace(SERVER, protection="firewall")
-"""Whoever its host's firewall names reaches it."""
+"""A server that every client in the firewall of its host can reach."""
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081, hold_seconds=60)
 EDGE = Balancer(os="debian-12", address="10.0.0.5", routes=(CHAT,), open_to_all=True)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.io.ask_models import requests, unopened
+from deploy.io.ask import requests, unopened
 from deploy.io.gateway_key import GivenKey
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway

@@ -207,7 +207,7 @@ FAULTS = [
 def test_a_fault_of_a_json_file_is_named_by_its_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str, fault: str
 ) -> None:
-    """In the lock of models, the file of keys and the file of prices."""
+    """The files are the lock of models, the file of keys and the file of prices."""
     monkeypatch.chdir(tmp_path)
     inventory = 'from deploy.spec import *\nh100 = (["h"], {"machine": Machine(os="debian-12", gpu="h100-80"), '
     Path("mine.py").write_text(inventory + '"servers": (Server(name="main", models=(LLM("Qwen/Qwen3-4B"),)),)})\n')

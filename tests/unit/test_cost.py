@@ -113,7 +113,7 @@ def test_units_of_the_real_load_agree_with_a_hand_calculation() -> None:
 
 
 def test_without_the_gpus_own_seconds_the_llm_pays_what_encoders_leave() -> None:
-    """3,200 of 3,600 s; and no utilisation is reported."""
+    """The LLM pays for 3,200 of 3,600 s, and no utilisation is reported."""
     paid = shares(plan(**SERVED), replace(HOUR, worked={}), 4)
     assert {share.model: share.gpu_seconds for share in paid}["gpt-oss-20b"] == 3200
     assert not any(share.is_busy_known for share in paid)
@@ -142,7 +142,7 @@ def test_every_second_of_every_gpu_is_paid_by_somebody() -> None:
 
 
 def test_passes_that_overlap_are_no_more_than_the_card_worked() -> None:
-    """Two streams of 300 s each in 200 s of work."""
+    """Two streams of 300 s each share 200 s of the card's work."""
     counted = {("h", "bge"): Counted(device_seconds=300), ("h", "nomic"): Counted(device_seconds=300)}
     paid = shares(plan(**SERVED), Window(seconds=400, counted=counted, worked={("h", 0): 200.0}), 4)
     assert [share.gpu_seconds for share in paid] == [100, 100, 0]

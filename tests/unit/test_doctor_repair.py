@@ -37,7 +37,7 @@ def test_a_repair_is_told_by_its_state_with_the_repairs_so_far(changes: dict[str
 
 def test_a_program_that_does_not_look_is_named_with_its_last_look() -> None:
     (finding,) = seen(looked=NOW - 8000.0)
-    assert (finding.id, finding.evidence) == ("repair-silent", "its last look was at 2026-11-23 05:46:40 UTC")
+    assert (finding.id, finding.evidence) == ("repair-silent", "its last check was at 2026-11-23 05:46:40 UTC")
 
 
 def test_a_hold_of_a_repair_is_not_told_as_an_operator_s() -> None:

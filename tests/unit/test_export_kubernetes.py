@@ -124,7 +124,7 @@ def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> None:
-    """Except for addresses: it listens on all of its Pod's, and servers have Services' names with the plan's ports."""
+    """Addresses alone differ: it listens on all of its Pod's, and servers are Services with the plan's ports."""
     labels = host_labels(host.slice.host for host in rendered(inventory).hosts)
     services = {item["metadata"]["name"]: item for item in objects(texts(inventory), "Service")}
     for host in rendered(inventory).hosts:
@@ -162,7 +162,7 @@ def test_no_object_is_larger_than_kubectl_applies(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_every_pod_is_restricted(inventory: str) -> None:
-    """By the standard's rules: no root, no capability, no privilege, seccomp, and harmless volumes only."""
+    """Kubernetes' restricted rules hold: no root, no capability, no privilege, seccomp, and harmless volumes only."""
     harmless = {"projected", "emptyDir", "persistentVolumeClaim", "secret"}
     for item in [*objects(texts(inventory), "Deployment"), *objects(texts(inventory), "Job")]:
         pod = item["spec"]["template"]["spec"]

@@ -29,7 +29,7 @@ CONFIG = {
     "vocab_size": 128_256,
     "max_position_embeddings": 131_072,
 }
-"""Llama-3.2-1B's own."""
+"""The numbers of Llama-3.2-1B's own config.json."""
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_init_declares_what_the_plan_then_takes(
 
 
 def test_a_program_that_is_asked_for_is_the_one_that_is_judged(tmp_path: Path) -> None:
-    """The default is only for those who name none; a path is Triton's."""
+    """The default program counts only if none is named; a named path is one of Triton's."""
     models, around = models_of([directory(tmp_path, "hermes", QWEN3)], AROUND, tmp_path)
     awq, around_awq = models_of([directory(tmp_path, "hermes-awq", AWQ)], AROUND, tmp_path)
     assert isinstance(awq[0], LLM) and awq[0].runtime == "vllm"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deploy.catalog.flags import FlagTable, build_flags, convert_flags, convert_script, quantize_flags
-from deploy.catalog.misquoted import DEPRECATED, MISQUOTED
+from deploy.catalog.guide_mistakes import DEPRECATED, MISQUOTED
 from deploy.catalog.releases import RELEASES, ReleaseRow
 from deploy.catalog.runtime_keys import RUNTIME_KEYS, choices_of, mandatory_keys
 from deploy.catalog.verdicts import flag_verdict, value_verdict

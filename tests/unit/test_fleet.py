@@ -114,7 +114,7 @@ def test_one_address_may_lead_to_two_machines(route: dict[str, Any]) -> None:
 
 def test_an_empty_inventory_is_refused() -> None:
     """An empty inventory is not planned as an empty fleet."""
-    from deploy.validation.every import judge
+    from deploy.validation.all_checks import judge
 
     assert [problem.kind for problem in judge(Fleet.of([]), AROUND)] == ["no-hosts"]
 
@@ -170,6 +170,6 @@ def test_every_spec_field_of_a_host_is_a_data_key() -> None:
 
 def test_the_shipped_inventory_has_no_problem() -> None:
     """README tells people to copy this inventory."""
-    from deploy.validation.every import judge
+    from deploy.validation.all_checks import judge
 
     assert judge(Fleet.of(load_inventory(INVENTORY, {})), AROUND) == []

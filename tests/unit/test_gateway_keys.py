@@ -234,7 +234,7 @@ h100 = ["gpu-1"], {
 def test_a_new_key_is_for_models_that_the_inventory_s_gateways_serve(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By name or alias; the nearest name is offered, and no key is made."""
+    """Models are named by name or alias; the refusal offers the nearest name, and no key is made."""
     monkeypatch.chdir(file.parent.parent)
     Path("mine.py").write_text(INVENTORY)
     refused = key(file, "new", "acme", "--models", "llma", "--inventory", "mine.py")

@@ -45,7 +45,7 @@ def test_a_status_line_is_one_message_to_systemd(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_no_line_of_an_engines_error_has_a_priority_in_the_journal(error_of: Callable[[], str]) -> None:
-    """Nor a sign that a terminal obeys; the words stay."""
+    """The line has no control character of a terminal either; its words stay."""
     first, *lines = error_of().split("\n")
     assert "no room" in first and any("<0>fell over" in line for line in lines)
     assert all(line.isprintable() and line.startswith("    ") for line in lines)
@@ -99,7 +99,7 @@ def test_an_event_of_any_form_ends_a_replay_with_a_reason(event: str) -> None:
 
 
 def test_an_answer_without_end_ends_a_replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its bytes, or by the time: each event would else give it another silence to wait for."""
+    """A limit of bytes or of time ends it: otherwise each event would start another wait for silence."""
     monkeypatch.setattr(replies, "MOST_ANSWER", 1000)
     engine: Any = Served(b'data: {"choices": []}\n\n' * 1000)
     dialect = replies.Completions("m", "vllm")
@@ -164,7 +164,7 @@ def test_a_balancers_page_is_read_to_a_limit_and_in_linear_time(monkeypatch: pyt
 
 
 def test_a_registrys_challenge_is_read_in_linear_time() -> None:
-    """The realm behind 100,000 letters is found, and is none of the registry's."""
+    """The realm after 100,000 letters is read, and gets no login because it is not the registry's."""
     origin: Any = blobs.Origin.__new__(blobs.Origin)
     origin.basic, origin.scheme, origin.path = "", "https", "a/b"
     origin.root = "https://registry.example/v2/a/b"

@@ -84,7 +84,7 @@ def test_a_file_of_many_brackets_is_refused(read: Callable[[Path], object], tmp_
     ],
 )
 def test_an_ansible_inventory_runs_no_program_and_reads_no_other_file(template: str, tmp_path: Path) -> None:
-    """Planning a stranger's inventory ran his program on the operator's machine."""
+    """Earlier, planning a foreign inventory ran its program on the operator's machine."""
     (tmp_path / "secret").write_text("gpu-7")
     hosts = {"one": {"ansible_host": f"{{{{ {template.format(tmp_path)} }}}}"}}
     (tmp_path / "hosts.json").write_text(json.dumps({"chat": {"hosts": hosts}}))

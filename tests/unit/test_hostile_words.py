@@ -56,7 +56,7 @@ from deploy.spec import (
     Traffic,
     Weights,
 )
-from deploy.validation.every import judge
+from deploy.validation.all_checks import judge
 from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
 from tests.unit.wrong_balancers import EDGE, SIGNED
 

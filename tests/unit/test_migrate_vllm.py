@@ -12,9 +12,9 @@ import pytest
 from deploy.catalog import DEFAULT_RELEASE, RELEASES
 from deploy.catalog.runtimes import VLLM, rows_of
 from deploy.io.inventory import load_plan
-from deploy.migrate.beside import STARTED_WITH
 from deploy.migrate.findings import Migration
 from deploy.migrate.migration import migrate
+from deploy.migrate.vllm_only import STARTED_WITH
 from deploy.planning.plan import Plan
 
 AWQ = {"quant_method": "awq", "bits": 4}

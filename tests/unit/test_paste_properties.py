@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.catalog.flags import FlagTable, build_flags, convert_flags, quantize_flags
-from deploy.catalog.misquoted import DEPRECATED
+from deploy.catalog.guide_mistakes import DEPRECATED
 from deploy.linter import check
 from deploy.linter.pbtxt import Unreadable, read, write
 from deploy.linter.words import pasted

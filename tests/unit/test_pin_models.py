@@ -267,7 +267,7 @@ def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:
 def test_init_knows_the_kind_of_a_model_by_its_files(hub: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
     """The inventory names each model, and needs a pin but no number."""
     answers = "os=ubuntu-24.04\nkernel=6.8.0-45-generic\ngpu=10de:2330\nmemory_kib=209715200\ndisk_mib=900000\n"
-    monkeypatch.setattr("deploy.io.ask.ask", lambda target: answers)
+    monkeypatch.setattr("deploy.io.init.ask", lambda target: answers)
     result = enginehouse("init", "ubuntu@gpu-1", "--model", "rehearsal/llama-1b", "--model", "rehearsal/minilm")
     assert result.exit_code == 0, result.output
     assert "enginehouse pin inventories/gpu_1.py, and enginehouse plan inventories/gpu_1.py" in result.stdout

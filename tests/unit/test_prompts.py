@@ -27,7 +27,7 @@ GEMMA = {
     "Classification": "task: classification | query: ",
     "STS": "task: sentence similarity | query: ",
 }
-"""Of EmbeddingGemma's own file, shortened."""
+"""EmbeddingGemma's own file, shortened."""
 
 
 def planned(name: str, published: dict[str, Any], **changes: Any) -> Plan:

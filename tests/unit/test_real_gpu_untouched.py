@@ -130,13 +130,13 @@ MEANT = {
     "files/units/persistenced.conf": "placed where the driver is managed",
     "roles/nvidia_driver/operations.py": "the managed driver and its daemons",
 }
-"""The rooms that may name what changes a card, and why."""
+"""Files that may name a change of a card, and the reason."""
 WORDS = {
     *("-pm", "-pl", "-lgc", "-lmc", "-rgc", "-rmc", "-ac", "-rac", "-mig", "-cgi", "-cci", "-dgi", "-dci", "-srs"),
     *("--gpu-reset", "--persistence-mode", "--power-limit", "--lock-gpu-clocks", "--ecc-config", "--compute-mode"),
     *("nvidia-modprobe", "nvidia-cuda-mps-control"),
 }
-"""Words of a command that a program puts together, if it speaks of nvidia-smi at all."""
+"""Words of a command that a program composes, searched in files that mention nvidia-smi."""
 PARTS = ("deploy", "roles", "files", "benchmarks", "rehearsal/real_gpu", "tests/smoke", "tests/encoders")
 
 

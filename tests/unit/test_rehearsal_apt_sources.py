@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from deploy.catalog import SYSTEMS
 from rehearsal import apt_sources
 from rehearsal.apt_sources import Source, for_release, outer_sources, parse_deb822, parse_one_line
-from rehearsal.places import RehearsalRefused
+from rehearsal.places import REPOSITORY, RehearsalRefused
 
 DEB822 = """\
 # comment
@@ -132,7 +133,22 @@ def test_an_outer_machine_without_ubuntu_sources_is_refused(monkeypatch: pytest.
 
 def test_a_release_is_written_as_inventories_do() -> None:
     systems = [apt_sources.system(release) for release in apt_sources.CODENAMES]
-    assert systems == ["debian-12", "debian-13", "ubuntu-24.04"]
+    assert systems == ["debian-12", "debian-13", "ubuntu-24.04", "ubuntu-26.04"]
     assert {name: SYSTEMS[name].codename for name in systems} == dict(
         zip(systems, apt_sources.CODENAMES.values(), strict=True)
     )
+
+
+def test_the_pages_name_the_systems_that_no_machine_has_run() -> None:
+    """README's row of fake hosts names them all, and the table of the rehearsal has a row for each system."""
+    with_machine = {apt_sources.system(release) for release in apt_sources.CODENAMES}
+    row = re.search(r"^\| fake hosts only \| (.*) \|$", (REPOSITORY / "README.md").read_text(), re.M)
+    assert _systems_in(row[1] if row else "") == SYSTEMS.keys() - with_machine
+    table = re.findall(r"^\| (.*?) \| .*? \| (.*?) \|", (REPOSITORY / "rehearsal/README.md").read_text(), re.M)
+    rehearsed = {name: cell != "–" for title, cell in table for name in _systems_in(title)}
+    assert {name for name, was in rehearsed.items() if was} == with_machine
+    assert rehearsed.keys() == SYSTEMS.keys()
+
+
+def _systems_in(text: str) -> set[str]:
+    return {f"{name.lower()}-{number}" for name, number in re.findall(r"(Debian|Ubuntu) (\d[\d.]*\d)", text)}

@@ -31,7 +31,7 @@ CHAT = Load(
     first_token_p95_seconds=0.8,
     source="chat.json",
 )
-"""60 clients of one card hear the first token within 0.8 s."""
+"""A measured load: 60 clients of one card get the first token within 0.8 s."""
 
 
 def size(demand: Demand = ASKED, loads: Any = (), names: tuple[str, ...] = MODELS, card: str = "h100-80") -> Size:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from deploy.inventory.elsewhere import elsewhere
+from deploy.inventory.misplaced_keys import elsewhere
 from tests.unit.given import MACHINE, MAIN, plan, refusals, sources
 
 

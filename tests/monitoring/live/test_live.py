@@ -21,11 +21,11 @@ from tests.monitoring.scraped import SCRAPES
 
 JOBS = {"dcgm": 1, "gateway": 1, "haproxy": 1, "host": 3, "probe": 6, "triton": 1}
 ABSENT = ("ALERTS{", "(up == 0)", "enginehouse_gpu_xids")
-"""Queries of what a fleet that is well does not have; the faults give them an answer."""
+"""Queries without an answer on a healthy fleet; the faults give them one."""
 UNTOLD = 'kind="cached"'
-"""A query of what the stand-in of TensorRT-LLM does not tell: tokens that were found in the cache."""
+"""A query for cached tokens, which the stand-in of TensorRT-LLM does not report."""
 OF_A_CARD = ("h100", "trtllm")
-"""Kept scrapes with what only a card, or an engine that TensorRT-LLM built, says of itself."""
+"""Kept scrapes with metrics that only a real card, or an engine built by TensorRT-LLM, exports."""
 CALM_SECONDS, SETTLED_SECONDS = 20, 8
 
 

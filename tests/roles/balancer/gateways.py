@@ -1,4 +1,4 @@
-"""Gateways behind a balancer, as far as HAProxy needs them, and clients that speak TLS with the balancer."""
+"""Gateways behind a balancer, as far as HAProxy needs them, and clients that use TLS with the balancer."""
 
 from __future__ import annotations
 

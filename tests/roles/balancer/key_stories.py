@@ -37,7 +37,7 @@ KEYS = (
     key("later-limited"),
 )
 MANY = tuple(key(f"key-{number}") for number in range(500))
-"""More than one command tells HAProxy."""
+"""Number of keys that do not fit into one command to HAProxy."""
 
 
 async def http(edge: Bench, text: str | None, path: str = "/v2/models/llm/infer") -> tuple[int, str]:

@@ -25,7 +25,7 @@ WITH_DCGM = replace(MINE, dcgm_image=IMAGE)
 PACKED = ["package\tprometheus-node-exporter\t1.5.0-1+b6\tii "]
 DONE = [*PACKED, *running(NODE, METRICS)]
 OFF = [f"value\tstale\t{DCGM}"]
-"""A unit that is not wanted runs with nothing."""
+"""The fact on a host where dcgm-exporter, which this plan does not have, has no current files."""
 
 
 def play(*seen: str, mine: ExportersSlice = MINE, texts: str | None = None, **how: Any) -> Ran:

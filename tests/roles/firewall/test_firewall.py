@@ -56,7 +56,8 @@ def play(mine: Slice, *seen: str, **how: Any) -> Ran:
 
 
 def test_a_port_that_ssh_forwards_is_not_a_port_of_sshd(tmp_path: Path) -> None:
-    """sshd listens at 22, serves a connection at 2222, where systemd listens, and connects to 8080 for a client."""
+    """sshd listens at 22, serves a connection at 2222, where systemd listens, and connects to 8080 for a client. It
+    listens at 5480 for another one: the rules would change with each."""
     tool = tmp_path / "ss"
     tool.write_text(
         """#!/bin/sh
@@ -65,10 +66,13 @@ case $1 in
 LISTEN 0 128 0.0.0.0:22 0.0.0.0:* users:(("sshd",pid=1,fd=3))
 LISTEN 0 4096 *:2222 *:* users:(("systemd",pid=1,fd=9))
 LISTEN 0 4096 127.0.0.1:8080 0.0.0.0:* users:(("python",pid=7,fd=9))
+LISTEN 0 128 127.0.0.1:5480 0.0.0.0:* users:(("sshd-session",pid=3,fd=9))
+LISTEN 0 128 [::1]:5480 [::]:* users:(("sshd-session",pid=3,fd=10))
 END
 ;;
 *) cat <<'END'
 0 0 10.0.0.11:2222 10.0.0.5:51000 users:(("sshd",pid=2,fd=4))
+0 0 127.0.0.1:5480 127.0.0.1:40100 users:(("sshd-session",pid=3,fd=11))
 0 0 127.0.0.1:40022 127.0.0.1:8080 users:(("sshd",pid=2,fd=9))
 END
 ;;

@@ -107,7 +107,7 @@ def test_the_gateway_reads_the_settings_of_every_runtime(runtime: str, image: st
 
 
 def test_one_llm_in_two_lengths_has_one_name() -> None:
-    """The gateway accepts it: both engines have the same files."""
+    """The gateway accepts these settings: both engines have the same files."""
     (mine,) = with_gateway("two_lengths", Gateway(aliases={"llama": ("llama-128k", "llama-8k")}))
     assert mine.gateway
     alias = settings_of(json.loads(rendered(mine, mine.gateway))).aliases["llama"]

@@ -182,7 +182,7 @@ def test_a_driver_that_recommends_nothing_yet_is_asked_the_rest(host: Host) -> N
 
 
 def test_fields_an_old_driver_does_not_know_are_no_reason_against_its_gpu(host: Host) -> None:
-    """The known fields still count: here the pending rows, the only answer besides the PCI places."""
+    """The known fields still count: here the pending rows, the only answer besides the PCI addresses."""
     names = [name for name in gpu_state.FIELDS[gpu_state.PLACES :] if name != "remapped_rows.pending"]
     script = UNKNOWN.format(unknown=" ".join(names))
     host.program("nvidia-smi", f'{script}\necho "0, 00000000:00:06.0, No"')

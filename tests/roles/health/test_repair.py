@@ -158,7 +158,7 @@ def test_a_single_reading_starts_no_repair(ill: Ill) -> None:
     ("row", "xid"), [(PENDING, 0), (REAL.replace("None", "Drain and Reset"), 0), (REAL, 95), (REAL, 119)]
 )
 def test_a_gpu_that_asks_for_a_reset_gets_one_while_no_server_runs(ill: Ill, row: str, xid: int) -> None:
-    """Pending rows, the driver's recovery action, an uncontained error, a processor that does not answer."""
+    """Cases: pending rows, the driver's recovery action, an uncontained error, a processor without an answer."""
     ill.falls(row)
     if xid:
         ill.host.journal(LINE.replace("79", str(xid)), at=int(time.time()) - 60)

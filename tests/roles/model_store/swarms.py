@@ -20,7 +20,7 @@ from tests.ports import free_port
 
 PROGRAMS = Path(__file__).parents[3] / "files"
 PYTHON = "/usr/bin/python3"
-"""The one that units of hosts start: python3-libtorrent is a package of the distribution."""
+"""The Python that units of hosts start: python3-libtorrent is a package of the distribution."""
 NAMES = ("config.json", "model-1.safetensors", "model-2.safetensors", "onnx/tokenizer.json")
 POISONER = """
 import sys
@@ -33,7 +33,8 @@ sys.exit(main(sys.argv[1:]))
 """
 """The program of a host whose disk has other bytes than it believes, and which never looks."""
 FOREVER_SECONDS = 600
-"""Longer than any machine needs: a busy one starts a program, or lets two hosts meet, after half a minute."""
+"""Seconds that are more than any machine needs: a busy one takes half a minute to start a program or connect two
+hosts."""
 
 
 def content(size: int = 1 << 20) -> dict[str, bytes]:

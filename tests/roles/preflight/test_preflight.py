@@ -259,6 +259,15 @@ def test_sudo_with_a_password_stops_before_anything_prompts() -> None:
         confirmed(login="user=operator\nuid=1000")
 
 
+def test_a_sudo_that_wants_a_terminal_is_named_with_the_line_that_lifts_it() -> None:
+    """`Defaults requiretty`, as hardened images have it; no password would help."""
+    refusal = "sudo: sorry, you must have a tty to run sudo"
+    with pytest.raises(Refusal, match="cannot become root without a terminal") as refused:
+        confirmed(login=f"user=operator\nuid=1000\nrefusal={refusal}")
+    assert refused.value.facts["found"] == repr(refusal)
+    assert "echo 'Defaults:operator !requiretty' > /etc/sudoers.d/91-operator" in str(refused.value)
+
+
 def test_root_needs_no_sudo() -> None:
     answers = {"id -un": "user=root\nuid=0", "os-release": lines(clock=str(int(time.time())))}
     assert run(lambda: preflight.confirm(a_slice("debian-12")), answers=answers).failed_hosts == ()

@@ -18,6 +18,7 @@ from deploy.validation.bundled import bundled_problems, bundled_support_problems
 from deploy.validation.cards import own_card
 from deploy.validation.certificates import authority_problems, certificate_notice, open_notice
 from deploy.validation.consequences import without_consequences
+from deploy.validation.contradictions import missing_switches, pair_problems
 from deploy.validation.daemon import daemon_problems
 from deploy.validation.default_gateway import with_default_gateway
 from deploy.validation.disk import disk_problems
@@ -36,9 +37,8 @@ from deploy.validation.names import double_source_problems, name_problems
 from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices, unread_settings
 from deploy.validation.numbers import number_problems
 from deploy.validation.own_models import own_model_problems
-from deploy.validation.pairs import missing_switches, pair_problems
 from deploy.validation.parallel import slow_links
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 from deploy.validation.proxies import proxy_problems
 from deploy.validation.release import ending_soon, release_problems
 from deploy.validation.remote_models import remote_models_problems

@@ -6,8 +6,8 @@ Triton's TensorRT-LLM cannot read some formats of weights, and does not quantise
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, RELEASES
+from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.formats import FORMATS
-from deploy.catalog.known import KnownCheckpoint
 from deploy.catalog.runtimes import VLLM, VLLM_ARCHITECTURES, rows_of
 from deploy.migrate.findings import Finding
 from deploy.migrate.places import Given

@@ -11,10 +11,10 @@ from hypothesis.strategies import sampled_from, text
 
 from deploy.inventory.first_inventory import Answered, Kind, inventory_text
 from deploy.inventory.targets import Target
-from deploy.io.ask import ask
+from deploy.io.init import ask
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import source
-from tests.unit.test_ask import ANSWERS, TARGET
+from tests.unit.test_init import ANSWERS, TARGET
 
 HOSTILE = (
     'ubuntu-24.04", gpu=__import__("pathlib").Path("ran").write_text("x") and "h100-80") if True else dict(a="',

@@ -13,8 +13,8 @@ from pyinfra.connectors.ssh import ConnectorData
 
 from deploy import spec
 from deploy.catalog import CHECKPOINTS
-from deploy.catalog.believable import RANGES, Believable, shown
 from deploy.catalog.connection_keys import OPERATION_KEYS, SSH_KEYS
+from deploy.catalog.number_ranges import RANGES, Believable, shown
 from deploy.spec import Host, Replay, Rollout
 from deploy.validation.numbers import number_problems
 from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main

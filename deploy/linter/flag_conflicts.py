@@ -1,7 +1,7 @@
 """Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
+from deploy.catalog.exclusive_flags import RIVALS
 from deploy.catalog.flags import BUILD, FlagTable
-from deploy.catalog.rivals import RIVALS
 from deploy.linter.findings import Judged
 from deploy.linter.options import Option, without
 from deploy.linter.trtllm import HELP, may_hold_more
@@ -66,7 +66,7 @@ def judge_experts(judged: Judged, options: dict[str, Option]) -> None:
         return
     judged.add(
         "experts-do-not-divide",
-        f"expert parallelism divides the {tp} ranks of --tp_size; --moe_ep_size {ep} does not",
+        f"--moe_ep_size has to divide --tp_size, and {ep} does not divide {tp}",
         seen=" ".join(f"{name} {value}" for name, value in numbers.items()),
         wanted="--moe_tp_size × --moe_ep_size = --tp_size",
         attempt=f"--moe_tp_size 1 --moe_ep_size {tp}",

@@ -1,6 +1,6 @@
 """Finds a place for the settings around a server's own words: variables, ports, GPUs, volumes and others.
 
-Every option of `docker run` gets a finding, so that none is silently skipped; `deploy.migrate.around_files` does the
+Every option of `docker run` gets a finding, so that none is silently skipped; `deploy.migrate.container_keys` does the
 same for keys of files.
 """
 

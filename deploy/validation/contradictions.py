@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog import CHECKPOINTS
-from deploy.catalog.believable import RANGES
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.names import offer
+from deploy.catalog.number_ranges import RANGES
 from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
 from deploy.refusals.errors import Refusal

@@ -170,7 +170,7 @@ def lease_findings(readings: Readings) -> Iterator[Finding]:
     for line in readings.lines("undo"):
         name, _, rest = line.partition(" ")
         if rest.strip() == "waiting":
-            yield finding_of("undo-waiting", f"{name} is not confirmed", name)
+            yield finding_of("undo-waiting", f"the change of {name} is not confirmed", name)
         else:
             record = fields(rest)
             yield finding_of(

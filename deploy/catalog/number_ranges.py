@@ -30,7 +30,7 @@ class Believable:
 
     @property
     def words(self) -> str:
-        """The range for a person."""
+        """The accepted range in words for a message."""
         unset = f", or {shown(self.unset[0])} {self.zero}" if self.unset else ""
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 
@@ -92,23 +92,25 @@ _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
 
 _ENCODER = {
     "max_tokens": _TEXT,
-    "max_batch_tokens": Believable("tokens", 1, 4_194_304, "a pass of more takes no card's memory well"),
-    "streams": Believable("passes", 1, 4, "each holds a workspace, and two make a busy reranker 4 % faster"),
-    "max_items": Believable("texts", 1, 100_000, "a request of more is a file"),
+    "max_batch_tokens": Believable("tokens", 1, 4_194_304, "no card has memory for a larger forward pass"),
+    "streams": Believable("passes", 1, 4, "each takes memory, and two make a busy reranker 4 % faster"),
+    "max_items": Believable("texts", 1, 100_000, "larger work belongs in a batch file"),
     "max_batch_size": _BATCH,
-    "max_queue_delay_microseconds": Believable("microseconds", 0, 1_000_000, "no batch waits a second for company"),
+    "max_queue_delay_microseconds": Believable(
+        "microseconds", 0, 1_000_000, "every batch waits that long for more requests"
+    ),
     "max_queue_size": _QUEUE,
 }
 
 RANGES: dict[str, dict[str, Believable]] = {
     "Adapter": {"task_id": Believable("", 1, 2**53, "JSON has no larger exact number")},
-    "Alias": {"models": Believable("shares", 0, 1_000_000, "weights are compared with each other")},
+    "Alias": {"models": Believable("shares", 0, 1_000_000, "only the ratio of the weights counts")},
     "Balancer": {
         "address_connections": _ADDRESS_CONNECTIONS,
         "address_requests": _ADDRESS_REQUESTS,
         "metrics_port": _PORT,
     },
-    "Calibration": {"samples": Believable("texts", 16, 8192, "quantize.py measures 512, and AWQ looks at 32 at most")},
+    "Calibration": {"samples": Believable("texts", 16, 8192, "quantize.py reads 512 by default, and AWQ 32 at most")},
     "Checkpoint": {
         "parameters": Believable("parameters", 100_000, 20e12, "all of them, not billions: 8_030_261_248 for an 8B"),
         "layers": Believable("layers", 1, 512, "Llama-3.1-405B has 126"),
@@ -145,7 +147,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "ports": _LISTEN,
         "hold_seconds": Believable("seconds", 0, 3600, "no client waits longer"),
         "drain_seconds": Believable("seconds", 1, 3600, "no answer takes longer"),
-        "trace_one_in": Believable("requests", 1, 1_000_000, "rarer traces show nothing"),
+        "trace_one_in": Believable("requests", 1, 1_000_000, "rarer traces show no pattern"),
         "usage_days": Believable("days", 0, 3660, "ten years of counters"),
     },
     "GatewayLimits": {
@@ -155,8 +157,8 @@ RANGES: dict[str, dict[str, Believable]] = {
         "request_seconds": Believable("seconds", 1, 86_400, "no answer takes a day"),
         "connections": Believable("connections", 1, 65_536, "of one process"),
         "held": Believable("requests", 1, 65_536, "of one process"),
-        "inputs": Believable("texts", 1, 100_000, "a request of more is a file"),
-        "documents": Believable("texts", 1, 100_000, "a request of more is a file"),
+        "inputs": Believable("texts", 1, 100_000, "larger work belongs in a batch file"),
+        "documents": Believable("texts", 1, 100_000, "larger work belongs in a batch file"),
     },
     "Https": {
         "port": _PORT,
@@ -171,7 +173,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "max_batch_size": _BATCH,
         "max_seq_len": _SEQUENCE,
         "max_num_tokens": _CONTEXT,
-        "cancellation_check_period_ms": Believable("ms", 1, 10_000, "a client that has gone costs until then"),
+        "cancellation_check_period_ms": Believable("ms", 1, 10_000, "it bounds GPU time after a client is gone"),
         "max_queue_size": _QUEUE,
         "port": _LISTEN,
     },
@@ -181,7 +183,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "gpu_mib": Believable("MiB", 64, 65_536, "a cache of adapters on each GPU"),
     },
     "Lookahead": dict.fromkeys(
-        ("window", "ngram", "verification"), Believable("tokens", 1, 64, "each bounds what a request may ask")
+        ("window", "ngram", "verification"), Believable("tokens", 1, 64, "an upper bound for the values in a request")
     ),
     "Machine": {
         "gpus": Believable("GPUs", 1, 16, "no host of the catalog has more"),
@@ -194,7 +196,7 @@ RANGES: dict[str, dict[str, Believable]] = {
         "alertmanager_port": _LISTEN,
         "retention_days": Believable("days", 4, 3650, "the slowest alert reads three days"),
         "retention_mib": Believable("MiB", 512, 10_000_000, "a day of ten hosts takes some hundred MiB"),
-        "scrape_seconds": Believable("seconds", 5, 60, "nothing is called lost between two scrapes"),
+        "scrape_seconds": Believable("seconds", 5, 60, "alerts take a longer gap for a lost host"),
     },
     "Opening": {"port": _PORT},
     "Parallel": {"tensor": _WAYS, "pipeline": _WAYS, "expert": _WAYS, "port": _LISTEN},

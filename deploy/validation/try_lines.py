@@ -6,7 +6,7 @@ from deploy.catalog.runtimes import TRITON
 from deploy.models.resolve import image_of, precision_of, release_row
 from deploy.models.runtimes import image_for, path_of
 from deploy.spec import LLM, Host
-from deploy.validation.placed import Placed
+from deploy.validation.placed_llm import Placed
 
 CALIBRATION = 'calibration=Calibration(directory="calibration/cnn_dailymail", samples=512)'
 TRUST = '"engine_trust": EngineTrust(key="keys/engines")'

@@ -5,7 +5,18 @@ from collections.abc import Iterator, Mapping
 from deploy.linter.fragments import fields_of
 from deploy.linter.gpus import CDI
 from deploy.linter.manifests import COMPOSE, Container, Fields, shown
-from deploy.migrate.around import CONTAINER, HEALTH, HOST, IMAGE, REGISTRY, SHELF, STORE, gpus_of, publish, volume_of
+from deploy.migrate.container_options import (
+    CONTAINER,
+    HEALTH,
+    HOST,
+    IMAGE,
+    REGISTRY,
+    SHELF,
+    STORE,
+    gpus_of,
+    publish,
+    volume_of,
+)
 from deploy.migrate.findings import Finding
 from deploy.migrate.options import MANY_HOSTS, words_of
 from deploy.migrate.places import Given

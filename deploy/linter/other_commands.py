@@ -101,7 +101,7 @@ def judge_sed(call: Call, _target: Target) -> Judged:
     if any(word.startswith("-i") for word in words) and any(word.endswith("config.pbtxt") for word in words):
         judged.add(
             "edited-in-place",
-            "a configuration edited in place is filled once: a second start finds no holes, a read-only mount no file",
+            "a configuration edited in place is filled once: a second start finds no placeholders to fill",
             seen=" ".join(["sed", *raws(call.args[:1]), "…", call.args[-1].raw]),
             wanted="files rendered into a new directory, and the old one left as it was",
             attempt="enginehouse plan INVENTORY: the model repository is rendered from the inventory",

@@ -1,0 +1,187 @@
+"""Files that start commands in a form of their own, as scripts: units, supervisord, HCL, CI, Makefiles, notebooks.
+
+Forms are those of supervisord's, Nomad's and Terraform's pages and of public files; seen 2026-11-28. Every command
+keeps its line. Ansible's tasks and compose files are read by `deploy.linter.manifests`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from itertools import islice
+
+from deploy.linter.systemd import is_unit, unit_as_script
+
+CONTINUED = re.compile(r"^([^`\n]*)[ \t](?:`|\^)[ \t]*$", re.MULTILINE)
+"""A line that PowerShell or CMD continues."""
+SECTION = re.compile(r"^\[(?:program|eventlistener|fcgi-program):", re.MULTILINE)
+IMAGE = re.compile(r'^[ \t]*image[ \t]*=[ \t]*"([^"\n]+)"', re.MULTILINE)
+STEP = re.compile(
+    r"^([ \t]*)(?:- +)?(?:(?:run|script|before_script|shell|cmds?|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
+    r"(?:[|>][-+]?)?[ \t]*"
+)
+STEPS = re.compile(
+    r"^[ \t]*(?:- +)?(?:run|runs-on|script|before_script|cmds|(?:ansible\.builtin\.)?shell):", re.MULTILINE
+)
+# Values of Ansible's and Task's `vars`, and of a justfile, and the places that they fill.
+VARS = re.compile(r"^[ \t]*(?:- )?vars:[ \t]*\n((?:[ \t]+[^\n]*\n|[ \t]*\n)+)", re.MULTILINE)
+PAIRED = re.compile(r"^[ \t]+(\w+):[ \t]+([^\n{}\[\]#]{1,300}?)[ \t]*(?:#.*)?$", re.MULTILINE)
+JUST = re.compile(r"^(\w+) *:= *['\"]([^'\"\n]*)['\"][ \t]*$", re.MULTILINE)
+PLACED = re.compile(r"\{\{-?[ \t]*\.?(\w+)[ \t]*-?\}\}")
+OTHER_KEY = re.compile(r"[ \t]*(?:- )?[A-Za-z_][\w.-]*:(?:[ \t]|$)")
+"""A key of a CI job that holds no command."""
+COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])')
+"""A text, which stays, or what JSON lacks and editors accept: a comment, and a comma before a bracket."""
+TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"')
+PAIR = re.compile(r'"?([A-Za-z_]\w*)"?[ \t]*=[ \t]*"((?:\\.|[^"\\\n])*)"')
+GPUS = re.compile(r'gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?')
+MAGIC = re.compile(r"^([ \t]*)(?:!(?=[\w./$])|%%(?:bash|sh|script)\b[^\n]*)", re.MULTILINE)
+"""The sign of a notebook before a command, and the head of a cell for a shell."""
+RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.MULTILINE)
+"""A target of a Makefile with its first command."""
+OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
+DRIVER = re.compile(r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]')
+MOST_SIGNS, MOST_IMAGES = 20_000, 40
+"""Characters of a block that are read, and blocks."""
+
+
+def as_script(text: str) -> tuple[str, tuple[str, ...]]:
+    """The commands of a file on their lines, and settings that are no command; a shell's text stays as it is."""
+    text = MAGIC.sub(r"\1", CONTINUED.sub(r"\1 \\", text))
+    if is_unit(text):
+        return unit_as_script(text)
+    if SECTION.search(text):
+        return _of_supervisor(text), ()
+    if IMAGE.search(text) and "{" in text and DRIVER.search(text):
+        return _of_hcl(text), ()
+    if RECIPE.search(text) and not text.startswith("#!"):
+        return "\n".join(map(_of_make, text.split("\n"))), ()
+    if STEPS.search(text):
+        lines = (STEP.sub(r"\1", line, count=1) for line in text.split("\n"))
+        return "\n".join("" if OTHER_KEY.match(line) else line for line in lines), ()
+    if text.lstrip().startswith("{") and isinstance(content := json_of(text), dict):
+        return _of_dev_container(content) or text, ()
+    return text, ()
+
+
+def with_values(text: str) -> str:
+    """The text with values in the places `{{ name }}` for which it has them itself, as Ansible's and Task's `vars`."""
+    values = {name: value.strip("'\"") for block in VARS.findall(text) for name, value in PAIRED.findall(block)}
+    values |= dict(JUST.findall(text))
+    return PLACED.sub(lambda match: values.get(match[1], match[0]), text) if values else text
+
+
+def json_of(text: str) -> object:
+    """The content of a JSON file, also of one with comments; None if it cannot be read."""
+    try:
+        return json.loads(COMMENT.sub(lambda match: match[1] or "", text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_dev_container(content: dict[str, object]) -> str:
+    """The `docker run` of a dev container; empty for another file."""
+    options, image = content.get("runArgs", []), content.get("image")
+    if not isinstance(image, str) or not isinstance(options, list):
+        return ""
+    return " ".join(["docker run", *(shlex.quote(str(option)) for option in options), shlex.quote(image)])
+
+
+def cells_of(text: str) -> tuple[str, str] | None:
+    """The commands of a notebook, each on a line of its own, and its code; None for any other text."""
+    if '"cells"' not in text or not text.lstrip().startswith("{"):
+        return None
+    try:
+        cells = json.loads(text)["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    commands, code = list[str](), list[str]()
+    for source in sources:
+        goes_on = is_shell = source.startswith("%%")
+        for line in source.split("\n"):
+            is_command = goes_on or line.lstrip().startswith("!")
+            (commands if is_command else code).append(line if is_command or not line.startswith("%") else "")
+            goes_on = is_shell or (is_command and line.endswith("\\"))
+    return "\n".join(commands), "\n".join(code)
+
+
+def _of_make(line: str) -> str:
+    """The line of a Makefile as a shell's: an assignment, or a command without its marks."""
+    if line.startswith("\t"):
+        return re.sub(r"^\t[@+-]*", "", line).replace("$$", "$")
+    assigned = OF_MAKE.match(line)
+    if assigned:
+        return f'{assigned[1]}="{assigned[2]}"' if "$" in assigned[2] else f"{assigned[1]}={shlex.quote(assigned[2])}"
+    return line.strip() if line[:1] in " " else ""
+
+
+def _of_supervisor(text: str) -> str:
+    """The command of each program of a supervisord file, preceded by its environment variables."""
+    lines = text.split("\n")
+    place, pairs = -1, ""
+    for number, line in enumerate(lines):
+        key, _, value = line.partition("=")
+        lines[number] = ""
+        if line.startswith("["):
+            place, pairs = -1, ""
+        elif key.strip() == "command":
+            place = number
+            lines[number] = f"{pairs}{value.strip()}"
+        elif key.strip() == "environment":
+            pairs = re.sub(r",\s*(?=[A-Za-z_]\w*=)", " ", value.strip()) + " "
+            lines[place] = f"{pairs}{lines[place]}" if place >= 0 else lines[place]
+    return "\n".join(lines)
+
+
+def _of_hcl(text: str) -> str:
+    """The `docker run` of each block with an image, on the line of the image."""
+    lines = [""] * (text.count("\n") + 1)
+    for match in islice(IMAGE.finditer(text), MOST_IMAGES):
+        block = _around(text, match.start())
+        pairs = [f"-e {shlex.quote(f'{name}={value}')}" for name, value in _variables(block)]
+        gpus = GPUS.search(block)
+        options = [f"--gpus {gpus['gpus'] or gpus['count'] or 'all'}"] if gpus else []
+        options += ["--ipc=host"] if re.search(r'ipc_mode\s*=\s*"host"', block) else []
+        entry = _texts(block, "entrypoint")
+        options += [f"--entrypoint {shlex.quote(entry[0])}"] if entry else []
+        words = [*entry[1:], *_texts(block, "command"), *_texts(block, "args")]
+        command = ["docker run", *options, *pairs, shlex.quote(match[1]), *map(shlex.quote, words)]
+        lines[text.count("\n", 0, match.start(1))] = " ".join(command)
+    return "\n".join(lines)
+
+
+def _around(text: str, place: int) -> str:
+    """The block around a place; a task's, if the place is in its `config`."""
+    start, depth = place, 0
+    while start > max(place - MOST_SIGNS, 0):
+        start -= 1
+        depth += {"}": 1, "{": -1}.get(text[start], 0)
+        if depth < 0:
+            head = text[text.rfind("\n", 0, start) + 1 : start].strip()
+            if head != "config":
+                break
+            depth = 0
+    depth, end = 0, start
+    while end < min(len(text), start + MOST_SIGNS):
+        depth += {"{": 1, "}": -1}.get(text[end], 0)
+        end += 1
+        if depth == 0:
+            break
+    return text[start:end]
+
+
+def _texts(block: str, name: str) -> list[str]:
+    """The texts of an attribute: of its list, or its only one."""
+    match = re.search(rf'^[ \t]*{name}[ \t]*=[ \t]*(\[[^\]]*\]|"(?:\\.|[^"\\\n])*")', block, re.MULTILINE)
+    return TEXT.findall(match[1]) if match else []
+
+
+def _variables(block: str) -> list[tuple[str, str]]:
+    match = re.search(r"\benv(?:ironment)?[ \t]*=?[ \t]*([\[{])([^\]}]*)", block)
+    if not match:
+        return []
+    if match[1] == "{":
+        return PAIR.findall(match[2])
+    return [(name, value) for name, _, value in (text.partition("=") for text in TEXT.findall(match[2]))]
