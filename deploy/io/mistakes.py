@@ -74,7 +74,7 @@ def explained(error: Exception, file: str) -> Refusal:
         f"{name} has no setting `{keyword}`",
         where=f"{place}: {name}({keyword}=…)",
         seen=keyword,
-        wanted="a setting of deploy/spec.py",
+        wanted="a setting of a class in deploy/spec/",
         attempt=setting_meant(keyword, name) or offer(keyword, [field.name for field in fields(kind)]),
     )
 
