@@ -77,7 +77,9 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
 
 def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
     return [
-        balancer for balancer in balancers if host.pool and any(r.pool == host.pool for r in balancer.balancer.routes)
+        balancer
+        for balancer in balancers
+        if host.pool and any(route.pool == host.pool for route in balancer.balancer.routes)
     ]
 
 

@@ -233,6 +233,16 @@ def test_every_module_has_a_docstring(package: str) -> None:
     assert [str(file) for file in files if not ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8")))] == []
 
 
+def test_no_two_modules_have_the_same_docstring() -> None:
+    """A module that was begun as a copy of another one describes itself."""
+    files: dict[str, list[str]] = {}
+    for file in python_files():
+        if file.parts[0] in ("deploy", "roles", "files", "rehearsal", "benchmarks"):
+            text = ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or ""
+            files.setdefault(text, []).append(str(file))
+    assert [names for text, names in files.items() if text and len(names) > 1] == []
+
+
 def test_every_public_function_of_deploy_has_a_docstring() -> None:
     """The docstring states the result, or the state after the call; a function of one statement needs none."""
     missing = []
