@@ -17,7 +17,7 @@ from deploy.catalog.connection_keys import (
 )
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.login_files import login_file_problems
-from deploy.inventory.login_texts import hosts_in, parts_of, setting_meant
+from deploy.inventory.login_texts import filled, hosts_in, is_placeholder, parts_of, setting_meant
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
@@ -62,7 +62,7 @@ def _secret_name(name: str) -> Iterator[Refusal]:
 
 def _address(key: str, value: object) -> Iterator[Refusal]:
     """A refusal for a host's name or address with other parts in it; the refusal names the key of each part."""
-    if isinstance(value, str) and (is_name(value) or is_address(value)):
+    if isinstance(value, str) and (is_name(value) or is_address(value)) and not is_placeholder(value):
         return
     text = value if isinstance(value, str) else ""
     user, address, port = parts_of(text, LOGIN["ssh_user"][0])
@@ -82,6 +82,8 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
         if is_usable
         else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"
         if several
+        else f'"{key}": {filled(text)}'.removeprefix('"name": ')
+        if filled(text)
         else "the host's name or address; options for ssh belong in the file that ssh_config_file names",
     )
 
@@ -111,7 +113,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
         value = data.get(key)
         if value is None or value == "":
             continue
-        if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
+        if is_placeholder(value) or not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
             yield refuse(
                 "unsafe-login",
                 f"`{key}` of a host is not a valid value for ssh",
