@@ -134,7 +134,7 @@ def _users(name: str, data: Mapping[str, Any]) -> Iterator[Refusal]:
         if user == "root" or "." not in domain or is_address(domain) or domain in (name, data.get("ssh_hostname")):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a user alone",
+                f"`{key}` of a host takes a user without a host",
                 where=key,
                 seen=shortened(value),
                 wanted="the name of a user, with a domain behind the @ only if a directory gave it one",
@@ -147,7 +147,7 @@ def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if (value := data.get(key)) is not None and not isinstance(value, bool):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a switch",
+                f"`{key}` of a host takes True or False only",
                 where=key,
                 seen=described(value),
                 wanted="True or False",
@@ -162,10 +162,10 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if value is not None and not (is_number and least <= value <= most):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a number of {unit}",
+                f"`{key}` of a host is not an accepted number of {unit}",
                 where=key,
                 seen=f"{value:g}" if is_number and abs(value) < 1e9 else described(value),
-                wanted=f"{least:,} to {most:,}",
+                wanted=f"{least:,} to {most:,} {unit}",
                 attempt=f'"{key}": {max(least, 30)}, or leave it out',
             )
 

@@ -83,7 +83,7 @@ class HereDocument:
 
 
 def word(raw: str) -> Word:
-    """The shell word that `raw` is."""
+    """The word that a shell makes of `raw`, with both forms."""
     try:
         cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # its time grows with the square of the length
     except ValueError:

@@ -40,7 +40,7 @@ def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
 
 
 def shape_published(files: LocalWeights, where: str) -> Checkpoint:
-    """The numbers in published files. Raises: a Refusal for a missing number, and for a damaged or missing file."""
+    """The checkpoint's numbers in published files. Raises: a Refusal for a missing number or a damaged file."""
     if fault := files.fault or _missing_shard(files.fetched or files.files):
         raise refuse(
             "files-not-whole",

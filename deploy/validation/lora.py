@@ -42,8 +42,8 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
     if not placed.is_engine and not (placed.trtllm and at_least(placed.trtllm, LLMAPI_ADAPTERS_SINCE)):
         yield placed.no(
             "lora-path",
-            f"the PyTorch path does not serve adapters: under CUDA graphs {placed.trtllm or 'this release'} answers "
-            "with the wrong adapter",
+            "the PyTorch path does not serve adapters: under CUDA graphs "
+            f"{f'TensorRT-LLM {placed.trtllm}' if placed.trtllm else 'this release'} answers with the wrong adapter",
             "lora",
             seen=f"LoRA(…) on path {placed.path}, {placed.release}",
             wanted="the engine path, where a request gives lora_task_id",

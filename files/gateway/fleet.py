@@ -39,7 +39,7 @@ class Server:
         self.upstream = upstream_of(settings)
         self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
         self.outstanding = 0
-        """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
+        """Tokens of the open requests: of prompts, and of answers as long as they may become."""
         self.turn = 0
         self._back = -math.inf
         """Moment at which it became ready again, by the loop's clock."""

@@ -1,4 +1,4 @@
-"""Names on the host that the gateway role owns, and its settings (`gateway_settings`)."""
+"""Paths, users and units on the host that the gateway role owns, and its settings (`gateway_settings`)."""
 
 from dataclasses import dataclass
 from typing import Annotated

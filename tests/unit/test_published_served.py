@@ -266,7 +266,7 @@ def test_falcon_s_own_names_of_its_heads_are_read(layers_have: dict[str, Any], h
 
 
 def test_decoders_of_vllm_alone_are_offered_its_release_before_a_candidate() -> None:
-    """TensorRT-LLM's candidates of 1.3 have some of them, and no release has."""
+    """Release candidates of TensorRT-LLM 1.3 have some of these decoders, and no release has."""
     assert {row.name for row in OF_VLLM} <= VLLM_ARCHITECTURES
     assert {runtime_instead(LLM("a/b"), row, "1.2.1") for row in OF_VLLM} == {"vllm"}
     image = image_for("trtllm-serve", ARCHITECTURES["Cohere2ForCausalLM"])

@@ -81,7 +81,7 @@ def labels(tree: ast.Module) -> Iterator[str]:
 
 
 def test_the_label_of_an_operation_can_be_read_alone() -> None:
-    """A verb and its object, as `Triton | Publish release …`."""
+    """A label has a verb and its object, as `Triton | Publish release …`."""
     verbs = ("deploy.py", "build.py", "rollback.py", "remove.py")
     files = {file: tree for file, tree in trees().items() if file.parts[0] == "roles" or str(file) in verbs}
     all_labels = [(file, label) for file, tree in files.items() for label in labels(tree)]
