@@ -51,7 +51,7 @@ def confirm_folder(folder: Path, mark: str = MARK) -> None:
             where="-o",
             seen="-",
             wanted="a folder",
-            attempt="-o export, then: cat export/*.yaml",
+            attempt="-o export",
         )
     if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(
