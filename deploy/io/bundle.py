@@ -96,7 +96,8 @@ def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> N
 
 def trust_of(plan: Plan) -> EngineTrust:
     """The signer of bundles of this inventory. Raises: a Refusal without one."""
-    trusts = [slice_.engine_trust for slice_ in plan.slices if slice_.engine_trust]
+    hosts = (*plan.slices, *plan.balancers, *plan.monitors)
+    trusts = [mine.engine_trust for mine in hosts if mine.engine_trust]
     if not trusts:
         raise Refusal(
             "no key signs the bundles of this inventory",
