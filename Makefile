@@ -161,7 +161,7 @@ $(CLIENTS)-%/.ready: locks/requirements-clients-%.lock $(CLIENTS)/.ready
 	$(CLIENTS)/bin/uv pip install --quiet --python $(@D)/bin/python --require-hashes -r $<
 	@touch $@
 
-clients: $(CLIENT_ENVIRONMENTS) ## 49 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
+clients: $(CLIENT_ENVIRONMENTS) ## 53 unmodified client libraries of Python and npm, and a fuzzer of our OpenAPI, ask the gateway; six minutes, the first time ten (3 GB)
 	ENGINEHOUSE_CLIENTS_RUNTIME=$(RUNTIME) $(CLIENTS)/bin/python -m pytest -p no:cacheprovider tests/clients $(PYTEST_ARGS)
 
 # Programs that judge manifests; each export is written by the project's own environment.

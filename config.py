@@ -16,7 +16,7 @@ from roles._pyinfra import connections, here, order, view  # noqa: E402
 
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])
-confirm_loads(typed["inventory"], typed["data"], typed["limit"])
+confirm_loads(typed["inventory"], typed["data"], typed["limit"], is_verb=are_verbs(typed["operations"]))
 connections.allow_open_files()
 order.install()
 here.install(os.environ)

@@ -1,6 +1,14 @@
 """The command `enginehouse`: the verbs of `deploy/cli/`, each of which imports its own needs when it runs."""
 
-import click
+import io
+import sys
+
+try:
+    import click
+
+    sys.stdout = sys.stdout or io.StringIO()  # closed by the shell: `>&-`
+except ModuleNotFoundError:
+    sys.exit(f"This Python ({sys.executable}) lacks the project's packages. Write: make plan; . .venv/bin/activate")
 
 from deploy.cli.ask import ask
 from deploy.cli.bench import bench

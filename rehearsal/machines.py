@@ -100,7 +100,9 @@ def snapshot(source: Machine, name: str) -> Path:
 def write_ssh_config(places: Places) -> None:
     """Writes ssh_config and known_hosts for the current machines."""
     records = [machine.record for machine in known(places)]
-    ssh.write_config(places, [(str(r["name"]), str(r["address"]), str(r["host_key"])) for r in records])
+    ssh.write_config(
+        places, [(str(record["name"]), str(record["address"]), str(record["host_key"])) for record in records]
+    )
 
 
 def _existing_or_new(

@@ -37,7 +37,7 @@ class Awaited(Protocol):
 
     @property
     def places(self) -> Places:
-        """Returns the rehearsal of the machine."""
+        """Returns the rehearsal to which the machine belongs."""
 
     @property
     def directory(self) -> Path:

@@ -30,7 +30,7 @@ class Believable:
 
     @property
     def words(self) -> str:
-        """The range for a person."""
+        """The accepted range in words for a message."""
         unset = f", or {shown(self.unset[0])} {self.zero}" if self.unset else ""
         return f"{self.number(self.least)} to {self.number(self.most)}{f' {self.unit}' if self.unit else ''}{unset}"
 

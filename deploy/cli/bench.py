@@ -22,7 +22,7 @@ class Bench(click.Group):
     """Treats an unknown verb as an inventory: `bench INVENTORY` is `bench run INVENTORY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The words, with `run` before an inventory."""
+        """The command line's words, with `run` inserted before an inventory."""
         first = args[0] if args else "--help"
         return super().parse_args(ctx, args if first in (*self.commands, "-h", "--help") else ["run", *args])
 

@@ -22,18 +22,21 @@ def init(
 
     An existing file is kept. The last line of the output names the new file and the next command.
 
-    A model is a name of the hub or of the catalog, or a directory; the hub is asked for each model's kind.
+    A model is a name of the hub or of the catalog, or a directory; the hub is asked for each model's kind. A mirror in
+    HF_ENDPOINT is asked instead, and becomes the hub of the inventory.
     """
     from deploy.inventory.first_inventory import inventory_text
     from deploy.inventory.targets import Target
     from deploy.io.fit_models import named_models
     from deploy.io.init import ask_all, write_inventory
+    from deploy.io.pin_models import mirror_from_environment
 
     with refusals_shown("", False):
         serving, *apart = ([Target.of(text) for text in dict.fromkeys(texts)] for texts in (targets, balancer, monitor))
         named = named_models(models)
         machines, outside = ask_all(serving, [*apart[0], *apart[1]])
-        text = inventory_text(machines, outside[: len(apart[0])], outside[len(apart[0]) :], named)
+        apart_of = outside[: len(apart[0])], outside[len(apart[0]) :]
+        text = inventory_text(machines, *apart_of, named, mirror_from_environment())
         file = write_inventory(Path("inventories"), [*serving, *apart[0], *apart[1]], text)
         pin = f"enginehouse pin {file}, and " if models else ""
         say(f"wrote {file}; read it, then: {pin}enginehouse plan {file}")

@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from deploy.cli.knobs import knobs
-from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, rows
+from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, expiry_text, rows
+from deploy.inventory.gateway_keys import UNLIMITED as UNLIMITED_WORD
+from deploy.inventory.key_change import UNLIMITED
 from deploy.inventory.key_limits import NO_NAMES, confirm_budgets, limits_text, money, tenant_limits
 from deploy.io.inventory import load_plan
-from deploy.io.key_file import content_of, new_key, revoke, set_tenant
+from deploy.io.key_file import change, content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show
 from deploy.planning.key_models import confirm_served
 
@@ -114,6 +117,47 @@ def key_new(
         )
         for old_key in others:
             say(f"{old_key.prefix} of {tenant} goes on; to end it: enginehouse key revoke {old_key.prefix}", err=True)
+
+
+@key.command(
+    "change",
+    short_help="Change a key's models, limits or end.",
+    epilog="Example: enginehouse key change eh-4k2pxt --cost-per-day 5 --currency EUR --expires 2026-12-31",
+)
+@click.argument("prefix")
+@click.option("--models", help="Names or aliases, with commas between them; or: *.")
+@click.option("--tokens-per-minute", type=int, help="Of prompts and answers.")
+@budgets
+@click.option("--requests-per-minute", type=int)
+@click.option("--concurrent", help="Requests under way; or: unlimited.")
+@click.option("--expires", help="90d, 12h, 2w, a day: 2027-03-01 (UTC), or: never.")
+@KEY_FILE
+def key_change(
+    prefix: str,
+    models: str | None,
+    concurrent: str | None,
+    expires: str | None,
+    cost_per_day: str | None,
+    cost_per_month: str | None,
+    currency: str,
+    file: str,
+    **limits: int | None,
+) -> None:
+    """Change rights of the key whose first characters are PREFIX. Its holder keeps it; rights that are not named stay.
+
+    Open requests keep their limits; other models end them.
+    """
+    with refusals_shown("", False):
+        at_once = None if concurrent is None else UNLIMITED if concurrent == UNLIMITED_WORD else concurrency(concurrent)
+        money_limits = {"cost_per_day": money("--cost-per-day", cost_per_day)}
+        money_limits |= {"cost_per_month": money("--cost-per-month", cost_per_month)}
+        names = None if models is None else [name.strip() for name in models.split(",")]
+        rights = {"models": names, "expires": expires, "concurrent": at_once, **money_limits, **limits}
+        is_typed = click.get_current_context().get_parameter_source("currency") is not ParameterSource.DEFAULT
+        changed = change(Path(file), prefix, currency if is_typed else "", **rights)
+        names_text, ends = ",".join(changed.models), expiry_text(changed, datetime.now(UTC))
+        say(f"{changed.prefix} of {changed.tenant}: {limits_text(changed)}; models {names_text}; ends {ends}")
+        say(f"wrote it to {file}; gateways know it after: {SENDS}", err=True)
 
 
 @key.command(

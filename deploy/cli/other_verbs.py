@@ -1,5 +1,7 @@
 """Verbs that belong to pyinfra, or that other programs have: refused with the command that does the same here."""
 
+import errno
+import os
 import shlex
 from typing import Any
 
@@ -56,6 +58,11 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except click.UsageError as error:
             raise advised(error, ctx, ctx.meta[WORDS]) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the rest of the output, which Python writes at its end
+            raise click.ClickException(f"the output could not be written: {error.strerror}") from None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """The verb and its words. Raises: a usage error for an unknown verb."""

@@ -18,7 +18,7 @@ class Whole(click.IntRange):
     """A whole number between two ends. "10k" and "1,024" are refused; the refusal names the number that they mean."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
+        """The number, if it is in the range. Raises: click.BadParameter."""
         if isinstance(value, str) and not re.fullmatch(r"\s*[+-]?[0-9_]+\s*", value):
             if several := re.match(r"\s*([0-9]+)\s*[,;]\s*[0-9]{1,2}(?:[,;]|$)", value):
                 self.fail(f"{value!r} is more than one number, and this takes one. Write {several[1]}.", param, ctx)
@@ -44,7 +44,7 @@ class Number(click.FloatRange):
     """A number between two ends; `nan`, which compares as false with every number, is refused too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
+        """The number, if it is in the range. Raises: click.BadParameter."""
         share = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", value) if isinstance(value, str) else None
         if share:
             self.fail(f"{value!r} is not a number. Write {share[1]}.", param, ctx)
@@ -65,7 +65,7 @@ class Day(click.DateTime):
     """A day that has begun. "yesterday" and "7d" are refused; the refusal names the day that they mean."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The beginning of the day."""
+        """The first moment of the day in UTC. Raises: click.BadParameter."""
         today = datetime.now(UTC).replace(tzinfo=None)
         if isinstance(value, str) and not re.fullmatch(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}", value):
             words = {"today": 0, "yesterday": 1}

@@ -21,6 +21,7 @@ INCOMPLETE = 3
 @click.argument("inventory")
 @click.option("--by", default="tenant,model", show_default=True, help="Any of key, person, tenant, model, day: a,b.")
 @click.option("--since", type=Day(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
+@click.option("--until", type=Day(["%Y-%m-%d"]), help="Last day, UTC.  [default: today]")
 @click.option("--csv", "wants_csv", is_flag=True, help="For spreadsheets.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
@@ -29,6 +30,7 @@ def usage(
     inventory: str,
     by: str,
     since: datetime | None,
+    until: datetime | None,
     wants_csv: bool,
     as_json: bool,
     limit: tuple[str, ...],
@@ -36,8 +38,9 @@ def usage(
 ) -> None:
     """Add up requests, tokens, errors, cost and times that the gateways of INVENTORY counted. Changes nothing.
 
-    Each host keeps its own counters; the cost is by the `prices` of its Gateway at the time of a request. Ends with 3
-    if a host did not answer: its numbers are missing then.
+    The dearest line comes first, or each day's dearest with `--by day,…`. Each host keeps its own counters; the cost
+    is by the `prices` of its Gateway at the time of a request. Ends with 3 if a host did not answer: its numbers are
+    missing then.
     """
     from deploy.cost.usage import as_csv, groups_of, missing_sentences, table
     from deploy.io.usage import usage_of
@@ -46,7 +49,8 @@ def usage(
         groups = groups_of(by)
         plan = load_plan(inventory, data, limit, knobs())
         first = f"{since or datetime.now(UTC) - timedelta(days=30):%Y-%m-%d}"
-        report = usage_of(plan, host_data(inventory, data), groups, first)
+        last = f"{until:%Y-%m-%d}" if until else ""
+        report = usage_of(plan, host_data(inventory, data), groups, first, last)
         if as_json:
             say(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
         elif wants_csv:

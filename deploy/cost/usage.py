@@ -49,6 +49,12 @@ class Line:
     def cost_text(self) -> str:
         return " + ".join(f"{pico / PICO:.4f} {currency}" for currency, pico in sorted(self.cost.items()))
 
+    @property
+    def rank(self) -> tuple[int, int, tuple[str, ...]]:
+        """Place among other lines: the dearest first, then the one with most tokens, then by name."""
+        tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
+        return -sum(self.cost.values()), -tokens, self.group
+
     def quantile(self, share: float) -> float:
         """Seconds within which this share of the requests ended, accurate to 9 %."""
         pending = math.ceil(sum(self.times.values()) * share)
@@ -67,6 +73,7 @@ class UsageReport:
     since: str
     lines: tuple[Line, ...]
     missing: tuple[str, ...]
+    until: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists; cost in units of its currency."""
@@ -77,7 +84,8 @@ class UsageReport:
             | {"p50_seconds": line.quantile(0.5), "p99_seconds": line.quantile(0.99)}
             for line in self.lines
         ]
-        return {"since": self.since, "by": list(self.by), "usage": lines, "missing": list(self.missing)}
+        last = {"until": self.until} if self.until else {}
+        return {"since": self.since, **last, "by": list(self.by), "usage": lines, "missing": list(self.missing)}
 
 
 def groups_of(words: str) -> tuple[str, ...]:
@@ -95,15 +103,22 @@ def groups_of(words: str) -> tuple[str, ...]:
     return by
 
 
-def added_up(hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str) -> UsageReport:
-    """The report over the rows of each host; `None` stands for a host without an answer."""
+def added_up(
+    hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str, until: str = ""
+) -> UsageReport:
+    """The report over the rows of each host up to a day; `None` stands for a host without an answer.
+
+    By day, the days are in order; within a day, and without days, who cost or used most comes first.
+    """
     lines: dict[tuple[str, ...], Line] = {}
     for rows in hosts.values():
-        for row in rows or ():
+        for row in (row for row in rows or () if not until or row["day"] <= until):
             group = tuple(row[name] for name in by)
             lines.setdefault(group, Line(group)).add(row)
     missing = tuple(sorted(host for host, rows in hosts.items() if rows is None))
-    return UsageReport(by, since, tuple(lines[group] for group in sorted(lines)), missing)
+    days = [place for place, name in enumerate(by) if name == "day"]
+    ordered = sorted(lines.values(), key=lambda line: ([line.group[place] for place in days], *line.rank))
+    return UsageReport(by, since, tuple(ordered), missing, until)
 
 
 def rows_of(text: str | None) -> list[dict[str, Any]] | None:
@@ -146,7 +161,8 @@ def table(report: UsageReport) -> RenderableType:
         times = (f"{line.quantile(share):,.3f}" for share in (0.5, 0.99))
         counts = (f"{line.counts[name]:,}" for name in COUNTS)
         shown.add_row(*(word or "-" for word in line.group), *counts, line.cost_text or "-", *times)
-    notes = [Text(f"since {report.since}, UTC; p50 and p99 within 9 %", style="dim")]
+    until = f" until {report.until}" if report.until else ""
+    notes = [Text(f"since {report.since}{until}, UTC; p50 and p99 within 9 %", style="dim")]
     return Group(shown, Text(""), *notes, *(Text(sentence, style="red") for sentence in missing_sentences(report)))
 
 

@@ -19,7 +19,7 @@ class Kind:
     means: str
     attempt: str
     ours: bool = False
-    """True if a verb of this project mends it."""
+    """True if a run of this project repairs it."""
 
 
 @dataclass(frozen=True)

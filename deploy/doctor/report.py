@@ -94,4 +94,4 @@ def _paragraph(finding: Finding, hosts: Mapping[str, list[str]]) -> Iterator[str
         yield f"  seen   {len(evidences) - EVIDENCES} further lines; --json has them"
     yield f"  means  {finding.kind.means}"
     yield f"  try    {on_one_line(finding.attempt)}"
-    yield f"  ours   {'yes, the verb mends it' if finding.kind.ours else 'no'}"
+    yield f"  ours   {'yes, that command repairs it' if finding.kind.ours else 'no'}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from deploy.slices.host import Slice
+from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 
@@ -61,28 +61,30 @@ def wanted_of(
     """A slice as the doctor's rules read it; `releases` are the planned ids by server."""
     if isinstance(mine, (BalancerSlice, MonitorSlice)):
         return Wanted(mine.host, is_balancer=True, os=mine.os, today=today, before=before, after=after)
-    servers = tuple(
-        WantedServer(
-            server.name,
-            releases.get(server.name, ""),
-            server.address,
-            server.http_port,
-            (server.grpc_port, server.metrics_port),
-            tuple(model.name for model in server.models),
-            server.accepted_holes,
-            *((server.beside[0].name, group.gbit if (group := server.beside[1].group) else 0) if server.beside else ()),
-        )
-        for server in mine.servers
-    )
     return Wanted(
-        mine.host,
-        mine.machine.gpus,
-        mine.driver.manage,
-        mine.machine.nvswitch,
-        bool(mine.mig),
-        servers,
+        host=mine.host,
+        gpus=mine.machine.gpus,
+        manages_driver=mine.driver.manage,
+        nvswitch=mine.machine.nvswitch,
+        mig=bool(mine.mig),
+        servers=tuple(_server(server, releases.get(server.name, "")) for server in mine.servers),
         os=mine.machine.os,
         today=today,
         before=before,
         after=after,
+    )
+
+
+def _server(server: ServerSlice, release: str) -> WantedServer:
+    llm, runtime = server.beside or (None, None)
+    return WantedServer(
+        name=server.name,
+        release=release,
+        address=server.address,
+        http_port=server.http_port,
+        other_ports=(server.grpc_port, server.metrics_port),
+        models=tuple(model.name for model in server.models),
+        accepted_holes=server.accepted_holes,
+        llm=llm.name if llm else "",
+        gbit=runtime.group.gbit if runtime and runtime.group else 0,
     )

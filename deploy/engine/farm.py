@@ -7,7 +7,7 @@ from deploy.models.files import disk_needed_mib
 from deploy.slices.host import EngineSlice, Slice
 
 
-def farmed(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+def with_farm_engines(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
     """The plan's slices; a farm host's also has the engines it builds for other hosts, and the files these read."""
     return tuple(_with_engines(host_slice, slices) if host_slice.farm else host_slice for host_slice in slices)
 

@@ -64,7 +64,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Answered:
-    """A machine and its answers."""
+    """A machine, and the answers of its commands."""
 
     target: Target
     kind: Kind
@@ -130,14 +130,15 @@ def inventory_text(
     balancers: Sequence[Answered] = (),
     monitors: Sequence[Answered] = (),
     models: Sequence[Named] = (),
+    endpoint: str = "",
 ) -> str:
     """An inventory in Python: a group for each kind of serving machine, and one each for balancers and monitors.
 
-    They serve `models`, or those of the shipped inventory if none are named.
+    They serve `models`, or those of the shipped inventory if none are named. `endpoint` is a mirror of the hub.
     """
     is_fleet, groups = bool(balancers or monitors), _groups(serving)
     classes = {model.kind for model in models} or {"Embedder", "LLM", "Reranker", "Weights"}
-    words = ["Machine", "Server", *sorted(classes - {"LLM"})]
+    words = ["Machine", "Server", *sorted(classes - {"LLM"}), *(["Hub"] if endpoint else [])]
     words += [*(["Balancer", "Route", "Secret"] if balancers else []), *(["Monitor"] if monitors else [])]
     variables = variables_of(models) if models else SHIPPED_VARIABLES
     declared = declared_models(models, variables) if models else SHIPPED
@@ -151,7 +152,8 @@ def inventory_text(
         words=", ".join([*(["LLM"] if "LLM" in classes else []), *sorted(words)]),
     )
     parts = [head + declared]
-    parts += [_serving(name, machines, is_fleet, bool(balancers), variables) for name, machines in groups.items()]
+    hub = f'        "hub": Hub(endpoint={source(endpoint)}),\n' if endpoint else ""
+    parts += [_serving(*group, is_fleet, bool(balancers), variables, hub) for group in groups.items()]
     if balancers:
         parts += [_routes(groups), _outside("balancers", balancers, "Balancer", ", routes=_routes, **_asks")]
     parts += [_outside("monitors", monitors, "Monitor")] if monitors else []
@@ -171,7 +173,7 @@ def _groups(serving: Iterable[Answered]) -> dict[str, list[Answered]]:
 
 
 def _serving(
-    name: str, machines: Sequence[Answered], is_fleet: bool, is_balanced: bool, variables: Sequence[str]
+    name: str, machines: Sequence[Answered], is_fleet: bool, is_balanced: bool, variables: Sequence[str], hub: str
 ) -> str:
     kind = machines[0].kind
     served = f"({', '.join(variables)}{',' if len(variables) == 1 else ''})"
@@ -189,6 +191,7 @@ def _serving(
         kernel_flavour=source(kind.kernel_flavour),
         secure_boot=source(kind.secure_boot),
         nvswitch=source(kind.nvswitch),
+        hub=hub,
         release=source(DEFAULT_RELEASE),
         server=(BALANCED if is_balanced else ALONE).format(models=served),
     )
@@ -262,7 +265,7 @@ GROUP = """{name} = (
             secure_boot={secure_boot},
             nvswitch={nvswitch},
         ),
-        "release": {release},
+{hub}        "release": {release},
         "image_digest": "",
         "servers": ({server}),
     }},

@@ -229,7 +229,7 @@ def _with_typed_release(source: Any, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
-    required = [f.name for f in fields(Host) if f.default is MISSING and f.default_factory is MISSING]
+    required = [field.name for field in fields(Host) if field.default is MISSING and field.default_factory is MISSING]
     return [
         refuse(
             "missing-key",

@@ -4,9 +4,32 @@ import re
 
 from deploy.inventory.reach import is_address, is_name
 
+PLACEHOLDER = re.compile(r"(?i)(?:change[-_]?me|todo|fixme|tbd|your[-_]\w[\w-]*|<.*>|[x*]+(?:\.[x*]+){3}|.*\{\{.*)")
+"""Texts of an example that wait for a name or an address."""
+
+
+def is_placeholder(text: object) -> bool:
+    return isinstance(text, str) and PLACEHOLDER.fullmatch(text.strip()) is not None
+
+
+def filled(text: str) -> str:
+    """The probable name: with its braces filled in, without a comment, or without zeros in front of numbers."""
+    if is_placeholder(text):
+        return '"203.0.113.7"   with the address of your machine'
+
+    if re.fullmatch(r"[\w.-]*\{\w+(?::\w+)?\}[\w.-]*", text):
+        return f'f"{text}"   the f in front fills the braces'
+    numbers = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})", text)
+    address = ".".join(str(int(number)) for number in numbers.groups()) if numbers else ""
+    bare = text.partition("#")[0].strip().partition(" ")[0]
+    meant = address if is_address(address) else bare if bare != text and (is_name(bare) or is_address(bare)) else ""
+    return f'"{meant}"' if meant else ""
+
 
 def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
     """The setting without blanks around it, or without the text after a colon; advice if neither is likely."""
+    if is_placeholder(value):
+        return f'"{key}": "ubuntu"   with your own in its place' if key.endswith("_user") else f'"{key}": "PATH"'
     if isinstance(value, str):
         for text in (value.strip(), value.partition(":")[0].strip()):
             if text != value and form.fullmatch(text):

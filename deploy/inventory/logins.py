@@ -17,7 +17,7 @@ from deploy.catalog.connection_keys import (
 )
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.login_files import login_file_problems
-from deploy.inventory.login_texts import hosts_in, parts_of, setting_meant
+from deploy.inventory.login_texts import filled, hosts_in, is_placeholder, parts_of, setting_meant
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals.errors import Refusal
 from deploy.refusals.quoting import described, kind_of, shortened
@@ -62,7 +62,7 @@ def _secret_name(name: str) -> Iterator[Refusal]:
 
 def _address(key: str, value: object) -> Iterator[Refusal]:
     """A refusal for a host's name or address with other parts in it; the refusal names the key of each part."""
-    if isinstance(value, str) and (is_name(value) or is_address(value)):
+    if isinstance(value, str) and (is_name(value) or is_address(value)) and not is_placeholder(value):
         return
     text = value if isinstance(value, str) else ""
     user, address, port = parts_of(text, LOGIN["ssh_user"][0])
@@ -82,6 +82,8 @@ def _address(key: str, value: object) -> Iterator[Refusal]:
         if is_usable
         else f"{', '.join(several[:4])}{', …' if len(several) > 4 else ''}   each host is an entry of the list"
         if several
+        else f'"{key}": {filled(text)}'.removeprefix('"name": ')
+        if filled(text)
         else "the host's name or address; options for ssh belong in the file that ssh_config_file names",
     )
 
@@ -111,7 +113,7 @@ def _words(data: Mapping[str, Any]) -> Iterator[Refusal]:
         value = data.get(key)
         if value is None or value == "":
             continue
-        if not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
+        if is_placeholder(value) or not isinstance(value, str) or not (form.fullmatch(value) and value.isprintable()):
             yield refuse(
                 "unsafe-login",
                 f"`{key}` of a host is not a valid value for ssh",
@@ -132,7 +134,7 @@ def _users(name: str, data: Mapping[str, Any]) -> Iterator[Refusal]:
         if user == "root" or "." not in domain or is_address(domain) or domain in (name, data.get("ssh_hostname")):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a user alone",
+                f"`{key}` of a host takes a user without a host",
                 where=key,
                 seen=shortened(value),
                 wanted="the name of a user, with a domain behind the @ only if a directory gave it one",
@@ -145,7 +147,7 @@ def _switches(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if (value := data.get(key)) is not None and not isinstance(value, bool):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a switch",
+                f"`{key}` of a host takes True or False only",
                 where=key,
                 seen=described(value),
                 wanted="True or False",
@@ -160,10 +162,10 @@ def _numbers(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if value is not None and not (is_number and least <= value <= most):
             yield refuse(
                 "unsafe-login",
-                f"`{key}` of a host is a number of {unit}",
+                f"`{key}` of a host is not an accepted number of {unit}",
                 where=key,
                 seen=f"{value:g}" if is_number and abs(value) < 1e9 else described(value),
-                wanted=f"{least:,} to {most:,}",
+                wanted=f"{least:,} to {most:,} {unit}",
                 attempt=f'"{key}": {max(least, 30)}, or leave it out',
             )
 

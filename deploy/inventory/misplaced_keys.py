@@ -17,6 +17,10 @@ from deploy.spec import (
 )
 
 ELSEWHERE = (
+    (
+        re.compile(r"[a-z_]+\.[a-z_.]+"),
+        "write it in the inventory: --data takes a plain word or number of the host, such as release=26.07",
+    ),
     (re.compile(r"(?i)(ansible_(ssh_)?)?(host|hostname|ip|ip_address|address|fqdn)"), '"ssh_hostname": "203.0.113.7"'),
     (re.compile(r"(?i)(ansible_(ssh_)?)?port"), '"ssh_port": 2222'),
     (re.compile(r"(?i)(ansible_(ssh_)?)?(user|username|login)|remote_user"), '"ssh_user": "ubuntu"'),

@@ -39,6 +39,15 @@ def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
                 wanted="a text",
                 attempt=f"--data {example}",
             )
+        elif key == "remove" and value is not None and str(value).lower() not in ("yes", "no"):
+            yield refuse(
+                "unknown-choice",
+                f"`remove` is yes or nothing: {value} removes nothing",
+                where=key,
+                seen=described(value) if not isinstance(value, str) else repr(value),
+                wanted="yes, or no `remove` for a list of what would be removed",
+                attempt=f"--data {example}",
+            )
         elif key in FILES and "://" in str(value):
             yield refuse(
                 "no-path",

@@ -109,7 +109,9 @@ def _model(plan: Plan, ask: str, models: Sequence[str]) -> ModelSlice:
     named = [model for model in candidates if not models or model.name in models]
     if not named:
         raise _refused(
-            f"no model answers {ask}", ", ".join(sorted({m.name for m in candidates})) or "none", "--mix, --model"
+            f"no model answers {ask}",
+            ", ".join(sorted({model.name for model in candidates})) or "none",
+            "--mix, --model",
         )
     return named[0]
 

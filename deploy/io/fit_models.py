@@ -15,13 +15,13 @@ from deploy.io.local_paths import is_directory, is_file, local_path
 from deploy.io.local_weights import read_local
 from deploy.io.model_lock import NAME, read_lock
 from deploy.io.pin_models import access_from_environment
-from deploy.models.config_json import checkpoint_of
+from deploy.models.config_json import SERVED
 from deploy.models.kinds import kind_problem
 from deploy.models.names import shape_published
 from deploy.planning.fit import model_named, model_of_kind, on_its_program
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
-from deploy.spec import LLM, Checkpoint, Model, Weights
+from deploy.spec import LLM, Checkpoint, Embedder, Model, Weights
 from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.validation.published import ENCODES
@@ -42,7 +42,7 @@ def models_of(
         directory = local_path(word, root)
         if is_directory(directory):
             model, headers = _of_directory(word, directory)
-            local[model.weights.directory] = headers
+            local[model.source or model.weights.directory] = headers
         elif DIRECTORY.fullmatch(word):
             raise _no_directory(word, root)
         elif HUB_NAME.fullmatch(word):
@@ -95,6 +95,8 @@ def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
         locked[word] = resolve(word, access_from_environment()).files
     files = locked[word]
     shape = shape_published(files, word)
+    if not _is_served(shape):
+        return _as_declared(word, files.files)
     weights = Weights.hub(files.repository, files.revision, files=files.fetched)
     return _model(word.partition("@")[0], shape, weights, files.files)
 
@@ -113,8 +115,20 @@ def _of_directory(word: str, directory: Path) -> tuple[Model, LocalWeights]:
         raise _no_checkpoint(word, "config.json is not a JSON object")
     if problem := kind_problem(word, headers.files, config):
         raise problem
-    shape = checkpoint_of(config, headers.parameters, f"{word}/config.json", headers.files)
+    shape = shape_published(headers, word)
+    if not _is_served(shape):
+        return _as_declared(word if DIRECTORY.fullmatch(word) else f"./{word}", headers.files), headers
     return _model(str(directory.resolve()), shape, Weights.local(word), headers.files), headers
+
+
+def _is_served(shape: Checkpoint) -> bool:
+    row = ARCHITECTURES.get(shape.architecture)
+    return row is not None and row.kind in SERVED
+
+
+def _as_declared(source: str, files: Collection[str]) -> Model:
+    """The model by its source alone, as in an inventory: refused by its architecture, not by numbers."""
+    return Embedder(source) if "modules.json" in files else LLM(source)
 
 
 def _model(path: str, shape: Checkpoint, weights: Weights, files: Collection[str]) -> Model:

@@ -20,7 +20,8 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
     for name, value in variables.items():
         if name.startswith("_") or not isinstance(value, list | tuple):
             continue
-        if isinstance(value, tuple) and not _is_group_with_data(value):
+        is_pair = isinstance(value, list) and [type(item) for item in value] == [list, dict]
+        if is_pair or (isinstance(value, tuple) and not _is_group_with_data(value)):
             yield _no_group(name, value, file)
         else:
             hosts = value[0] if isinstance(value, tuple) else value
@@ -43,7 +44,9 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
                 where=f"{file}: {group}",
                 seen=repr(name) if isinstance(name, str) or name is None else described(name),
                 wanted="the name or address of a host, a text; os.environ.get(…) of an unset variable is none",
-                attempt=f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
+                attempt=f'("{name["name"]}", {{…}})   the name, then the data'
+                if isinstance(name, dict) and PLAIN.fullmatch(str(name.get("name") or ""))
+                else f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
                 "says so when it is unset",
             )
 
@@ -60,6 +63,8 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
             if hosts and all(isinstance(host, str | tuple) for host in hosts):
                 return ""
             reasons.append(f"`{name}` is {'a list without hosts' if hosts else 'an empty list'}")
+        elif getattr(value, "__code__", None) and not name.startswith("_") and name != value.__name__:
+            reasons.append(f"`{name}` is a function that is not called: {name} = {value.__name__}()")
         elif is_group and isinstance(value, tuple):
             reasons.append(f"`{name}` begins with an underscore, which makes it private")
         elif (
@@ -75,17 +80,30 @@ def _is_group_with_data(value: tuple[Any, ...]) -> bool:
     return len(value) == 2 and isinstance(value[0], list | tuple) and isinstance(value[1], dict)
 
 
-def _no_group(name: str, value: tuple[Any, ...], file: str) -> Refusal:
+def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
+    """The group that was probably meant by other parts, or by the same in another order; empty for other values."""
+    kinds = [type(item) for item in value]
+    if len(value) == 1 and isinstance(value[0], tuple) and _is_group_with_data(value[0]):
+        return f"{name} = ([…], {{…}})   without a comma behind the last bracket"
+    if kinds == [dict, list] or kinds == [list, dict]:
+        return f"{name} = ([…], {{…}})   hosts, then their data, in round brackets"
+    if kinds[:1] in ([set], [frozenset]) and kinds[1:] == [dict]:
+        return f"{name} = ([{', '.join(sorted(map(repr, value[0])))}], {{…}})"
+    is_split = kinds[:1] == [list] and len(kinds) > 2 and set(kinds[1:]) == {dict}
+    return f"{name} = ([…], {{…}})   all data in one dictionary" if is_split else ""
+
+
+def _no_group(name: str, value: tuple[Any, ...] | list[Any], file: str) -> Refusal:
     kinds = ", ".join(type(item).__name__ for item in value[:3]) + (", …" if len(value) > 3 else "")
     are_names = bool(value) and all(isinstance(item, str) for item in value)
     attempt = f"{name} = [{', '.join(map(repr, value[:3]))}{', …' if len(value) > 3 else ''}]" if are_names else ""
     return refuse(
         "inventory-shape",
-        f"`{name}` is a tuple and no group: pyinfra reads every public tuple as (hosts, data)",
+        f"`{name}` is a {type(value).__name__} and no group: pyinfra reads every public tuple as (hosts, data)",
         where=f"{file}: {name}",
-        seen=f"a tuple of {kinds}" if value else "an empty tuple",
+        seen=f"a {type(value).__name__} of {kinds}" if value else "an empty tuple",
         wanted=f"{name} = {EXAMPLE}",
-        attempt=attempt or f"call it _{name} if it is not a group of hosts",
+        attempt=attempt or _as_group(name, value) or f"call it _{name} if it is not a group of hosts",
     )
 
 

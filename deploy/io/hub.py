@@ -89,7 +89,9 @@ def resolve(source: str, access: Access) -> Resolved:
         raise problem
     architecture = architecture_of(config)
     prompts = _json(access, f"/{repository}/resolve/{commit}/{PROMPTS_FILE}", source) if PROMPTS_FILE in sizes else {}
-    paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(n)}" for n in weights_files(sizes, architecture)]
+    paths = [
+        f"/{repository}/resolve/{commit}/{urllib.parse.quote(name)}" for name in weights_files(sizes, architecture)
+    ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         headers = list(pool.map(lambda path: _header(access, path, source), paths))
     elements: dict[str, int] = {}

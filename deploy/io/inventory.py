@@ -20,7 +20,14 @@ from deploy.io.engine_inputs import input_problems
 from deploy.io.engine_records import with_engines
 from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems
 from deploy.io.host_keys import host_key_problems
-from deploy.io.inventory_file import confirm_is_python, missing, syntax_refusal
+from deploy.io.inventory_file import (
+    PROGRAMS,
+    PROGRAMS_AT,
+    confirm_is_python,
+    host_as_inventory,
+    missing,
+    syntax_refusal,
+)
 from deploy.io.key_file import models_of_keys
 from deploy.io.limits import no_host_in_limit
 from deploy.io.local_weights import look_around
@@ -30,7 +37,7 @@ from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import refuse
-from deploy.validation.rollout import no_hosts, out_of_step
+from deploy.validation.rollout import no_hosts, one_program, out_of_step
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()
 _files: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
@@ -45,6 +52,7 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     `knobs` are the roles' declarations for `<role>_settings`. Raises: a Refusal for what the plan refuses, a
     plan other than `--data expect=DIGEST`, and engines whose build needs files that this machine lacks.
     """
+    _confirm_run_by_pyinfra()
     real = getattr(host, "inventory", inventory)
     if real not in _plans:
         plan = _plan_of(real, knobs)
@@ -52,6 +60,25 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
         _plans[real] = plan
     limited = getattr(getattr(real, "state", None), "limit_hosts", None)
     return _plans[real].only(host.name for host in limited) if isinstance(limited, list) else _plans[real]
+
+
+def _confirm_run_by_pyinfra() -> None:
+    """Ends a program that Python runs alone. Raises: a Refusal if pyinfra has not read the config.py beside it."""
+    from pyinfra.context import ctx_inventory
+
+    program, words = Path(sys.argv[0]).name, sys.argv[1:]
+    if program in PROGRAMS and not ctx_inventory.isset():
+        file = next((word for word in words if word.endswith(".py")), "INVENTORY")
+        raise SystemExit(f"{program} is a program of pyinfra. Write: pyinfra {file} {program} --dry")
+    if program == "pyinfra" and "--config" not in words and not Path("config.py").exists():
+        raise refuse(
+            "without-config",
+            f"pyinfra reads config.py in the current directory alone, and there is none in {Path.cwd()}",
+            where=str(Path.cwd()),
+            seen=" ".join(["pyinfra", *words[:2]]),
+            wanted=f"the directory {PROGRAMS_AT}",
+            attempt=f"cd {PROGRAMS_AT}; then the command with paths from there",
+        )
 
 
 def _plan_of(inventory: Any, knobs: Table | None) -> Plan:
@@ -113,12 +140,12 @@ def _confirm_groups(file: str) -> None:
     refuse_all(repeated_hosts(variables, is_read))
 
 
-def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()) -> None:
+def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = (), is_verb: bool = False) -> None:
     """Confirms that the inventory loads.
 
     Raises: a Refusal if pyinfra would print a traceback over an inventory file, or would succeed without a host.
 
-    An argument that is not a file (a host's name, `@local`, a module) is left to pyinfra.
+    An argument that is not a file (a host's name, `@local`, a module) is left to pyinfra, unless a verb needs its plan.
     """
     if Path(file).exists():
         inventory = load_inventory(file, override_data(data))
@@ -127,6 +154,8 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
         names_in(inventory, limit)
     elif "/" in file.partition("@")[0] or file.endswith(".py"):
         raise missing(file)
+    elif is_verb and not Path("group_data").is_dir():
+        raise host_as_inventory(file)
 
 
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
@@ -134,7 +163,9 @@ def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> N
 
     A command of pyinfra's own has no gates and may have them.
     """
-    if are_verbs(operations):
+    programs = list(operations)
+    if are_verbs(programs):
+        refuse_all(one_program(programs))
         refuse_all(
             out_of_step(word for word, is_given in {"--serial": serial, "--no-wait": no_wait}.items() if is_given)
         )

@@ -1,11 +1,15 @@
 """Checks that a file can be an inventory: it is read and compiled, never run. Refusals name line and column."""
 
 import codecs
+import os
 import re
+import shlex
 import warnings
 from pathlib import Path
 
-from deploy.refusals.errors import Refusal
+from deploy.catalog.names import nearest
+from deploy.io.inventory_slips import silent_slips
+from deploy.refusals.errors import Refusal, refuse_all
 from deploy.refusals.refuse import refuse
 from deploy.spec.sources import HUB_NAME
 
@@ -52,6 +56,7 @@ def confirm_is_python(file: str) -> None:
         if FIRST_LINE_OF_YAML.match(first) and getattr(error, "lineno", 1) == text.splitlines().index(first) + 1:
             raise _other_format(file, "YAML", first) from None
         raise syntax_refusal(error, file) from None
+    refuse_all(silent_slips(text, file))
 
 
 def _stream() -> Refusal:
@@ -86,28 +91,90 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
         where=f"{file}:{line}:{column}" if line else file,
         seen=(getattr(error, "text", "") or "").strip() or message,
         wanted="a line Python can read",
-        attempt=f"correct line {line}, then: enginehouse plan {file}" if line else f"cp {EXAMPLE} {file}",
+        attempt=_corrected(error, file)
+        or (f"correct line {line}, then: enginehouse plan {shlex.quote(file)}" if line else f"cp {EXAMPLE} {file}"),
     )
+
+
+def _corrected(error: SyntaxError | ValueError, file: str) -> str:
+    """The line as it was probably meant, or the command that mends it; empty for other faults."""
+    text = (getattr(error, "text", "") or "").strip()
+    if re.match(r"[<>=|]{7}", text):
+        return f"git diff {shlex.quote(file)}, and keep one of the two versions of the merge"
+    if re.search("[\u201c\u201d\u201e]", text):
+        signs = "".join(f's/{sign}/"/g;' for sign in "\u201c\u201d\u201e" if sign in text)
+        return f"sed -i '{signs}' {shlex.quote(file)}"
+    name = re.match(r"([A-Za-z]\w*(?:-\w+)+)\s*=(?!=)", text)
+    if name:
+        return f"{name[1].replace('-', '_')} = …"
+    key = re.search(r"\{[^{}=]*?(\"\w+\")\s*=(?!=)", text)
+    return f"{key[1]}: …, with a colon" if key and "assign" in str(error) else ""
 
 
 def missing(file: str) -> Refusal:
     """The refusal of an inventory that is not there; the name of a model gets the command that writes one."""
-    if HUB_NAME.fullmatch(file) and not file.endswith(".py"):
+    suffix, wanted = Path(file).suffix.lower(), f"a Python file with hosts, such as {EXAMPLE}"
+    is_model = HUB_NAME.fullmatch(file) and suffix not in (".py", *OTHER_FORMATS) and not Path(file).parent.is_dir()
+    if is_model:
         return refuse(
             "no-inventory",
             f"{file} is the name of a model, and an inventory is a file that names models",
             where=file,
             seen="no such file",
-            wanted=f"a Python file with hosts, such as {EXAMPLE}",
+            wanted=wanted,
             attempt=f"enginehouse migrate 'vllm serve {file}' --to inventories/mine.py writes one",
         )
+    if file.startswith(("http://", "https://")):
+        return refuse(
+            "no-inventory",
+            f"{file} is an address, and an inventory is a file that names hosts",
+            where=file,
+            seen="a URL",
+            wanted=wanted,
+            attempt=f"curl {file.rstrip('/')}/v1/models asks the address itself",
+        )
+    nearest_file = _meant(file)
+    is_of_clone = not nearest_file and (PROGRAMS_AT / file).is_file()
+    example = EXAMPLE if Path(EXAMPLE).is_file() else str(PROGRAMS_AT / EXAMPLE)
+    copied = f"cp {example} {shlex.quote(str(Path(file).with_suffix('.py')))}, and write your hosts there"
     return refuse(
         "no-inventory",
         f"there is no inventory {file}",
         where=file,
-        seen="no such file",
+        seen=f"no such file in {Path.cwd()}",
+        wanted=wanted,
+        attempt=f"cd {PROGRAMS_AT} && enginehouse plan {shlex.quote(file)}"
+        if is_of_clone
+        else copied
+        if suffix in OTHER_FORMATS and not nearest_file
+        else f"enginehouse plan {shlex.quote(nearest_file or example)}",
+    )
+
+
+def _meant(file: str) -> str:
+    """The file that was probably meant: without a scheme, an editor's line or a second file, or of a near name."""
+    plain = re.sub(r"(\.py)(?:[:,].*|~|\.bak|c)?$", r"\1", file.removeprefix("file://").replace("\\", "/").rstrip("/"))
+    for word in (plain, f"{plain}.py", os.path.expanduser(plain)):
+        if word != file and Path(word).is_file():
+            return word
+    folder = Path(plain).parent
+    beside = [path.name for path in folder.glob("*.py")] if folder.is_dir() and plain.endswith(".py") else []
+    close = nearest(Path(plain).name, [name for name in beside if name not in PROGRAMS], 0.75)
+    return str(folder / close) if close else ""
+
+
+def host_as_inventory(word: str) -> Refusal:
+    """The refusal of a host, or of hosts with commas, in the place of an inventory."""
+    hosts = [host for host in word.split(",") if host]
+    return refuse(
+        "no-inventory",
+        f"{word} is no inventory, and only an inventory says what a host is to become",
+        where=word,
+        seen="a connector of pyinfra" if word.startswith("@") else "the name of a host",
         wanted=f"a Python file with hosts, such as {EXAMPLE}",
-        attempt=f"enginehouse plan {bare if Path(bare := file.rstrip('/')).is_file() else EXAMPLE}",
+        attempt=f"cp {EXAMPLE} inventories/mine.py, with {word} as its host"
+        if word.startswith("@")
+        else f"enginehouse init {shlex.join(hosts)}",
     )
 
 

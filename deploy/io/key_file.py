@@ -6,8 +6,10 @@ import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in, gateway_key, key_text, text_of, without
+from deploy.inventory.key_change import changed_key
 from deploy.inventory.key_limits import TenantLimits
 from deploy.io.local_paths import turn
 from deploy.refusals.errors import Refusal
@@ -40,6 +42,19 @@ def revoke(file: Path, prefix: str) -> GatewayKey:
         left, revoked = without(content.keys, prefix, str(path))
         _write(path, text_of(left, content.tenants))
     return revoked
+
+
+def change(file: Path, prefix: str, currency: str, **rights: Any) -> GatewayKey:
+    """The new line of the key with this prefix; `rights` are those of `changed_key`.
+
+    Raises: Refusal.
+    """
+    with _turn(file) as path:
+        content = content_of(path)
+        others, line = without(content.keys, prefix, str(path))
+        changed = changed_key(line, now=datetime.now(UTC), currency=currency, **rights)
+        _write(path, text_of((*others, changed), content.tenants))
+    return changed
 
 
 def set_tenant(file: Path, line: TenantLimits) -> KeyFile:

@@ -10,7 +10,9 @@ from deploy.refusals.refuse import refuse
 def no_host_in_limit(word: str, hosts: Iterable[str], groups: Iterable[str]) -> Refusal:
     """The refusal of a `--limit` that matches no host of the inventory."""
     names, group_names = sorted(hosts), sorted(groups)
-    close = nearest(word, [*names, *group_names])
+    parts = [nearest(part, [*names, *group_names], 0.85) for part in word.split(",") if part] if "," in word else []
+    close = " --limit ".join(parts) if all(parts) else ""
+    close = close or nearest(word, [*names, *group_names])
     return refuse(
         "no-host-in-limit",
         f"--limit {word} matches no host of this inventory",

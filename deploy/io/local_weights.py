@@ -22,6 +22,8 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
 """Element sizes of safetensors' type names; every other one (U8, I8, F8_…, BOOL) is a byte."""
 
+LFS = b"version https://git-lfs"
+"""The beginning of a pointer, which a clone without Git LFS has in the place of each large file."""
 HEADER_LIMIT_BYTES = 100_000_000
 """The safetensors format itself allows no longer header."""
 MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
@@ -38,19 +40,17 @@ def look_around(fleet: Fleet, root: Path) -> Surroundings:
 def read_local(directory: Path) -> LocalWeights:
     """The files of one directory, and the sums of the tensors in the files that its architecture loads."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and not path.name.startswith("."))
-    config, names = _config(directory), tuple(str(path.relative_to(directory)) for path in files)
+    names = tuple(str(path.relative_to(directory)) for path in files)
+    config, fault = _config(directory)
     counted = weights_files(names, architecture_of(config)) or names
     fingerprint, stored_bytes, parameters = hashlib.sha256(), 0, 0
     for path, name in zip(files, names, strict=True):
-        head = (
-            _header(path)
-            if path.suffix == ".safetensors"
-            else path.read_bytes()
-            if path.stat().st_size < 2**24
-            else b""
-        )
-        fingerprint.update(f"{name}\0{path.stat().st_size}\0".encode() + head)
-        for shape, kind in tensors(head) if path.suffix == ".safetensors" and name in counted else ():
+        size, is_weights = path.stat().st_size, path.suffix == ".safetensors"
+        head = _header(path) if is_weights else path.read_bytes() if size < 2**24 else b""
+        fingerprint.update(f"{name}\0{size}\0".encode() + head)
+        if is_weights and name in counted:
+            fault = fault or _fault(path, name, size, head)
+        for shape, kind in tensors(head) if is_weights and name in counted else ():
             stored_bytes += math.prod(shape) * BITS.get(kind, 8) // 8
             parameters += math.prod(shape)
     return LocalWeights(
@@ -59,6 +59,7 @@ def read_local(directory: Path) -> LocalWeights:
         parameters=parameters,
         files=names,
         config=config,
+        fault=fault,
     )
 
 
@@ -87,6 +88,24 @@ def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
             yield shape, kind
 
 
+def _fault(path: Path, name: str, size: int, header: bytes) -> str:
+    """The damage of a safetensors file; empty for a whole one."""
+    if is_pointer(path):
+        return f"{name}: a pointer of Git LFS, not the file; `git lfs pull` fetches it"
+    described = list(tensors(header))
+    if not described:
+        return f"{name}: {size:,} bytes without a header of safetensors"
+    ends = (tensor.get("data_offsets") for tensor in json.loads(header).values() if isinstance(tensor, dict))
+    last = max((end[1] for end in ends if isinstance(end, list) and len(end) == 2 and type(end[1]) is int), default=0)
+    needed = 8 + len(header) + last
+    return f"{name}: {size:,} of {needed:,} bytes, a copy or a download that was cut" if size < needed else ""
+
+
+def is_pointer(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(LFS)) == LFS
+
+
 def is_file_name(name: str) -> bool:
     """True if the name, from a list that anybody may have written, is a path inside its folder that fits on a line."""
     return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(name.split("/"))
@@ -98,10 +117,15 @@ def _is_shape(shape: object) -> TypeGuard[list[int]]:
     return all(type(size) is int and 0 <= size <= MOST_SIZE for size in shape)
 
 
-def _config(directory: Path) -> dict[str, Any]:
-    """The part of config.json that the planner reads; empty if the file is missing or unreadable."""
-    config = with_modelopt(_object(directory / "config.json"), _object(directory / MODELOPT_FILE))
-    return {**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}
+def _config(directory: Path) -> tuple[dict[str, Any], str]:
+    """The part of config.json that the planner reads, and its fault; empty if the file is missing or unreadable."""
+    file = directory / "config.json"
+    try:
+        fault = "" if isinstance(json.loads(file.read_text("utf-8")), dict) else "config.json: no JSON object"
+    except (OSError, ValueError, RecursionError) as error:
+        fault = "no config.json" if isinstance(error, FileNotFoundError) else f"config.json: {error}"
+    config = with_modelopt(_object(file), _object(directory / MODELOPT_FILE))
+    return ({**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}), fault
 
 
 def _object(file: Path) -> dict[str, Any]:

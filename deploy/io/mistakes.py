@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shlex
 import traceback
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from deploy import spec
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
 from deploy.catalog.synonyms import CLASSES, setting_meant
+from deploy.io.inventory_slips import correction
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import refuse
 from deploy.refusals.renamed import renamed
@@ -60,7 +62,9 @@ def explained(error: Exception, file: str) -> Refusal:
             where=place,
             seen=str(error) or type(error).__name__,
             wanted="a file Python can run",
-            attempt=next((form for name, form in FORMS.items() if f"{name}()" in str(error)), f"python {file}"),
+            attempt=next((form for name, form in FORMS.items() if f"{name}()" in str(error)), "")
+            or correction(error, file)
+            or f"python {shlex.quote(file)}",
         )
     keyword, name = match.group(2), match.group(1)
     if problem := renamed(keyword, f"{place}: {name}({keyword}=…)", file):
@@ -70,7 +74,7 @@ def explained(error: Exception, file: str) -> Refusal:
         f"{name} has no setting `{keyword}`",
         where=f"{place}: {name}({keyword}=…)",
         seen=keyword,
-        wanted="a setting of deploy/spec.py",
+        wanted="a setting of a class in deploy/spec/",
         attempt=setting_meant(keyword, name) or offer(keyword, [field.name for field in fields(kind)]),
     )
 
@@ -114,7 +118,8 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
 def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
     """The refusal of a class that is not imported or does not exist; None for a name that resembles none."""
     known = [word for word in spec.__all__ if isinstance(getattr(spec, word), type)]
-    meant = name if name in known else nearest(name, known) if name[:1].isupper() else ""
+    same = next((word for word in known if word.lower() == name.lower()), "")
+    meant = same or (nearest(name, known) if name[:1].isupper() else "")
     instead = CLASSES.get(name, "")
     if not meant and not instead:
         return None

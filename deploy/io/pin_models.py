@@ -69,6 +69,12 @@ def access_from_environment() -> Access:
     )
 
 
+def mirror_from_environment() -> str:
+    """The hub in HF_ENDPOINT; empty for the public one."""
+    endpoint = access_from_environment().endpoint.rstrip("/")
+    return "" if endpoint == Access.endpoint else endpoint
+
+
 def _sources(fleet: Fleet) -> dict[str, tuple[Hub, bool]]:
     """The hub names to lock, each with the hub of the first host that names it; True if its numbers are typed."""
     hubs: dict[str, tuple[Hub, bool]] = {}

@@ -16,12 +16,14 @@ MOST_BYTES = 256 * MIB
 PROGRAM = "python3 -B /usr/local/lib/enginehouse/host gateway usage"
 
 
-def usage_of(plan: Plan, data: Mapping[str, Mapping[str, Any]], by: tuple[str, ...], since: str) -> UsageReport:
-    """The usage of all gateways of the plan since a day (2026-11-01), added up."""
+def usage_of(
+    plan: Plan, data: Mapping[str, Mapping[str, Any]], by: tuple[str, ...], since: str, until: str = ""
+) -> UsageReport:
+    """The usage of all gateways of the plan since a day (2026-11-01), and up to another day, added up."""
     hosts = [slice_.host for slice_ in plan.slices if slice_.gateway]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         rows = list(pool.map(lambda host: rows_of(printed(ssh_words(host, data[host]), since)), hosts))
-    return added_up(dict(zip(hosts, rows, strict=True)), by, since)
+    return added_up(dict(zip(hosts, rows, strict=True)), by, since, until)
 
 
 def printed(ssh: list[str], since: str) -> str | None:

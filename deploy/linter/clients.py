@@ -83,8 +83,12 @@ def _endpoint(judged: Judged, options: list[Option], url: str, start: str, port:
 
 def _method(options: list[Option]) -> str:
     named = next((option.value.upper() for option in options if option.name in ("-X", "--request")), "")
-    sends = any(option.name in DATA for option in options) and not any(o.name in ("-G", "--get") for o in options)
-    return named or ("POST" if sends else "HEAD" if any(o.name in ("-I", "--head") for o in options) else "GET")
+    sends = any(option.name in DATA for option in options) and not any(
+        option.name in ("-G", "--get") for option in options
+    )
+    return named or (
+        "POST" if sends else "HEAD" if any(option.name in ("-I", "--head") for option in options) else "GET"
+    )
 
 
 def _no_list(judged: Judged, url: str, start: str) -> None:

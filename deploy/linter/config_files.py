@@ -1,4 +1,4 @@
-"""Files that start commands in a form of their own, as scripts: units, supervisord, Terraform, Nomad, CI, PowerShell.
+"""Files that start commands in a form of their own, as scripts: units, supervisord, HCL, CI, Makefiles, notebooks.
 
 Forms are those of supervisord's, Nomad's and Terraform's pages and of public files; seen 2026-11-28. Every command
 keeps its line. Ansible's tasks and compose files are read by `deploy.linter.manifests`.
@@ -6,8 +6,10 @@ keeps its line. Ansible's tasks and compose files are read by `deploy.linter.man
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from itertools import islice
 
 from deploy.linter.systemd import is_unit, unit_as_script
 
@@ -16,33 +18,107 @@ CONTINUED = re.compile(r"^([^`\n]*)[ \t](?:`|\^)[ \t]*$", re.MULTILINE)
 SECTION = re.compile(r"^\[(?:program|eventlistener|fcgi-program):", re.MULTILINE)
 IMAGE = re.compile(r'^[ \t]*image[ \t]*=[ \t]*"([^"\n]+)"', re.MULTILINE)
 STEP = re.compile(
-    r"^([ \t]*)(?:- +)?(?:(?:run|script|before_script|shell|cmd|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
+    r"^([ \t]*)(?:- +)?(?:(?:run|script|before_script|shell|cmds?|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
     r"(?:[|>][-+]?)?[ \t]*"
 )
-STEPS = re.compile(r"^[ \t]*(?:- +)?(?:run|runs-on|script|before_script|(?:ansible\.builtin\.)?shell):", re.MULTILINE)
+STEPS = re.compile(
+    r"^[ \t]*(?:- +)?(?:run|runs-on|script|before_script|cmds|(?:ansible\.builtin\.)?shell):", re.MULTILINE
+)
+# Values of Ansible's and Task's `vars`, and of a justfile, and the places that they fill.
+VARS = re.compile(r"^[ \t]*(?:- )?vars:[ \t]*\n((?:[ \t]+[^\n]*\n|[ \t]*\n)+)", re.MULTILINE)
+PAIRED = re.compile(r"^[ \t]+(\w+):[ \t]+([^\n{}\[\]#]{1,300}?)[ \t]*(?:#.*)?$", re.MULTILINE)
+JUST = re.compile(r"^(\w+) *:= *['\"]([^'\"\n]*)['\"][ \t]*$", re.MULTILINE)
+PLACED = re.compile(r"\{\{-?[ \t]*\.?(\w+)[ \t]*-?\}\}")
+OTHER_KEY = re.compile(r"[ \t]*(?:- )?[A-Za-z_][\w.-]*:(?:[ \t]|$)")
+"""A key of a CI job that holds no command."""
+COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])')
+"""A text, which stays, or what JSON lacks and editors accept: a comment, and a comma before a bracket."""
 TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 PAIR = re.compile(r'"?([A-Za-z_]\w*)"?[ \t]*=[ \t]*"((?:\\.|[^"\\\n])*)"')
 GPUS = re.compile(r'gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?')
-MOST_SIGNS = 20_000
-"""Characters of a block that are read."""
+MAGIC = re.compile(r"^([ \t]*)(?:!(?=[\w./$])|%%(?:bash|sh|script)\b[^\n]*)", re.MULTILINE)
+"""The sign of a notebook before a command, and the head of a cell for a shell."""
+RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.MULTILINE)
+"""A target of a Makefile with its first command."""
+OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
+DRIVER = re.compile(r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]')
+MOST_SIGNS, MOST_IMAGES = 20_000, 40
+"""Characters of a block that are read, and blocks."""
 
 
 def as_script(text: str) -> tuple[str, tuple[str, ...]]:
     """The commands of a file on their lines, and settings that are no command; a shell's text stays as it is."""
-    text = CONTINUED.sub(r"\1 \\", text)
+    text = MAGIC.sub(r"\1", CONTINUED.sub(r"\1 \\", text))
     if is_unit(text):
         return unit_as_script(text)
     if SECTION.search(text):
         return _of_supervisor(text), ()
-    if IMAGE.search(text) and "{" in text:
+    if IMAGE.search(text) and "{" in text and DRIVER.search(text):
         return _of_hcl(text), ()
+    if RECIPE.search(text) and not text.startswith("#!"):
+        return "\n".join(map(_of_make, text.split("\n"))), ()
     if STEPS.search(text):
-        return "\n".join(STEP.sub(r"\1", line, count=1) for line in text.split("\n")), ()
+        lines = (STEP.sub(r"\1", line, count=1) for line in text.split("\n"))
+        return "\n".join("" if OTHER_KEY.match(line) else line for line in lines), ()
+    if text.lstrip().startswith("{") and isinstance(content := json_of(text), dict):
+        return _of_dev_container(content) or text, ()
     return text, ()
 
 
+def with_values(text: str) -> str:
+    """The text with values in the places `{{ name }}` for which it has them itself, as Ansible's and Task's `vars`."""
+    values = {name: value.strip("'\"") for block in VARS.findall(text) for name, value in PAIRED.findall(block)}
+    values |= dict(JUST.findall(text))
+    return PLACED.sub(lambda match: values.get(match[1], match[0]), text) if values else text
+
+
+def json_of(text: str) -> object:
+    """The content of a JSON file, also of one with comments; None if it cannot be read."""
+    try:
+        return json.loads(COMMENT.sub(lambda match: match[1] or "", text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _of_dev_container(content: dict[str, object]) -> str:
+    """The `docker run` of a dev container; empty for another file."""
+    options, image = content.get("runArgs", []), content.get("image")
+    if not isinstance(image, str) or not isinstance(options, list):
+        return ""
+    return " ".join(["docker run", *(shlex.quote(str(option)) for option in options), shlex.quote(image)])
+
+
+def cells_of(text: str) -> tuple[str, str] | None:
+    """The commands of a notebook, each on a line of its own, and its code; None for any other text."""
+    if '"cells"' not in text or not text.lstrip().startswith("{"):
+        return None
+    try:
+        cells = json.loads(text)["cells"]
+        sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    commands, code = list[str](), list[str]()
+    for source in sources:
+        goes_on = is_shell = source.startswith("%%")
+        for line in source.split("\n"):
+            is_command = goes_on or line.lstrip().startswith("!")
+            (commands if is_command else code).append(line if is_command or not line.startswith("%") else "")
+            goes_on = is_shell or (is_command and line.endswith("\\"))
+    return "\n".join(commands), "\n".join(code)
+
+
+def _of_make(line: str) -> str:
+    """The line of a Makefile as a shell's: an assignment, or a command without its marks."""
+    if line.startswith("\t"):
+        return re.sub(r"^\t[@+-]*", "", line).replace("$$", "$")
+    assigned = OF_MAKE.match(line)
+    if assigned:
+        return f'{assigned[1]}="{assigned[2]}"' if "$" in assigned[2] else f"{assigned[1]}={shlex.quote(assigned[2])}"
+    return line.strip() if line[:1] in " " else ""
+
+
 def _of_supervisor(text: str) -> str:
-    """Each program's command, behind its variables."""
+    """The command of each program of a supervisord file, preceded by its environment variables."""
     lines = text.split("\n")
     place, pairs = -1, ""
     for number, line in enumerate(lines):
@@ -62,7 +138,7 @@ def _of_supervisor(text: str) -> str:
 def _of_hcl(text: str) -> str:
     """The `docker run` of each block with an image, on the line of the image."""
     lines = [""] * (text.count("\n") + 1)
-    for match in IMAGE.finditer(text):
+    for match in islice(IMAGE.finditer(text), MOST_IMAGES):
         block = _around(text, match.start())
         pairs = [f"-e {shlex.quote(f'{name}={value}')}" for name, value in _variables(block)]
         gpus = GPUS.search(block)

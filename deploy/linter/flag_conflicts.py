@@ -91,7 +91,7 @@ def _rivals(judged: Judged, options: dict[str, Option]) -> None:
                 "flags-exclude-each-other",
                 f"`{name}` and `{rival}` exclude each other; the build stops on them",
                 seen=f"{' '.join(here.raw)} {' '.join(there.raw)}",
-                wanted="one of the two",
+                wanted=f"{name} or {rival}, not both",
                 attempt=f"leave {rival} out",
             )
             judged.right = without(judged.right, rival)

@@ -2,15 +2,15 @@
 
 import json
 
+from deploy.linter.config_files import json_of
 from deploy.linter.findings import Judged, several
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
     """Findings about the file; `known` lists the kinds of text that the linter can read."""
     judged = Judged()
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError):
+    content = json_of(text)
+    if content is None:
         judged.add(
             "unreadable",
             "the text begins like JSON and is not valid JSON",

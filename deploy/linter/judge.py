@@ -7,11 +7,12 @@ from deploy.catalog.names import FEW
 from deploy.linter import clients, docker, engines, mpi, other_commands, other_servers, server
 from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
 from deploy.linter.command_lines import Piece, pieces_of
-from deploy.linter.config_files import as_script
+from deploy.linter.config_files import as_script, cells_of, with_values
 from deploy.linter.containers import judge_settings, judge_unreadable
 from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
+from deploy.linter.manifests import is_manifest
 from deploy.linter.model_config import is_model_config, judge_model_config
 from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS, is_beside_another
 from deploy.linter.release import Target, target_named, target_of_image
@@ -72,17 +73,18 @@ def check(text: str, release: str = "") -> Report:
     target = target_named(release)
     if crowd := too_many(text):
         return Report(target=target, checked=(_crowded(crowd, target),))
+    text = (cells_of(text) or (text,))[0]
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
-    if re.match(r"\s*\{(?![{%#])", text) and not SHELL_GROUP.match(text):
+    is_other_json = re.match(r"\s*\{(?![{%#])", text) and not (SHELL_GROUP.match(text) or is_manifest(text))
+    if is_other_json and as_script(text)[0] == text:
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
-    broken = judge_unreadable(text)
-    if broken:
+    if broken := judge_unreadable(text):
         return Report(target=target, checked=(_file("the file", broken, target),))
     checked: list[Checked] = []
     passed_over: list[str] = []
     is_for_another = is_beside_another(text)
-    text, _settings = as_script(text)
+    text, _settings = as_script(with_values(text))
     for piece in pieces_of(text, target, named=bool(release)):
         if piece.text:
             where = f"line {piece.number}: config.pbtxt"
@@ -222,7 +224,8 @@ def _unseen(judged: Judged, call: Call) -> None:
 def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
     """The command inside a container or a shell; an unknown command is returned as typed."""
     target = replace(named_one, image=own.image, beside=own.beside) if named else own
-    return _judge(call, target, named=named) or Judged(right=[*call.head, *raws(call.args)])
+    right = [*call.head, *raws(call.args)]
+    return _judge(call, target, named=named) or other_servers.judge_secrets(call) or Judged(right=right)
 
 
 def _target_of(call: Call, target: Target, *, named: bool) -> Target:

@@ -16,9 +16,12 @@ import yaml
 from deploy.catalog.containers import CONTAINER_KEYS, SERVICE_KEYS
 
 COMPOSE, POD = "compose", "pod"
-BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|(?:- )?[\w.-]+:(?:\s|$))")
+BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|\{\s*\"|(?:- )?[\w.-]+:(?:\s|$))")
 """The first line with text begins a mapping, a list of mappings or a document."""
-MENTIONS = re.compile(r"(?:^|[\s{,\[])(?:image|command|args|entrypoint|containers|services|predictor):", re.MULTILINE)
+MENTIONS = re.compile(
+    r"(?:^|[\s{,\[])\"?(?:image|command|args|entrypoint|containers|services|predictor)\"?:",
+    re.MULTILINE,
+)
 HOLE = re.compile(r"\{\{[^{}\n]*\}\}")
 HOLES_ALONE = re.compile(r"^[ \t]*(?:\{\{[^\n]*\}\}|\.\.\.|…)[ \t]*$", re.MULTILINE)
 KEPT = re.compile("\ue000([0-9]+)\ue001")

@@ -5,6 +5,7 @@ import re
 from deploy.linter.findings import HIDDEN, Call, Judged, is_secret
 from deploy.linter.manifests import Container
 from deploy.linter.options import argparse_options
+from deploy.linter.words import word
 
 PROGRAMS = {
     **dict.fromkeys(("vllm", "vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server"), "vLLM"),
@@ -42,6 +43,8 @@ NOT_JUDGED: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("a bake file", re.compile(r'^(?:target|group) "', re.M), "paste the Dockerfile that it names"),
 )
 """Texts that start no server: a title, their words, and the counterpart of this project."""
+TRITON = re.compile(r"(?<![\w-])tritonserver(?![\w:-])")
+"""Triton as a program: an image of its name may serve another one."""
 WORDS = re.compile(r"(^|[\s/])(trtllm-serve|vllm|sglang|ollama|llama-server|lmdeploy)(\s|$)")
 
 
@@ -52,15 +55,17 @@ def is_another_server(container: Container) -> bool:
 def is_beside_another(text: str) -> bool:
     """True if the text starts another server and no Triton, so that its requests are not for Triton's pages."""
     words = text.split()
-    return "tritonserver" not in text and any(word in PROGRAMS or IMAGES.search(word) for word in words)
+    names = {*PROGRAMS, "trtllm-serve"}
+    return not TRITON.search(text) and any(name in names or IMAGES.search(name) for name in words)
 
 
 def judge_secrets(call: Call) -> Judged | None:
     """The finding about a secret among the words of another server; None without one."""
-    if call.program not in {*PROGRAMS, *NOT_READ}:
+    is_of_an_image = call.program.startswith("--")
+    if not is_of_an_image and call.program not in {*PROGRAMS, *NOT_READ}:
         return None
     judged = Judged()
-    for option in argparse_options(call.args):
+    for option in argparse_options([*(map(word, call.head) if is_of_an_image else ()), *call.args]):
         name = option.name.lstrip("-").replace("-", "_")
         if is_secret(name, option.value) and not option.varies:
             judged.add(

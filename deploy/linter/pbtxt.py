@@ -57,7 +57,7 @@ Value = str | Message
 
 @dataclass
 class Field:
-    """A field as written."""
+    """A field of the message, with the line on which it stands."""
 
     name: str
     value: Value | list[Value]

@@ -32,7 +32,7 @@ OPTION_NAME = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}")
 KEY_NAME = re.compile(r"^[ \t-]{0,80}([\w.-]{1,80}):|\bkey:\s{0,20}\"([^\"\n]{1,80})\"", re.MULTILINE)
 MOST_OPTIONS, MOST_KEYS = 1_000, 5_000
 """Different names in one text; each unknown one is compared with all known ones. No command or file has so many."""
-READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch)\b|\.sh\b")
+READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch|user_data|startup[_-]script)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
 PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
 """A terminal's text before a command: `$ `, `user@host:/path$ `."""
@@ -83,7 +83,7 @@ class HereDocument:
 
 
 def word(raw: str) -> Word:
-    """The shell word that `raw` is."""
+    """The word that a shell makes of `raw`, with both forms."""
     try:
         cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # its time grows with the square of the length
     except ValueError:
@@ -141,7 +141,7 @@ def here_documents(text: str) -> Iterator[HereDocument]:
         if (following := bisect_left(ends, place)) < len(ends):
             length = ends[following] - place
             body = "\n".join(lines[place : place + length])
-            is_script = body.startswith("#!") or READS_A_SCRIPT.search(line[: match.start()]) is not None
+            is_script = body.lstrip().startswith("#!") or READS_A_SCRIPT.search(line[: match.start()]) is not None
             yield HereDocument(line=place + 1, body=body, is_script=is_script)
             place += length + 1
 

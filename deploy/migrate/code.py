@@ -1,7 +1,8 @@
 """Settings of a server in Python code or in YAML values, as the command line with the same meaning.
 
-Read: `LLM(…)` and `AsyncEngineArgs(…)` of vLLM, `LLM(…)` of TensorRT-LLM, `LLMConfig(…)` and `llm_configs` of Ray,
-values of vLLM's production-stack chart, and the file of `vllm serve --config`. Nothing is run.
+Read: commands that Python starts as lists or texts; `LLM(…)` and `AsyncEngineArgs(…)` of vLLM, `LLM(…)` of
+TensorRT-LLM, `LLMConfig(…)` and `llm_configs` of Ray, values of vLLM's production-stack chart, and the file of
+`vllm serve --config`. Nothing is run.
 """
 
 import ast
@@ -14,6 +15,7 @@ import yaml
 
 from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
+from deploy.migrate.servers import ENGINES
 
 MOST_CHARACTERS = 100_000
 CALLS = frozenset(["LLM", "AsyncLLM", "LLMEngine", "EngineArgs", "AsyncEngineArgs", "AsyncLLMEngine"])
@@ -24,6 +26,10 @@ OF_TRTLLM = {
     "pipeline_parallel_size": "pp_size",
     "moe_expert_parallel_size": "ep_size",
 }
+IN_PYTHON = re.compile(r"^[ \t]*(?:import|from) \w", re.MULTILINE)
+STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
+SPEAKS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
+"""Functions of Python whose texts are for people."""
 UNSEEN = "$expression"
 """Stands for a value that only the running code knows; it is reported as such."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -36,6 +42,8 @@ def commands_in(text: str) -> Iterator[str]:
         return
     if IN_CODE.search(text):
         yield from _of_python(text)
+    elif IN_PYTHON.search(text) and STARTS.search(text):
+        yield from _of_processes(text)
     elif IN_YAML.search(text):
         for document in _documents(text):
             yield from _of_values(document)
@@ -43,11 +51,98 @@ def commands_in(text: str) -> Iterator[str]:
                 yield from _of_config(document)
 
 
-def _of_python(text: str) -> Iterator[str]:
+def _tree(text: str) -> ast.AST:
     try:
-        tree = ast.parse(text)
+        return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
-        return
+        return ast.Module([], [])
+
+
+def _of_processes(text: str) -> list[str]:
+    """The commands of servers that the code starts, as lists of words or as texts for a shell, with added words."""
+    nodes = list(ast.walk(_tree(text)))
+    commands: list[str] = []
+    try:
+        known, added = _constants(nodes), _added(nodes)
+        for node in nodes:
+            values: list[ast.expr] = [node.value] if isinstance(node, ast.Assign | ast.Return) and node.value else []
+            more = added.get(_name(node.targets[0]), []) if isinstance(node, ast.Assign) else []
+            if isinstance(node, ast.Call) and _name(node.func) not in SPEAKS:
+                values = [*node.args, *(keyword.value for keyword in node.keywords)]
+            commands += [_command_of(value, more, known) for value in values]
+    except RecursionError:
+        return []
+    return [command for command in commands if STARTS.search(command)]
+
+
+def _command_of(value: ast.expr, more: list[ast.expr], known: Mapping[str, str]) -> str:
+    """The shell command of a list of words or of a text; empty for any other value."""
+    if isinstance(value, ast.List | ast.Tuple) and len(value.elts) > 1:
+        words = [_spoken(part, known) for part in value.elts]
+        for text in (_spoken(part, known) for part in more):
+            words = words[:-1] if "$" in text and words[-1].startswith("--") else words
+            words += [] if "$" in text else [text]
+        return " ".join(map(_word, words))
+    text = _spoken(value, known) if isinstance(value, ast.Constant | ast.JoinedStr | ast.BinOp) else ""
+    return text if " " in text.strip() else ""
+
+
+def _word(text: str) -> str:
+    return shlex.quote(text) if "$" not in text else f'"{text}"' if re.search(r"[\s;|&]", text) else text
+
+
+def _name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def _spoken(node: ast.expr, known: Mapping[str, str]) -> str:
+    """The text that an expression becomes; `$name` for a value that only the running code knows."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+        return str(node.value)
+    if isinstance(node, ast.Name):
+        return known.get(node.id, f"${node.id}")
+    if isinstance(node, ast.JoinedStr):
+        parts = (part.value if isinstance(part, ast.FormattedValue) else part for part in node.values)
+        return "".join(_spoken(part, known) for part in parts)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _spoken(node.left, known) + _spoken(node.right, known)
+    if isinstance(node, ast.Call) and node.args and _name(node.func) in ("str", "int", "get", "getenv"):
+        return _spoken(node.args[-1], known) if _name(node.func) in ("str", "int") or len(node.args) == 2 else UNSEEN
+    if isinstance(node, ast.Attribute):
+        return "python3" if node.attr == "executable" else f"${node.attr}"
+    return UNSEEN
+
+
+def _constants(nodes: list[ast.AST]) -> dict[str, str]:
+    """The names that have one value in the whole code, and parameters with a default."""
+    values: dict[str, set[str]] = {}
+    for node in nodes:
+        pairs: list[tuple[str, ast.expr]] = []
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            pairs = [(target.id, node.value) for target in targets if isinstance(target, ast.Name)]
+        elif isinstance(node, ast.arguments) and node.defaults:
+            names = [parameter.arg for parameter in node.args[-len(node.defaults) :]]
+            pairs = list(zip(names, node.defaults, strict=False))
+        for name, value in pairs:
+            values.setdefault(name, set()).add(_spoken(value, {}))
+    return {name: min(texts) for name, texts in values.items() if len(texts) == 1 and "$" not in min(texts)}
+
+
+def _added(nodes: list[ast.AST]) -> dict[str, list[ast.expr]]:
+    """The words that the code adds to a list later, by the list's name."""
+    added: dict[str, list[ast.expr]] = {}
+    for node in nodes:
+        if isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List):
+            added.setdefault(_name(node.target), []).extend(node.value.elts)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "extend":
+            words = [part for value in node.args if isinstance(value, ast.List) for part in value.elts]
+            added.setdefault(_name(node.func.value), []).extend(words)
+    return added
+
+
+def _of_python(text: str) -> Iterator[str]:
+    tree = _tree(text)
     is_trtllm = "tensorrt_llm" in text
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
@@ -128,7 +223,9 @@ def _of_chart(model: Mapping[str, object]) -> str:
 def _of_config(document: Mapping[str, object]) -> Iterator[str]:
     """The file of `vllm serve --config`: its keys are names of options."""
     names = {f"--{str(key).replace('_', '-')}" for key in document}
-    if isinstance(document.get("model"), str) and len(names) > 1 and len(names & {*PLACES, *NO_PLACE}) == len(names):
+    if isinstance(document.get("model"), str) and {"triton_config", "backend"} & document.keys():
+        yield _command("trtllm-serve", document)
+    elif isinstance(document.get("model"), str) and len(names) > 1 and len(names & {*PLACES, *NO_PLACE}) == len(names):
         yield _command("vllm serve", {str(key): value for key, value in document.items()})
 
 

@@ -65,16 +65,25 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("Ollama", re.compile(r"\bollama\b"), GGUF),
     ("llama.cpp", re.compile(r"\bllama-server\b|\bllama[._-]?cpp\b|\bllama-cli\b|\.gguf\b"), GGUF),
     ("MLC LLM", re.compile(r"\bmlc_llm\b|\bmlc-llm\b"), OTHER_FORM),
-    ("infinity", re.compile(r"\binfinity(?:_emb)?\b"), OTHER_FORM),
     (
-        "LightLLM or Aphrodite",
-        re.compile(r"\blightllm\b|\baphrodite\b|\btabbyapi\b|\bexllama", re.I),
+        "",
+        re.compile(
+            r"\binfinity(?:_emb)?\b|\blightllm\b|\baphrodite\b|\btabbyapi\b|\bexllama|\bfastchat\b|\bxinference\b"
+            r"|\bopenllm\b|\bbentoml\b|\btorchserve\b|\bmii\.serve\b|\bfastdeploy\b|\bktransformers\b",
+            re.I,
+        ),
         OTHER_FORM,
+    ),
+    (
+        "settings of trtllm-serve, or of a model of the LLM API, without its model",
+        re.compile(r"^(?:kv_cache_config|cuda_graph_config|enable_attention_dp|moe_config|speculative_config):", re.M),
+        "paste the command that reads this file",
     ),
     ("Ray Serve with code of its own", re.compile(r"\bRayService\b|\bray\.serve\b|\bserve run\b"), OTHER_FORM),
     ("NVIDIA Dynamo's deployment", re.compile(r"DynamoGraphDeployment|\bdynamo\b"), OTHER_FORM),
     ("llm-d's chart", re.compile(r"\bmodelArtifacts\b|\bllm-d\b"), OTHER_FORM),
     ("LocalAI, LM Studio or KoboldCpp", re.compile(r"\blocalai\b|\blmstudio\b|\bkoboldcpp\b", re.I), GGUF),
+    ("values of a template", re.compile(r"\{%-? "), "fill them in first"),
     (
         "Triton itself",
         re.compile(r"\btritonserver\b|\bconfig\.pbtxt\b|^backend: |launch_triton_server", re.MULTILINE),
@@ -91,9 +100,12 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "it starts no server: enginehouse bench measures one",
     ),
 )
-"""Programs by name, in order: title, its words in a text, and what to do."""
+"""Programs by name, in order: title (empty: the found word), its words in a text, and what to do."""
 
 
 def not_read(text: str) -> tuple[str, str]:
     """The title and the advice for the first program of NOT_READ in the text; empty without one."""
-    return next(((title, advice) for title, words, advice in NOT_READ if words.search(text)), ("", ""))
+    for title, words, advice in NOT_READ:
+        if match := words.search(text):
+            return title or match[0], advice
+    return "", ""

@@ -39,6 +39,7 @@ SECRET = ("--api-key", "--hf-token")
 OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "reasoning_", "guided_", "lora")
 """Beginnings of places that only an LLM has."""
 OF_ENCODERS = ("max_batch_tokens", "max_items")
+STARTS_A_SCRIPT = re.compile(r"(?:CMD|ENTRYPOINT|command:|exec)[ \t\[\"']+(?:(?:ba|z|da)?sh[\"', ]+)?([\w./-]+\.sh)\b")
 EVERY = {**PLACES, **COUNTERPARTS}
 TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
@@ -56,6 +57,10 @@ def migrate(text: str) -> Migration:
         if call.repository:
             return _written(call, findings)
         nameless = nameless or server
+    if script := STARTS_A_SCRIPT.search(text):
+        raise _refused(
+            f"it starts {script[1]}, which was not read", script[0].strip(), f"enginehouse migrate {script[1]}"
+        )
     if nameless is None:
         title, advice = not_read(text)
         if title:
@@ -64,7 +69,11 @@ def migrate(text: str) -> Migration:
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
     before = ["", *(word.text for word in nameless.args)]
     for option, text in pairwise(before):
-        if re.fullmatch(r"\$\{?\w{1,40}\}?", text) and (option in ("", "--model", "--model-path", "--model-id")):
+        if option in ("--config", "--yaml-config") or text.startswith("--config="):
+            file = text.partition("=")[2] or text
+            raise _refused(f"its settings are in {file}, which was not read", text, f"enginehouse migrate {file}")
+        is_bare = option in ("", "--model", "--model-path", "--model-id") or "=" in option or not option.startswith("-")
+        if re.fullmatch(r"\$\{?\w{1,40}\}?", text) and is_bare:
             problem = f"it names its model by {text}, and the text does not say what that is"
             attempt = f"enginehouse migrate 'vllm serve Qwen/Qwen3-8B', with your model's name in the place of {text}"
             raise _refused(problem, text, attempt)

@@ -81,7 +81,7 @@ def _model(name: str) -> Place:
 
 def _flag(name: str, value: bool) -> Place:
     def place(call: Given, _option: Option) -> Said:
-        """The argument of the model."""
+        """The model's argument of this name, with a fixed value."""
         call.model[name] = str(value)
         return f"{name}={value}", ""
 
@@ -99,7 +99,7 @@ def _reuse(value: bool) -> Place:
 
 def _count(name: str) -> Place:
     def place(call: Given, option: Option) -> Said:
-        """The option's GPUs per server, or number of servers."""
+        """The option's number, as GPUs of a server or as number of servers."""
         if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is not a number of GPUs"
         count = int(option.value)

@@ -5,12 +5,11 @@ it is.
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deploy.linter.calls import LAUNCHERS, call_of
-from deploy.linter.config_files import as_script
+from deploy.linter.config_files import as_script, cells_of, with_values
 from deploy.linter.docker import PROGRAMS as DOCKERS
 from deploy.linter.docker import run_words
 from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
@@ -19,17 +18,14 @@ from deploy.linter.fragments import variables
 from deploy.linter.manifests import COMPOSE, Container, containers
 from deploy.linter.options import Option
 from deploy.linter.shells import SHELLS, text_place
-from deploy.linter.words import Word, here_documents, pasted
-from deploy.migrate.code import commands_in
+from deploy.linter.words import Word, here_documents, pasted, word
+from deploy.migrate.code import STARTS, commands_in
 from deploy.migrate.engine import Engine
+from deploy.migrate.options import NO_PLACE
+from deploy.migrate.places import PLACES
 from deploy.migrate.servers import ENGINES, NIM
+from deploy.migrate.variables import ASSIGNED, all_filled, assignments, used, with_arrays
 
-ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
-NAME = re.compile(r"\$\$?\{(\w+)(?::?-([^{}$]*))?\}|\$\$?(\w+)|\$\((\w+)\)")
-ARRAY = re.compile(
-    r"^[ \t]*(?:local |declare -a |readonly )?(\w+)(\+?)=\(((?:[^()$]|\$(?!\())*)\)[ \t]*$", re.MULTILINE
-)
-WHOLE_ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
 """Programs of scripts that do not affect a server."""
 NO_STARTERS = frozenset(["echo", "printf", "grep", "pgrep", "pkill", "kill", "killall", "pip", "pip3", "which", "man"])
@@ -40,7 +36,9 @@ STARTERS = frozenset(
     ]
 )
 """Programs around a server whose own words say where or how it runs, and have no place."""
-STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
+SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
+"""An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
+LONGEST_NAME = 300
 DEEPEST = 4
 
 
@@ -66,7 +64,9 @@ class Server:
 
 
 def servers_of(text: str) -> Iterator[Server]:
-    for part in (text, *(document.body for document in here_documents(text))):
+    """The servers that a text starts, in its order; of a script the first."""
+    text = with_values(text)
+    for part in (*(cells_of(text) or (text,)), *(document.body for document in here_documents(text))):
         in_code = list(commands_in(part))
         yield from filter(None, (_of_script(command, {}, 0) for command in in_code))
         if in_code:
@@ -81,21 +81,12 @@ def servers_of(text: str) -> Iterator[Server]:
             yield replace(server, unit=settings)
 
 
-def with_arrays(text: str) -> str:
-    """The text of a script with arrays put in where all their words are used: `"${ARGS[@]}"`."""
-    arrays: dict[str, str] = {}
-    for name, adds, body in ARRAY.findall(text):
-        words = " ".join(line.partition(" #")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
-        arrays[name] = f"{arrays.get(name, '') if adds else ''} {words}".strip()
-    bare = ARRAY.sub(lambda match: "\n" * match[0].count("\n"), text) if arrays else text
-    return WHOLE_ARRAY.sub(lambda match: arrays.get(match[1], match[0]), bare)
-
-
 def _of_dockerfile(text: str) -> Server | None:
     """The server of a Dockerfile's last stage: its entry point with the words of CMD, or the image's own program."""
     steps = list(instructions(text))
     image, stage = steps[-1].image, steps[-1].stage
     exported, others = list[tuple[str, str]](), list[str]()
+    arguments = dict(assignments([word(part) for step in steps if step.name == "ARG" for part in [step.text]]) or [])
     server = None
     for step in steps:
         if step.stage != stage or step.name not in ("ENV", *RUNS):
@@ -103,8 +94,8 @@ def _of_dockerfile(text: str) -> Server | None:
             continue
         for line in pasted(f"ENV {step.text}" if step.name == "ENV" else step.text.replace(ADDED, "")):
             for command in line.commands:
-                words = [_filled(part, dict(exported)) for part in command]
-                pairs = _assignments(words)
+                words = all_filled(command, dict(exported) | arguments)
+                pairs = assignments(words)
                 exported += pairs or []
                 if step.name in ("CMD", "ENTRYPOINT") and pairs is None:
                     server = _in_image(image, words, dict(exported), 0, has_entry=step.name == "ENTRYPOINT") or server
@@ -122,8 +113,8 @@ def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | N
     first: Server | None = None
     for line in pasted(text):
         for command in line.commands:
-            words = [_filled(part, known) for part in command]
-            pairs = _assignments(words)
+            words = all_filled(command, known)
+            pairs = assignments(words)
             if pairs is not None:
                 known |= dict(pairs)
                 is_local = ASSIGNED.match(words[0].text) is not None
@@ -135,40 +126,13 @@ def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | N
             if first:
                 others += [f"{call.program} with another server"] if server and call else []
             elif server:
-                put_in = _used(exported, command)
+                put_in = used(exported, command)
                 assigned_here = (*own, *(f"{name}={value}" for name, value in put_in), *server.assigned)
                 around = tuple(pair for pair in exported if pair not in put_in)
                 first = replace(server, variables=(*around, *server.variables), assigned=assigned_here)
             else:
                 others += [call.program] if call and call.program not in SILENT else []
     return replace(first, others=(*others, *first.others)) if first else None
-
-
-def _used(exported: Sequence[tuple[str, str]], command: Sequence[Word]) -> list[tuple[str, str]]:
-    """The exported variables that the server's command puts in by their names."""
-    names = {match[1] or match[3] or match[4] for part in command for match in NAME.finditer(part.raw)}
-    return [pair for pair in exported if pair[0] in names]
-
-
-def _assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
-    """The variables of a command that only assigns; None for any other command."""
-    rest = list(words)
-    if rest and rest[0].text in ("export", "declare", "local", "readonly", "ENV"):
-        rest = [part for part in rest[1:] if not part.text.startswith("-")]
-    if not rest or not all(ASSIGNED.match(part.text) for part in rest):
-        return None
-    return [(part.text.partition("=")[0], part.text.partition("=")[2]) for part in rest]
-
-
-def _filled(part: Word, known: Mapping[str, str]) -> Word:
-    """The word with its variables replaced by values that the text assigns, or by their defaults."""
-    if "$" not in part.text or part.raw.startswith("'"):
-        return part
-    text = NAME.sub(
-        lambda match: known.get(match[1] or match[3] or match[4] or "", match[2] if match[2] is not None else match[0]),
-        part.text,
-    )
-    return part if text == part.text else Word(text if "$" in text else shlex.quote(text), text)
 
 
 def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
@@ -193,6 +157,13 @@ def _inside(call: Call, words: Sequence[Word], known: Mapping[str, str], depth: 
         return _of_docker(call, known, depth)
     if call.program in SHELLS and (place := text_place(call)) is not None:
         return _of_script(call.args[place].text, known, depth + 1)
+    if call.program in ("apptainer", "singularity"):
+        for place, part in enumerate(call.args):
+            if len(part.text) < LONGEST_NAME and (image := SIF.fullmatch(part.text)):
+                after = call.args[place + (2 if call.args[0].text == "instance" else 1) :]
+                entry = call.args[0].text == "exec"
+                server = _in_image(image[3] or f"{image[1]}:{image[2]}", after, known, depth, has_entry=entry)
+                return replace(server, others=(*server.others, call.program)) if server else None
     if call.program in LAUNCHERS or call.program in NO_STARTERS:
         return None
     engine, args = _started(words)
@@ -215,7 +186,8 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
             if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
                 rest = list(words[place + (2 if follows in engine.verbs else 1) :])
                 return engine, rest[1:] if rest and rest[0].text in engine.second_verbs else rest
-            if part.text in engine.modules or (part.text.endswith("openai/api_server.py") and engine.modules):
+            is_fork = re.search(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text)
+            if part.text in engine.modules or (is_fork and engine.modules):
                 return engine, list(words[place + 1 :])
     return None, []
 
@@ -245,12 +217,24 @@ def _in_image(
     """The server that runs in an image: the command's, or the image's own."""
     server = _of_command(words, known, depth + 1) if words else None
     engine = next((engine for engine in ENGINES if engine.image.search(image)), None)
+    if engine is None and words and words[0].text.startswith("--"):
+        engine = _by_options(words)
     if server or engine is None:
         return server
     first = words[0].text if words else ""
     if has_entry or first in SHELLS or first.startswith("/") or (engine is NIM and first):
         return None
     return Server(engine=engine, args=tuple(words[1:] if first in engine.verbs else words))
+
+
+def _by_options(words: Sequence[Word]) -> Engine | None:
+    """The server whose options an image of one's own gets: at least four, all but one known, one of them its alone."""
+    names = {part.text.partition("=")[0].replace("_", "-") for part in words if part.text.startswith("--")}
+    counts = [len(names & (engine.renamed.keys() or PLACES.keys())) for engine in ENGINES]
+    best = max(range(len(ENGINES)), key=counts.__getitem__)
+    known = names & {*ENGINES[best].renamed, *ENGINES[best].no_place, *PLACES, *NO_PLACE}
+    is_sure = counts[best] >= 4 and counts.count(counts[best]) == 1 and len(names) - len(known) < 2
+    return ENGINES[best] if is_sure else None
 
 
 def _of_container(container: Container) -> Server | None:
@@ -265,15 +249,14 @@ def _of_container(container: Container) -> Server | None:
     script: list[str] = []
     for line in pasted(container.words):
         for command in line.commands:
-            words = [_filled(part, known) for part in command]
+            words = all_filled(command, known)
             server = server or _in_image(container.image, words, known, 0, has_entry=has_entry)
             script += [] if server else [words[0].text]
     if not container.words:
         server = _in_image(container.image, [], known, 0, has_entry=has_entry)
     if server is None and _is_kserve(container):
-        words = [
-            _filled(part, known) for line in pasted(container.words) for command in line.commands for part in command
-        ]
+        lines = pasted(container.words)
+        words = [part for line in lines for command in line.commands for part in all_filled(command, known)]
         server, script = Server(engine=ENGINES[-1], args=tuple(words)), []
     if server is None:
         return None

@@ -24,6 +24,7 @@ FOREIGN = (
     ("pytorch_model*.bin", *_PICKLES),
     ("*.onnx", "ONNX, a compiled graph", _SOURCE),
     ("*openvino*", "OpenVINO, a compiled graph", _SOURCE),
+    ("*vocabulary.*", "weights of CTranslate2", _SOURCE),
     ("ggml*.bin", "ggml, whisper.cpp's format", _SOURCE),
     *((f"*.{ending}", *_PICKLES) for ending in ("bin", "pt", "pth", "ckpt", "pkl", "nemo")),
     *((f"*.{ending}", "weights of TensorFlow or Flax", _PICKLES[1]) for ending in ("h5", "msgpack")),
@@ -74,7 +75,10 @@ def kind_problem(
             "the base model as a model, and these as LoRA(adapters=(Adapter(…),)) of it",
         )
     if weights_files(names, architecture) or (is_hub and rewritten_files(names, architecture)):
-        return None
+        if not config or architecture:
+            return None
+        seen = f"config.json without `architectures`, with {', '.join(sorted(config)[:3])}"
+        return _refused(where, "a model of another library than transformers", seen, "another project for this model")
     for pattern, title, attempt in FOREIGN:
         if matching := [name for name in sorted(names) if fnmatch(name, pattern)]:
             return _refused(where, title, f"{matching[0]}" + _more(matching), attempt)
@@ -97,7 +101,7 @@ def _more(names: list[str]) -> str:
 def _refused(where: str, title: str, seen: str, attempt: str) -> Refusal:
     return refuse(
         "no-checkpoint",
-        f"{where} holds {title}, and no safetensors of a whole model",
+        f"{where} holds {title}, and no model for transformers in safetensors",
         where=where,
         seen=seen,
         wanted="config.json, and safetensors files whose headers say how large the model is",

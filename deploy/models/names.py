@@ -3,15 +3,20 @@
 Pure: the lock (`models.lock.json` beside the inventory) and the directories are in `Surroundings`.
 """
 
+import re
+from collections.abc import Collection
 from dataclasses import replace
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, KnownCheckpoint
 from deploy.models.config_json import checkpoint_of
 from deploy.models.memory import head_dim, kv_heads
 from deploy.refusals.errors import Refusal
+from deploy.refusals.refuse import refuse
 from deploy.spec import Checkpoint, Encoder, Model, Weights
 from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings
+
+SHARD = re.compile(r"model-(\d{5})-of-(\d{5})\.safetensors")
 
 
 def is_named(model: Model) -> bool:
@@ -31,12 +36,35 @@ def shape_named(model: Model, surroundings: Surroundings) -> Checkpoint | None:
     Raises: a Refusal for a config.json without them.
     """
     files = published(model.source, surroundings)
-    return shape_published(files, model.source) if files and files.config else None
+    return shape_published(files, model.source) if files and (files.config or files.fault) else None
 
 
 def shape_published(files: LocalWeights, where: str) -> Checkpoint:
-    """The numbers in published files. Raises: a Refusal for a missing number."""
+    """The checkpoint's numbers in published files. Raises: a Refusal for a missing number or a damaged file."""
+    if fault := files.fault or _missing_shard(files.fetched or files.files):
+        raise refuse(
+            "files-not-whole",
+            f"the files of {where} are not whole",
+            where=where,
+            seen=fault,
+            wanted="config.json as JSON, and every safetensors file with its header and all of its bytes",
+            attempt="another revision: OWNER/NAME@COMMIT"
+            if files.repository
+            else f"hf download OWNER/NAME --local-dir {where}, which fetches what differs",
+        )
     return checkpoint_of(files.config, files.parameters, f"{where}/config.json", files.files)
+
+
+def _missing_shard(names: Collection[str]) -> str:
+    """The first file that a series of weights lacks; empty if one series is whole, or there is none."""
+    series: dict[str, set[int]] = {}
+    for match in filter(None, map(SHARD.fullmatch, names)):
+        series.setdefault(match[2], set()).add(int(match[1]))
+    missing = {count: next((n for n in range(1, int(count) + 1) if n not in held), 0) for count, held in series.items()}
+    if not missing or "model.safetensors" in names or not all(missing.values()):
+        return ""
+    count, number = next(iter(missing.items()))
+    return f"no model-{number:05d}-of-{count}.safetensors beside {len(series[count])} files of its series"
 
 
 def files_of(architecture: str) -> tuple[str, ...]:

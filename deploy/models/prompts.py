@@ -64,5 +64,7 @@ def _prompts(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_text(value: object) -> bool:
     return (
-        isinstance(value, str) and len(value) <= MOST_CHARACTERS and all(c.isprintable() or c in "\n\t" for c in value)
+        isinstance(value, str)
+        and len(value) <= MOST_CHARACTERS
+        and all(sign.isprintable() or sign in "\n\t" for sign in value)
     )

@@ -30,7 +30,7 @@ SETTINGS_FILE = "llm/settings.yaml"
 
 @dataclass(frozen=True)
 class Verdict:
-    """True in `serves` if a program can serve an architecture, and a line with the reason."""
+    """A verdict on a program and an architecture: `serves`, and a line with the reason."""
 
     runtime: str
     serves: bool

@@ -1,4 +1,4 @@
-"""Alerts on faults. A fault that the doctor knows has the doctor's words: the same meaning, the same remedy.
+"""Alerts on faults. A fault that the doctor also reports has the doctor's words: the same meaning, the same remedy.
 
 `DCGM_FI_DEV_XID_ERRORS` is in no rule: it keeps the number of the last Xid, and a rule on it would fire for ever. Xids
 come from the host's own textfile, which drops them once an operator reports the GPU as repaired.

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from deploy.catalog.runtimes import SERVE, VLLM
 from deploy.models.memory import MIB, kv_heads, mib
@@ -15,14 +15,14 @@ from deploy.planning.mpi import PYTHON, STORE, mpi_words
 from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse, together
 from deploy.slices.group import GroupSlice, MemberSlice, RankSlice, TrafficOfRanks
-from deploy.slices.host import MemorySlice, ModelSlice, ServerSlice, Slice
+from deploy.slices.host import MemorySlice, ModelSlice, Slice
 from deploy.slices.runtime import RuntimeSlice
 from deploy.spec import LLM, Fabric, Host, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import LOOPBACK, address_of
 from deploy.topology.groups import group_of, grouped
 
-EVERYWHERE = "0.0.0.0"
+ALL_ADDRESSES = "0.0.0.0"
 """The address of a program inside a container of its own network; on the host's network it is loopback."""
 
 
@@ -30,7 +30,8 @@ def with_groups(slices: Sequence[Slice], hosts: Iterable[Host], surroundings: Su
     """The slices; hosts that serve a model together have their parts in it."""
     by_name = {host.name: host for host in hosts}
     return tuple(
-        _with(slice_, by_name, surroundings) if group_of(by_name[slice_.host]) else slice_ for slice_ in slices
+        _host_with_group(slice_, by_name, surroundings) if group_of(by_name[slice_.host]) else slice_
+        for slice_ in slices
     )
 
 
@@ -74,35 +75,35 @@ def groups_in_part(slices: Iterable[Slice]) -> list[Refusal]:
     ]
 
 
-def _with(slice_: Slice, hosts: dict[str, Host], surroundings: Surroundings) -> Slice:
+@dataclass(frozen=True)
+class _Membership:
+    """A host's place in its group: the model and server that it declares, and every host of the fleet by name."""
+
+    llm: LLM
+    served: Served
+    server: Server
+    host: Host
+    hosts: Mapping[str, Host]
+
+
+def _host_with_group(slice_: Slice, hosts: Mapping[str, Host], surroundings: Surroundings) -> Slice:
     host = hosts[slice_.host]
-    servers = tuple(
-        _server(planned, declared, host, hosts, surroundings) if grouped(declared) else planned
-        for planned, declared in zip(slice_.servers, host.servers, strict=True)
-    )
-    return replace(slice_, servers=servers)
+    servers = []
+    for planned, declared in zip(slice_.servers, host.servers, strict=True):
+        if llm := grouped(declared):
+            served = serve(llm, surroundings)
+            assert served
+            member = _Membership(llm, served, declared, host, hosts)
+            models = (_model(model, member) if model.name == llm.name else model for model in planned.models)
+            planned = replace(planned, models=tuple(models))
+        servers.append(planned)
+    return replace(slice_, servers=tuple(servers))
 
 
-def _server(
-    planned: ServerSlice, declared: Server, host: Host, hosts: dict[str, Host], surroundings: Surroundings
-) -> ServerSlice:
-    llm = grouped(declared)
-    assert llm
-    served = serve(llm, surroundings)
-    assert served
-    models = tuple(
-        _model(model, served, llm, declared, host, hosts) if model.name == llm.name else model
-        for model in planned.models
-    )
-    return replace(planned, models=models)
-
-
-def _model(
-    planned: ModelSlice, served: Served, llm: LLM, server: Server, host: Host, hosts: dict[str, Host]
-) -> ModelSlice:
+def _model(planned: ModelSlice, member: _Membership) -> ModelSlice:
     """The model with the memory of this host's fullest rank, and its program with the flags of this host's number."""
-    assert planned.runtime and host.machine.fabric
-    group = _group(planned, served, llm, server, host, hosts)
+    assert planned.runtime
+    group = _group(planned, member)
     fullest = max(group.ranks, key=lambda rank: rank.total_mib)
     memory = MemorySlice(
         weights_mib=fullest.weights_mib,
@@ -110,18 +111,18 @@ def _model(
         workspace_mib=fullest.workspace_mib,
         kv_cache_mib=fullest.kv_cache_mib,
     )
-    return replace(planned, memory=memory, runtime=_runtime(planned.runtime, llm, group))
+    return replace(planned, memory=memory, runtime=_runtime(planned.runtime, member.llm, group))
 
 
-def _group(
-    planned: ModelSlice, served: Served, llm: LLM, server: Server, host: Host, hosts: dict[str, Host]
-) -> GroupSlice:
-    names, layout, fabric = llm.parallel.hosts, layout_of(server, llm), host.machine.fabric
+def _group(planned: ModelSlice, member: _Membership) -> GroupSlice:
+    llm, server, fabric = member.llm, member.server, member.host.machine.fabric
     assert fabric
-    number = names.index(host.name)
+    layout = layout_of(server, llm)
+    addresses = {name: address_of(member.hosts[name]) for name in llm.parallel.hosts}
+    number = llm.parallel.hosts.index(member.host.name)
     return GroupSlice(
-        identity=_identity(planned, llm, tuple(address_of(hosts[name]) for name in names)),
-        members=tuple(MemberSlice(host=name, address=address_of(hosts[name])) for name in names),
+        identity=_identity(planned, llm, tuple(addresses.values())),
+        members=tuple(MemberSlice(host=name, address=address) for name, address in addresses.items()),
         number=number,
         tensor=layout.tensor,
         pipeline=layout.pipeline,
@@ -130,8 +131,8 @@ def _group(
         fabric=fabric.kind,
         gbit=fabric.gbit,
         interface=fabric.interface,
-        ranks=ranks_of(planned, served, llm, layout, number, server.gpus),
-        sent=sent_between_hosts(served, llm, layout, len(server.gpus), fabric),
+        ranks=ranks_of(planned, member.served, llm, layout, number, server.gpus),
+        sent=sent_between_hosts(member.served, llm, layout, len(server.gpus), fabric),
     )
 
 
@@ -202,7 +203,7 @@ def _runtime(runtime: RuntimeSlice, llm: LLM, group: GroupSlice) -> RuntimeSlice
     Ranks find each other at the leader's store, and then connect to ports that the system chooses, at the addresses of
     the group's network. Nothing of that traffic is authenticated, so the firewall keeps it among these hosts.
     """
-    listens = tuple(LOOPBACK if word == EVERYWHERE else word for word in runtime.arguments)
+    listens = tuple(LOOPBACK if word == ALL_ADDRESSES else word for word in runtime.arguments)
     if llm.runtime == SERVE:
         return replace(
             runtime,

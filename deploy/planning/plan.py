@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from deploy.catalog import SYSTEMS
 from deploy.engine.changes import why_built
-from deploy.engine.farm import farmed
+from deploy.engine.farm import with_farm_engines
 from deploy.inventory.fleet import DEFAULT_ROLLOUT, Fleet
 from deploy.inventory.named_models import with_names
 from deploy.models.cards import planned_card
@@ -29,17 +29,17 @@ from deploy.slices.traffic import BalancerSlice
 from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import balancer_slice, firewall_of, traffic_slice
-from deploy.topology.gateway import gateway_slice, sharing
+from deploy.topology.gateway import gateway_slice, with_gateway_count
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.monitors import exporters_of, monitor_slices, watched_balancer
-from deploy.topology.mutual import two_contracts, with_others
+from deploy.topology.mutual import contract_conflicts, with_remote_servers
 from deploy.topology.proxies import with_proxies
 from deploy.topology.repairs import with_repairs
 from deploy.topology.sharing import with_sharing
 from deploy.topology.waves import Pool, waves
 from deploy.validation.all_checks import judge, notices
 from deploy.validation.default_gateway import with_default_gateway
-from deploy.validation.replay import undeclared
+from deploy.validation.replay import replay_missing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Plan:
 
     @property
     def engines(self) -> tuple[EngineSlice, ...]:
-        return distinct_engines(engine for slice_ in self.slices for engine in slice_.engines)
+        return tuple({engine.path: engine for slice_ in self.slices for engine in slice_.engines}.values())
 
     def engine_json(self, engine: EngineSlice) -> dict[str, object]:
         return {
@@ -136,10 +136,16 @@ def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 def gpu_host_slices(fleet: Fleet, surroundings: Surroundings) -> tuple[Slice, ...]:
     """The slices of all GPU hosts, with the parts that depend on other hosts: groups, engines, gateways, peers."""
-    slices = (host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in fleet.hosts)
-    alone = with_groups(with_repairs(slices, fleet), fleet.hosts, surroundings)
-    joined = with_bundles(with_sharing(with_others(sharing(farmed(alone)), fleet.hosts), fleet.hosts), fleet.hosts)
-    return with_proxies(joined, fleet.hosts, fleet)
+    hosts = fleet.hosts
+    slices = tuple(host_slice(host, surroundings, fleet.balancers, fleet.monitors) for host in hosts)
+    slices = with_repairs(slices, fleet)
+    slices = with_groups(slices, hosts, surroundings)
+    slices = with_farm_engines(slices)
+    slices = with_gateway_count(slices)
+    slices = with_remote_servers(slices, hosts)
+    slices = with_sharing(slices, hosts)
+    slices = with_bundles(slices, hosts)
+    return with_proxies(slices, hosts, fleet)
 
 
 def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
@@ -177,25 +183,25 @@ def with_notices(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> Plan:
 
 def plan_refusals(plan: Plan, fleet: Fleet, surroundings: Surroundings) -> list[Refusal]:
     return [
-        *newly_unjudged(plan.slices, surroundings),
-        *together(two_contracts(plan.slices)),
+        *missing_replays(plan.slices, surroundings),
+        *together(contract_conflicts(plan.slices)),
         *unexpected(plan, fleet.expect),
     ]
 
 
-def newly_unjudged(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
+def missing_replays(slices: Iterable[Slice], surroundings: Surroundings) -> list[Refusal]:
     """A refusal for each engine without a replay or a reason, unless this very engine was signed before.
 
     An engine that an earlier version signed is kept: it is neither built nor judged again.
     """
     signed = {record.fingerprint for record in surroundings.engines}
     refusals = [
-        (slice_.host, undeclared(model.name, model_at(server.name, model.name, "replay")))
+        (slice_.host, replay_missing(model.name, model_at(server.name, model.name, "replay")))
         for slice_ in slices
         for server in slice_.servers
         for model in server.models
         for engine in model.engines
-        if engine.says_nothing_of_judging and engine.fingerprint not in signed
+        if engine.lacks_replay and engine.fingerprint not in signed
     ]
     return together(refusals)
 
@@ -204,7 +210,7 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
     for engine in engines:
         if engine.unjudged:
             yield f"{engine.model}: its engine is signed unjudged, by the inventory's choice: {engine.unjudged}"
-        elif engine.says_nothing_of_judging:
+        elif engine.lacks_replay:
             yield (
                 f"{engine.model}: its engine was signed before and its answers were never compared; the next engine "
                 'needs Replay(…) or Replay.none(reason="…")'
@@ -224,7 +230,7 @@ def host_slice(
     servers = tuple(server_slice(server, host, image, surroundings) for server in host.servers)
     served = [model for server in host.servers for model in served_by(server, host, surroundings)]
     weights = distinct(fetched(weights for model in served for weights in all_weights_of(model)))
-    engines = distinct_engines(engine for server in servers for model in server.models for engine in model.engines)
+    engines = {engine.path: engine for server in servers for model in server.models for engine in model.engines}
     return Slice(
         host=host.name,
         machine=host.machine,
@@ -243,10 +249,10 @@ def host_slice(
         disk_needed_mib=disk_needed_mib(
             image,
             weights,
-            ((engine.size_mib, engine.scratch_mib) for engine in engines),
+            ((engine.size_mib, engine.scratch_mib) for engine in engines.values()),
             images_beside(servers),
         ),
-        engines=engines,
+        engines=tuple(engines.values()),
         engine_store=host.engine_store,
         engine_trust=host.engine_trust,
         farm=host.farm,
@@ -276,10 +282,6 @@ def driver_slice(host: Host, floor: str) -> DriverSlice:
 
 def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
     return tuple({(files.model, files.revision): files for files in weights}.values())
-
-
-def distinct_engines(engines: Iterable[EngineSlice]) -> tuple[EngineSlice, ...]:
-    return tuple({engine.path: engine for engine in engines}.values())
 
 
 def unexpected(plan: Plan, expected: str) -> list[Refusal]:

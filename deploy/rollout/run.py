@@ -136,7 +136,7 @@ class Run:
             self._count(host)
 
     def welcome(self, host: str) -> None:
-        """Records that a host never served."""
+        """Records a host that has never served a release."""
         self._newcomers.add(host)
         self._count(host)
 
@@ -173,7 +173,7 @@ class Run:
         return next(self._groups_back(), ()) if self.is_going_back else ()
 
     def end(self) -> Stop:
-        """The end of a run, with no further rollback."""
+        """The run's end, after which no host is rolled back."""
         stays = tuple(sorted(host for group in self._wanted_back() for host in group if host in self.changed))
         return Stop(self.lost, dict(self.failed), tuple(sorted(self.back)), stays)
 

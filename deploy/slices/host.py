@@ -116,7 +116,7 @@ class EngineSlice:
     """The inventory's reason for signing the engine without a comparison of its answers."""
 
     @property
-    def says_nothing_of_judging(self) -> bool:
+    def lacks_replay(self) -> bool:
         """True if neither a replay nor a reason against one is declared; false for a draft, which its target
         confirms.
         """

@@ -19,7 +19,7 @@ class ProxySlice:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Host and port of the proxy."""
+        """Host and port of the proxy, from its URL."""
         name, _, port = self.url.partition("://")[2].strip("/").rpartition(":")
         return name.strip("[]"), port
 

@@ -109,7 +109,7 @@ class Gateway:
     unit. None traces nothing. Setting it for the first time, or removing it, swaps the host's servers. A client's own
     `traceparent` is dropped; a client with direct access to Triton can have its requests traced."""
     unknown_fields: Literal["ignore", "refuse"] = "ignore"
-    """Fields of a request that no endpoint knows: ignored and named in the answer's header `x-enginehouse-ignored`, or
+    """Fields of a request that no endpoint reads: ignored and named in the answer's header `x-enginehouse-ignored`, or
     refused. A field that would change the meaning of the answer is refused in both cases."""
     cors_origins: tuple[str, ...] = ()
     """Origins, such as https://app.example.com, whose pages a browser allows to call the gateway. Such a page has a

@@ -164,7 +164,7 @@ class Replay:
 
     An engine answers them before it is signed, and is compared with its checkpoint. Any other LLM answers them during
     its swap, before clients reach it, and is compared with the earlier LLM of its name; its tasks are sampled. Below
-    the limits the earlier LLM is put back.
+    the limits the swap restores the earlier LLM.
 
     `answers`, for engines alone, has `{"prompt", "tokens"}` per line; if it is empty, the checkpoint itself answers
     first, through the PyTorch backend of the same image. At least `equal_percent` of all tokens have to be equal; 0

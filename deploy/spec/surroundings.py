@@ -26,6 +26,8 @@ class LocalWeights:
     repository: str = ""
     fetched: tuple[str, ...] = ()
     """The files of a repository that a host fetches."""
+    fault: str = ""
+    """The first damaged file, and its damage; empty for whole files."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,9 @@ def balancer_slice(balancer: BalancerHost, hosts: Iterable[Host], balancers: Ite
 
 def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[BalancerHost]:
     return [
-        balancer for balancer in balancers if host.pool and any(r.pool == host.pool for r in balancer.balancer.routes)
+        balancer
+        for balancer in balancers
+        if host.pool and any(route.pool == host.pool for route in balancer.balancer.routes)
     ]
 
 
@@ -239,7 +241,7 @@ def is_loopback(address: str) -> bool:
 
 
 def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
-    """The networks, and the addresses as networks, without duplicates."""
+    """The networks, and each address as a network, without duplicates."""
     alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
     return tuple(dict.fromkeys([*networks, *alone]))
 

@@ -66,7 +66,7 @@ def https_url(gateway: Gateway) -> str:
     return f"https://{https.acme.names[0]}" + (f":{https.port}" if https.port != HTTPS_PORT else "")
 
 
-def sharing(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+def with_gateway_count(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
     """The slices; each gateway has the number of hosts with a gateway."""
     hosts = sum(slice_.gateway is not None for slice_ in slices)
     return tuple(

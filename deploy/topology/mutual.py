@@ -29,7 +29,7 @@ def common_name(host: str) -> str:
     return host if len(host) <= LONGEST_NAME else hashlib.sha256(host.encode()).hexdigest()[:32]
 
 
-def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
+def with_remote_servers(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, ...]:
     """The slices, with the gateways' servers on other hosts, and with a port for gateways on those hosts."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     gateways = {host.name: reached(host, hosts) for host in hosts}
@@ -55,7 +55,7 @@ def with_others(slices: Sequence[Slice], hosts: Sequence[Host]) -> tuple[Slice, 
     return tuple(result)
 
 
-def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
+def contract_conflicts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each LLM that a gateway could not use the same way on its own host and on another."""
     by_name = {slice_.host: slice_ for slice_ in slices}
     for mine in by_name.values():
@@ -65,14 +65,14 @@ def two_contracts(slices: Iterable[Slice]) -> Iterator[tuple[str, Refusal]]:
             (server,) = [server for server in host.servers if server.name == remote.server]
             for model in server.models:
                 if model.kind == "llm" and _request_shape(server, model) != _request_shape(*own[model.name]):
-                    yield mine.host, _two_contracts(model, own[model.name], (server, model), remote.name)
+                    yield mine.host, _contract_conflict(model, own[model.name], (server, model), remote.name)
 
 
 def _request_shape(server: ServerSlice, model: ModelSlice) -> tuple[str, bool]:
     return model_name(model.name, model.path), salted(model, server.image.trtllm)
 
 
-def _two_contracts(
+def _contract_conflict(
     model: ModelSlice, own: tuple[ServerSlice, ModelSlice], remote: tuple[ServerSlice, ModelSlice], name: str
 ) -> Refusal:
     paths = [f"{llm.path} with TensorRT-LLM {server.image.trtllm}" for server, llm in (own, remote)]

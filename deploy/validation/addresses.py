@@ -37,8 +37,8 @@ def _taken(where: str, host: str, title: str, address: str, owner: tuple[str, st
         "address-of-another-host",
         f"{title} and the {kind} {name} have the same address: requests between them would go to themselves",
         where=where,
-        seen=f"{address}, which is the {kind} {name}'s",
-        wanted="the address of each machine itself",
+        seen=f"{address}, also the address of the {kind} {name}",
+        wanted="a different address for each machine",
         attempt=f"hostname -I on {host} shows its addresses; then {typed}",
     )
 
@@ -70,7 +70,7 @@ def equal_addresses(hosts: Iterable[Host], problem: str) -> Iterator[tuple[str, 
             f"{pair[0].name} and {host.name} {problem}",
             where="traffic.address" if borrowed else "peer_address",
             seen=f"{address}, for both",
-            wanted="the address of each machine itself",
+            wanted="a different address for each machine",
             attempt=f"leave address out of the Traffic of {borrowed.name}: its peer_address stands for it"
             if borrowed and borrowed.peer_address
             else f'hostname -I on {host.name} shows its own; ("{host.name}", {{"peer_address": '

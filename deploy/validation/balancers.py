@@ -159,16 +159,16 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
         )
     elif pool.wave >= len(pool.units) and not route.hold_seconds and not fleet.rollout.interrupt:
         whole = (
-            "one host"
+            "one host, whose clients would get 503 during its update"
             if len(pool.units) == 1
-            else f"{len(pool.units)} hosts, all of which may be out of service at once"
+            else f"{len(pool.units)} hosts, all of which may be updated at once: clients would get 503 meanwhile"
         )
         fewer = "" if len(pool.units) == 1 else f"; or Rollout(max_unavailable={len(pool.units) - 1})"
         yield refuse(
             "nobody-left",
-            f"pool {route.pool} has {whole}: during their update its clients would get 503",
+            f"pool {route.pool} has {whole}",
             where=f"{place}.hold_seconds",
-            seen=f"hold_seconds=0, {len(pool.units)} of {len(pool.units)} hosts out in one wave",
+            seen=f"hold_seconds=0; hosts of the pool that a wave may take out: {len(pool.units)} of {len(pool.units)}",
             wanted="requests that wait at the balancer, or permission to interrupt clients",
             attempt=f"hold_seconds=300, longer than the models take to load{fewer}; or Rollout(interrupt=True)",
         )

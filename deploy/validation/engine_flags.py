@@ -58,7 +58,7 @@ def _rivals(placed: Placed) -> Iterator[Refusal]:
                 f"`{here}` and `{there}` exclude each other; the build stops on them",
                 "engine.options",
                 seen=f"{here}={options[here]!r}, {there}={options[there]!r}",
-                wanted="one of the two",
+                wanted=f"{here} or {there}, not both",
                 attempt=f"leave {there} out",
             )
 

@@ -9,7 +9,7 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.refuse import model_at, refuse
 from deploy.spec import LLM, EngineStore, EngineTrust, Host, Server
 from deploy.spec.surroundings import Surroundings
-from deploy.validation.replay import undeclared
+from deploy.validation.replay import replay_missing
 
 SIGNER = re.compile(r"(ssh-ed25519|ecdsa-sha2-\S+|sk-ssh-ed25519@openssh\.com|ssh-rsa) [A-Za-z0-9+/=]{20,}( \S.*)?")
 PLACES = {
@@ -127,12 +127,12 @@ def _place_meant(place: str) -> str:
 def _unjudged(compiled: list[tuple[Server, LLM]], surroundings: Surroundings) -> Iterator[Refusal]:
     """A refusal for each model without a replay, unless an engine of its name was signed before replays were required.
 
-    The finished plan shows whether that engine is the planned one (`deploy.planning.plan.newly_unjudged`).
+    The finished plan shows whether that engine is the planned one (`deploy.planning.plan.missing_replays`).
     """
     signed = {record.model for record in surroundings.engines}
     for server, model in compiled:
         if model.replay is None and model.name not in signed:
-            yield undeclared(model.name, model_at(server.name, model.name, "replay"))
+            yield replay_missing(model.name, model_at(server.name, model.name, "replay"))
 
 
 def _one_name(compiled: list[tuple[Server, LLM]]) -> Iterator[Refusal]:

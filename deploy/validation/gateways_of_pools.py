@@ -109,7 +109,7 @@ def _routes_to(host: Host, fleet: Fleet) -> list[BalancerHost]:
     return [
         balancer_host
         for balancer_host in known
-        if any(r.gateway_port for r in balancer_host.balancer.routes if r.pool == host.pool)
+        if any(route.gateway_port for route in balancer_host.balancer.routes if route.pool == host.pool)
     ]
 
 

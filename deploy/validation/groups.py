@@ -196,7 +196,7 @@ def _unequal_addresses(model: LLM, values: Sequence[tuple[str, str]]) -> Refusal
         f"{model.name}: two hosts of its group have the same address",
         where="peer_address",
         seen=", ".join(f"{name}: {address}" for name, address in values),
-        wanted="the address of each machine itself",
+        wanted="a different address for each machine",
         attempt=f'("{values[0][0]}", {{"peer_address": "ITS OWN ADDRESS"}}), beside its name and not in a group',
     )
 

@@ -1,4 +1,4 @@
-"""Known holes of a host's planned software: refused if strangers could run code through them, else noted."""
+"""Known holes of a host's planned software: refused if clients from outside could run code through them, else noted."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date
@@ -18,7 +18,7 @@ _IDS = [hole.id for hole in HOLES]
 
 
 def hole_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal if strangers could run code through a known hole of the release, and for each invalid acceptance."""
+    """A refusal if outside clients could run code through a hole of the release, and for each invalid acceptance."""
     for server in host.servers:
         yield from _acceptance(server)
     open_holes = [hole for hole in image_holes(host) if hole.opens_to_strangers]

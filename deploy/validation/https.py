@@ -134,7 +134,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
             f"the host has a {has} and no {lacks}",
             where=f"gateway.https.{lacks}",
             seen=f"{has} alone",
-            wanted="both",
+            wanted="certificate and certificate_key together",
             attempt=f"Https({BY_FILE})",
         )
     if https.certificate_key is not None:

@@ -42,8 +42,8 @@ def lora_problems(placed: Placed) -> Iterator[Refusal]:
     if not placed.is_engine and not (placed.trtllm and at_least(placed.trtllm, LLMAPI_ADAPTERS_SINCE)):
         yield placed.no(
             "lora-path",
-            f"the PyTorch path does not serve adapters: under CUDA graphs {placed.trtllm or 'this release'} answers "
-            "with the wrong adapter",
+            "the PyTorch path does not serve adapters: under CUDA graphs "
+            f"{f'TensorRT-LLM {placed.trtllm}' if placed.trtllm else 'this release'} answers with the wrong adapter",
             "lora",
             seen=f"LoRA(…) on path {placed.path}, {placed.release}",
             wanted="the engine path, where a request gives lora_task_id",
@@ -158,7 +158,7 @@ def _modules(placed: Placed, lora: LoRA) -> Iterator[Refusal]:
                 f"TensorRT-LLM has no module {module!r} for an adapter of this model",
                 "lora.target_modules",
                 seen=", ".join(lora.target_modules),
-                wanted=f"of {', '.join(known)}",
+                wanted=f"any of {', '.join(known)}",
                 attempt=f'"{meant}", as TensorRT-LLM calls it' if meant else offer(module, known),
             )
 

@@ -42,7 +42,7 @@ def _is_resolved(model: Model, surroundings: Surroundings) -> bool:
 
 
 def _by_source(model: Model) -> Model:
-    """The model with only its source declared."""
+    """A model of the same class that declares its source alone."""
     if isinstance(model, Encoder):
         return replace(model, checkpoint=model.source)
     return replace(model, checkpoint=model.source)

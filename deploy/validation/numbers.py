@@ -40,7 +40,8 @@ def _judged(value: Any, row: Believable, where: str, field: str, default: object
             yield from _judged(item, row, f'{where}["{key}"]', field, None)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and not row.takes(value):
         slip, meant = row.slip_of(value)
-        text = f"{row.number(value)} {row.unit}".strip()
+        unit = row.unit.removesuffix("s") if value == 1 and row.unit != "ms" else row.unit
+        text = f"{row.number(value)} {unit}".strip()
         if not slip and isinstance(default, (int, float)) and row.takes(default):
             meant = default
         meant = round(meant) if isinstance(default, int) else meant

@@ -29,7 +29,7 @@ class Placed:
 
     @classmethod
     def of(cls, host: Host, server: Server, served: Served, model: LLM) -> Placed:
-        """A model of a server of a host."""
+        """The LLM with its host, server and path, as the checks of a model need them."""
         row = release_row(host.release)
         trtllm = image_of(host, row).trtllm if row else ""
         chosen = path_of(model, served.architecture, trtllm).path

@@ -114,7 +114,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "no-calibration",
             f"{precision_of(placed.served)} needs calibration, and quantize.py's own texts come from the model hub",
             "calibration",
-            seen=f"none, precision={precision_of(placed.served)!r}{cache}",
+            seen=f"calibration=None, precision={precision_of(placed.served)!r}{cache}",
             wanted="texts similar to your users' in a local directory: the build container has no network",
             attempt='calibration=Calibration(directory="calibration/cnn_dailymail", samples=512)',
         )
@@ -124,7 +124,7 @@ def _calibration(placed: Placed) -> Iterator[Refusal]:
             "Calibration(…) is read only when an engine is quantised, and this model is not",
             "calibration",
             seen=f"Calibration for path {placed.path}, precision={precision_of(placed.served)!r}",
-            wanted="none",
+            wanted="no calibration",
             attempt="leave calibration out"
             + (f"; or {engine_path(placed, precision='fp8')} to quantise it" if _quantises(placed) else ""),
         )

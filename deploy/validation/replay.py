@@ -89,7 +89,7 @@ def _limits(placed: Placed, replay: Replay) -> Iterator[Refusal]:
         )
 
 
-def undeclared(engine: str, where: str) -> Refusal:
+def replay_missing(engine: str, where: str) -> Refusal:
     return refuse(
         "unjudged-engine",
         f"{engine}: its engine would be signed before its answers were compared",

@@ -173,7 +173,7 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
     name = f"{files.repository}@{files.revision}" if files.repository else _as_directory(place)
     yield refuse(
         "numbers-of-other-files",
-        f"{model.name}: memory is counted by numbers that are not those of {place}",
+        f"{model.name}: the declared numbers, by which memory is counted, differ from those of {place}",
         where=model_at(server, model.name, *source.checkpoint_at),
         seen=", ".join(f"{name}={typed}" for name, typed, _read in differing),
         wanted=", ".join(f"{name}={read}" for name, _typed, read in differing) + f", as {place}/config.json has them",

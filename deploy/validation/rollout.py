@@ -113,6 +113,19 @@ def no_hosts(reason: str = "") -> Refusal:
     )
 
 
+def one_program(programs: Sequence[str]) -> Iterator[Refusal]:
+    """A refusal for several programs in one run: their gates would not know each other's waves."""
+    if len(programs) > 1:
+        yield refuse(
+            "several-programs",
+            f"{' and '.join(programs)} are {len(programs)} programs, and a run has one",
+            where="the command line",
+            seen=" ".join(programs),
+            wanted="one program for each command",
+            attempt=f"pyinfra INVENTORY {programs[0]} --dry, and the next one after its end",
+        )
+
+
 def out_of_step(typed: Iterable[str]) -> Iterator[Refusal]:
     """A refusal for each option of pyinfra in `typed` that stops hosts from waiting for each other."""
     means = {

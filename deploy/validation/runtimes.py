@@ -163,10 +163,10 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
         value = getattr(model, name)
         if value != DEFAULTS[name]:
             shown = repr(value) if isinstance(value, (str, int, float)) else f"{type(value).__name__}(…)"
-            whose = "TensorRT-LLM's own" if name in OF_TENSORRT_LLM else "of another runtime"
+            whose = "TensorRT-LLM alone" if name in OF_TENSORRT_LLM else "another runtime"
             yield placed.no(
                 "field-of-another-runtime",
-                f"`{name}` is {whose}, and {model.runtime} has no such setting",
+                f"`{name}` has no effect with {model.runtime}: it is a setting of {whose}",
                 name,
                 seen=f'{name}={shown}, runtime="{model.runtime}"',
                 wanted=f"{name} left out",

@@ -25,7 +25,7 @@ def tenant_problems(host: Host) -> Iterator[Refusal]:
                 f"{model.name} cannot reuse blocks and also separate tenants: clients of Triton choose their own salt",
                 where=model_at(server.name, model.name, "kv_cache", "per_tenant"),
                 seen="per_tenant=True, reuse=True",
-                wanted="one of the two in one server",
+                wanted="per_tenant=True or reuse=True in a server, not both",
                 attempt="leave reuse out, or one server per tenant with reuse=True",
             )
 

@@ -39,7 +39,7 @@ def _source(model: Model, weights: Weights, place: str, surroundings: Surroundin
             f"{model.name} has {'two sources' if weights.directory else 'no source'} of weights",
             where=place,
             seen=f"repository={weights.repository!r}, directory={weights.directory!r}",
-            wanted="one of the two",
+            wanted="either a repository of a model hub or a directory",
             attempt=f'Weights.hub("{_repository(model)}", REVISION), or Weights.local("weights/{model.name}")',
         )
     elif weights.directory and weights.directory not in surroundings.local:

@@ -45,7 +45,7 @@ class Reader(Protocol):
         """The parts that this text and these token ids complete."""
 
     def end(self) -> list[Part]:
-        """The parts held back as ambiguous; call it last."""
+        """The parts that were held back as ambiguous; it has to be the last call."""
 
 
 def overlap(text: str, word: str) -> int:

@@ -107,7 +107,7 @@ def _message(message: Fields, chat: Translation) -> None:
 
 
 def _user(blocks: list[Fields], role: str, where: str, chat: Translation) -> None:
-    """Texts between the results of tools become separate messages."""
+    """Reads a user's message; texts between tool results become messages of their own."""
     texts: list[str] = []
 
     def flush() -> None:

@@ -111,7 +111,7 @@ class Calls:
         return True
 
     def _element(self, is_last: bool) -> bool:
-        """Reads an element within a list of calls."""
+        """Reads an element of a model's list of tool calls."""
         self._skip(",")
         if self._rest.startswith("{"):
             self._step = self._object

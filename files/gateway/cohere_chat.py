@@ -140,7 +140,7 @@ class ChatWriter:
         self._identity = chat.request.exchange.identity
 
     def begin(self) -> list[NamedEvent]:
-        """The message without content."""
+        """The first event: the message without content."""
         empty = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
         return [_event("message-start", id=self._identity, delta={"message": empty})]
 

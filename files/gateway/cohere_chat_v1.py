@@ -159,7 +159,7 @@ def _call_key(call: Fields) -> CallKey:
 
 
 def _result(result: Fields) -> tuple[CallKey, list[Any], str]:
-    """The call, its outputs, and the result's path."""
+    """The key of the called tool, its outputs, and the result's path in the request."""
     key = _call_key(result.inner("call"))
     outputs = result.items("outputs", MOST_TOOLS, least=0)
     result.close()
@@ -209,7 +209,7 @@ class ChatWriter:
         return [self._event("stream-start", generation_id=self._identity)]
 
     def step(self, step: Step) -> list[NamedEvent]:
-        """A piece of the text, or of a call."""
+        """The events of a piece of text, or of a tool call."""
         kind, block, text = step
         if block.kind is Content and kind == "add":
             return [self._event("text-generation", text=text)]
@@ -223,7 +223,7 @@ class ChatWriter:
         return [self._event("tool-calls-chunk", tool_call_delta=delta)]
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
-        """All calls, and the whole response."""
+        """The last events: all tool calls, and the whole response."""
         response = self.whole(blocks, finish)
         calls = response.get("tool_calls")
         called = [self._event("tool-calls-generation", text=response["text"], tool_calls=calls)] if calls else []

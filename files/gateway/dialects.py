@@ -64,7 +64,7 @@ class Translation:
             self.body["chat_template_kwargs"] = dict.fromkeys(switches, is_on)
 
     def path(self, path: str) -> str:
-        """The client's path for one of the chat's."""
+        """The path of a field in the client's request, from its path in the chat's form."""
         stem = path
         while stem:
             if stem in self.names:
@@ -217,7 +217,7 @@ class Blocks:
         self._calls: dict[int, Block] = {}
 
     def feed(self, part: Part) -> Iterator[Step]:
-        """The steps that this part makes."""
+        """The answer's steps that this part of the model's text makes."""
         last = self.blocks[-1] if self.blocks and not self.blocks[-1].is_ended else None
         is_same = last is not None and last.kind is type(part)
         if isinstance(part, Call):
@@ -256,7 +256,7 @@ class Writer(Protocol):
         """The events before the first part."""
 
     def step(self, step: Step) -> list[NamedEvent]:
-        """The events of a block's step."""
+        """The dialect's events for a step of a content block."""
 
     def end(self, blocks: Blocks, finish: str) -> list[NamedEvent]:
         """The events after the last part; `finish` is the model's finish reason."""
@@ -265,7 +265,7 @@ class Writer(Protocol):
         """The event that ends a broken stream."""
 
     def whole(self, blocks: Blocks, finish: str) -> dict[str, Any]:
-        """The answer without streaming."""
+        """The whole answer, for a client that does not stream."""
 
 
 async def answer(chat: Generation, writer: Writer) -> None:

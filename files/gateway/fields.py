@@ -81,7 +81,7 @@ class Fields:
         return value
 
     def flag(self, name: str, default: bool | None = None) -> bool:
-        """The field's boolean."""
+        """The field's value, which has to be a boolean."""
         value = self._or_default(name, default)
         if not isinstance(value, bool):
             raise self.wrong(name, "true or false")

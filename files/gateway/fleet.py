@@ -39,13 +39,13 @@ class Server:
         self.upstream = upstream_of(settings)
         self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
         self.outstanding = 0
-        """Tokens of the requests under way: of prompts, and of answers as long as they may become."""
+        """Tokens of the open requests: of prompts, and of answers as long as they may become."""
         self.turn = 0
         self._back = -math.inf
         """Moment at which it became ready again, by the loop's clock."""
 
     async def look(self) -> bool:
-        """True if the known state changed."""
+        """Reads the server's readiness; true if it changed."""
         before, is_ready = self.is_ready, await self.says_ready()
         if is_ready and not before:
             if isinstance(self.upstream, HttpUpstream):
@@ -104,7 +104,7 @@ class Held:
 
 
 class Fleet:
-    """All servers of the settings."""
+    """All servers of the settings, and the known state of each."""
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}

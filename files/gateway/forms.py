@@ -59,13 +59,14 @@ def is_of_another_site(headers: Mapping[bytes, bytes], own_url: str) -> bool:
 
 
 def is_foreign_page(origin: bytes, own_url: str) -> bool:
-    """True for the origin of a web page that is neither on loopback nor at the gateway's address.
+    """True for the origin of a web page over plain HTTP that is neither on loopback nor at the gateway's address.
 
-    A page can let its own name lead to loopback: the browser then lets it ask the gateway, and read the answers.
+    Such a page can let its own name lead to loopback: the browser then lets it ask the gateway, and read the answers. A
+    page over HTTPS cannot, because the gateway has no certificate for its name; a balancer's page is of this kind.
     """
     site, own = netloc(origin).lower(), netloc(own_url.encode()).lower()
     is_near = site == own or LOOPBACK.fullmatch(re.sub(rb":[0-9]+$", b"", site))
-    return origin.startswith((b"http://", b"https://")) and not is_near
+    return origin.startswith(b"http://") and not is_near
 
 
 def netloc(url: bytes) -> bytes:

@@ -194,7 +194,7 @@ class Inspection:
         return Value(ANY, owner.weight)
 
     def test(self, node: nodes.Test, depth: int) -> Value:
-        """The value of a test: a boolean."""
+        """Checks a test of Jinja, whose value is a boolean."""
         if node.name not in TESTS or node.args or node.kwargs or node.dyn_args or node.dyn_kwargs:
             raise Doubt
         if not (isinstance(node.node, nodes.Name) and node.node.name in FUNCTIONS):
@@ -259,7 +259,7 @@ class Inspection:
         return Value(NUMBER)
 
     def truth(self, node: nodes.Not | nodes.Compare, depth: int) -> Value:
-        """The value of a comparison: a boolean."""
+        """Checks a negation or a comparison, whose value is a boolean."""
         parts = [part.expr if isinstance(part, nodes.Operand) else part for part in node.iter_child_nodes()]
         self.sum(parts, depth)
         return Value()

@@ -155,7 +155,7 @@ class Alarm:
         return self._at - self._loop.time()
 
     def watch(self, connection: Connection) -> None:
-        """Makes this connection the one to end."""
+        """Registers the connection that the time limit aborts."""
         self._connection = connection
         if self.has_rung:
             connection.abort()

@@ -85,7 +85,7 @@ class Body:
         """True if bytes came after the body: the connection takes no other request."""
 
     def feed(self, data: bytes) -> bytes:
-        """The body's bytes among these.
+        """The bytes of the body among the received bytes.
 
         Raises: ProtocolError.
         """

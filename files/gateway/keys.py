@@ -41,7 +41,7 @@ class KeyLimits:
     tokens_per_minute: int = 0
     """Tokens of prompts and answers in a minute."""
     concurrent: int = 0
-    """Requests under way."""
+    """Limit of simultaneous open requests."""
     tokens_per_day: int = 0
     tokens_per_month: int = 0
     """Tokens of prompts and answers, in a day and a month of the calendar (UTC)."""

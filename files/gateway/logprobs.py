@@ -80,8 +80,7 @@ class Listed:
         self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
 
     def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
-        """The lists of these tokens; None without tokens. A token that does not decode to text is reported by its
-        bytes."""
+        """Log probabilities of these tokens; None without tokens. A token without a text is shown by its bytes."""
         if not entries:
             return None
         offsets = []

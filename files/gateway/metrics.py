@@ -57,7 +57,7 @@ class Histogram:
         self._sums: dict[Labels, float] = {}
 
     def observe(self, labels: Labels, seconds: float) -> None:
-        """Adds one observation in seconds."""
+        """Adds an observed duration to the histogram."""
         counts = self._buckets.get(labels)
         if counts is None:  # no list is made for nothing: a stream's every event comes by here
             counts = self._buckets[labels] = [0] * (len(self._edges) + 1)
@@ -79,7 +79,7 @@ class Histogram:
 
 
 class Metrics:
-    """All that the gateway counts."""
+    """All counters and histograms of a gateway's process."""
 
     def __init__(self) -> None:
         request_labels = ("endpoint", "model", "status")

@@ -95,7 +95,7 @@ def template_variables(gateway: Gateway, key: Key | None, problem: str) -> dict[
 
 
 def row(name: str, model: ModelSettings, standing: dict[str, bool]) -> Row:
-    """A model's line."""
+    """The page's row of a model."""
     state = "ready" if standing.get(model.name) else "away"
     if model.kind == "llm":
         return Row(name, KINDS[model.kind], f"{model.context_tokens:,} tokens", "", state)

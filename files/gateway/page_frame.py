@@ -57,7 +57,7 @@ def holder(gateway: Gateway, exchange: Exchange, form: Mapping[str, str]) -> tup
 
 
 def key_of(form: Mapping[str, str]) -> bytes | None:
-    """The form's key as an `Authorization` header."""
+    """The key that a form sent, as an `Authorization` header."""
     typed = form.get("key", "").strip()
     return b"Bearer " + typed.encode() if typed else None
 

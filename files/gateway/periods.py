@@ -61,7 +61,7 @@ class Periods:
                 sums[meter] += amount
 
     def used(self, meter: Meter, now: datetime) -> tuple[int, int]:
-        """The meter's sums of today, and of this month."""
+        """The meter's sums for the current day and month."""
         today = f"{now:%Y-%m-%d}"
         with self._lock:
             parts = (self._counted, self._departing, self._fresh)
@@ -100,6 +100,6 @@ class Periods:
 
 
 def ends(now: datetime) -> tuple[datetime, datetime]:
-    """The ends of the current day and month."""
+    """The times at which the current day and month end."""
     midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
     return midnight + timedelta(days=1), (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)

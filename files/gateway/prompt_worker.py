@@ -20,7 +20,7 @@ from gateway.worker import Work, serve
 
 
 class Source:
-    """A template that is not compiled yet."""
+    """A chat template before it is compiled."""
 
     def __init__(self, source: str, constants: Mapping[str, str]) -> None:
         self.source, self.constants = source, constants

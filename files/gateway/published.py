@@ -48,7 +48,7 @@ def content(token: Any) -> str | None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file."""
+    """The JSON object in a file."""
     value = json.loads(path.read_text("utf-8"))
     if not isinstance(value, dict):
         raise ValueError(f"{path}: no JSON object")

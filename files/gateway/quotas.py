@@ -23,14 +23,14 @@ NAMES = ("day", "month")
 
 @dataclass(frozen=True)
 class Quota:
-    """A budget: the amount of its meter for a day (`place` 0) or a month (1), on this host."""
+    """A budget of a key on this host: an amount of tokens, requests or money for a day (`place` 0) or a month (1)."""
 
     meter: Meter
     place: int
     most: int
 
     def text(self, amount: int) -> str:
-        """An amount of the meter, for people."""
+        """An amount of the budget's meter in words for a person."""
         if self.meter.unit == TOKENS:
             return f"{amount} tokens"
         return f"{amount / PICO:.6f}".rstrip("0").rstrip(".") + f" {self.meter.unit}"

@@ -141,7 +141,7 @@ class Request:
         return True
 
     def work(self, model: ModelSettings, weight: int, prefix: Prefix = NO_PREFIX) -> Work:
-        """The request's work in the fleet's form."""
+        """The request's work, by which the fleet chooses a server."""
         trace = traceparent(self.exchange.identity, self.gateway.settings.trace_one_in)
         fallback = self.gateway.settings.models.get(self.alias.fallback)
         may_wait = fallback is None or not self.gateway.fleet.ready(fallback.servers)

@@ -1,6 +1,6 @@
 """The LLM engines that answer over HTTP, and the completion request for each.
 
-Both speak OpenAI's completions with fields of their own. Read on 2026-11-27: vLLM 0.26.0, `CompletionRequest` of
+Both serve OpenAI's completions with fields of their own. Read on 2026-11-27: vLLM 0.26.0, `CompletionRequest` of
 `vllm/entrypoints/openai/completion/protocol.py` and `SamplingParams._verify_args`; TensorRT-LLM's main branch of autumn
 2026, `CompletionRequest` of `tensorrt_llm/serve/openai_protocol.py`, which refuses every field that it does not know.
 

@@ -110,7 +110,7 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
             super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
-        """Passes on a part of the body."""
+        """Adds the part of the body to the request."""
         self._apart = 0
         super().on_body(body)
 
@@ -198,7 +198,7 @@ def serve(gateway: Gateway, port: int) -> int:
 
 
 def notify(state: str) -> None:
-    """Informs systemd, if it listens."""
+    """Sends a state to systemd, if systemd started the process."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:

@@ -45,7 +45,7 @@ class ServerSettings:
 
 
 def mutual_of(section: Fields) -> Mutual:
-    """The files in a parsed object.
+    """The mutual TLS files that a parsed object of the settings names.
 
     Raises: FieldError.
     """

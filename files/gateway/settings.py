@@ -118,7 +118,7 @@ class Listen:
     header_seconds: int = 10
     """Seconds for a client to send them."""
     drain_seconds: int = 90
-    """Seconds that a stopping process gives the requests under way."""
+    """Seconds that a stopping process gives its open requests."""
     notice_seconds: int = 2
     """Seconds before a stop in which the process still accepts requests, while `/health` announces the stop to
     balancers."""
@@ -193,7 +193,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Settings:
-    """The whole file."""
+    """The content of a gateway's settings file."""
 
     fingerprint: str
     url: str
@@ -211,7 +211,7 @@ class Settings:
     prices: Mapping[str, Price] = field(default_factory=dict)
     salt_file: str = ""
     unknown_fields: str = "ignore"
-    """Treatment of fields that no endpoint knows: ignore (the answer names them), or refuse."""
+    """Treatment of fields that no endpoint reads: ignore (the answer names them), or refuse."""
     cors_origins: tuple[str, ...] = ()
     """Origins whose pages a browser allows to read answers; none by default."""
     pages: bool = True

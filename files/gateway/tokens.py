@@ -134,7 +134,7 @@ class Tokens:
         return self.raw(text, most)
 
     async def _aside(self, tenant: str, job: tuple[Any, ...]) -> Sequence[int]:
-        """The ids, made by a separate process."""
+        """Token ids of a text, computed in a separate process."""
         message = marshal.dumps(job)
         ids = array("i")
         ids.frombytes(await self.lanes.answer(tenant, message))

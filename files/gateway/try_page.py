@@ -221,7 +221,7 @@ def rerank_body(form: Form) -> Values:
 
 
 def rerank_result(form: Form, answer: Any) -> Values:
-    """A row for each passage, the best first."""
+    """A row of the page for each passage, the best first."""
     documents = lines(form, "documents")
     rows = [{"score": item["relevance_score"], "text": documents[item["index"]]} for item in answer["results"]]
     return {"result": {"rows": rows, "usage": answer["usage"]}}

@@ -16,7 +16,7 @@ Upstream = Triton | HttpUpstream
 
 
 def upstream_of(settings: ServerSettings) -> Upstream:
-    """The channel to a server."""
+    """The connection to a server, in the server's protocol."""
     if settings.http:
         return HttpUpstream(settings)
     return Triton(settings.grpc, settings.identity, settings.mutual)

@@ -108,7 +108,7 @@ class Ended:
     seconds: float
 
     def line(self) -> bytes:
-        """The line of a log."""
+        """The request as a line of the usage log."""
         numbers = (self.prompt_tokens, self.cached_tokens, self.completion_tokens, self.cost, bucket_of(self.seconds))
         return (json.dumps([*self.group, int(self.is_error), *numbers], separators=(",", ":")) + "\n").encode()
 
@@ -430,7 +430,7 @@ class Usage:
         return []
 
     def close(self) -> None:
-        """Counts everything; afterwards this process writes no more."""
+        """Counts all finished requests and ends the process's writes."""
         log, self._log = self._log, None
         with self._lock, self._reporting_errors():
             if log:

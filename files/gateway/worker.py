@@ -143,7 +143,7 @@ class Worker:
 
 
 def accepted(answer: memoryview) -> memoryview:
-    """The content of an answer.
+    """The content of a separate process's answer.
 
     Raises: Refused.
     """

@@ -244,7 +244,7 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 def reached(address: str, words: list[str]) -> tuple[str, ...]:
-    """The host, ports and agent of a server's line."""
+    """The host, ports and agent address in a `server` line of HAProxy."""
     host, _, port = address.rpartition(":")
     value = {name: words[words.index(name) + 1] for name in ("port", "agent-addr", "agent-port")}
     return host.strip("[]"), port, value["port"], value["agent-addr"], value["agent-port"]

@@ -215,7 +215,7 @@ class _Reader:
         self.memory: dict[int, Any] = {}
 
     def value(self, pickle: bytes) -> Any:
-        """The value that the pickle describes."""
+        """The value that the archive's pickle describes."""
         for count, (instruction, argument, _) in enumerate(pickletools.genops(pickle)):
             if count > MOST_INSTRUCTIONS:
                 raise Unreadable("the table of tensors has too many entries")

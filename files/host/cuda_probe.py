@@ -65,7 +65,7 @@ def call(cuda: Any, function: str, *arguments: Any) -> None:
 
 
 def fail(text: str) -> int:
-    """1, after printing the reason."""
+    """The exit status 1, after printing the reason."""
     print(f"CUDA does not work inside this image: {text}", file=sys.stderr)
     return 1
 

@@ -229,7 +229,7 @@ def download_once(source: Source, file: WantedFile, path: Path, progress: Progre
 
 
 def receive(source: Source, file: WantedFile, path: Path, have: int, progress: Progress, *sums: Any) -> None:
-    """Appends the missing bytes, with progress and checksum."""
+    """Appends the file's missing bytes, and adds them to its progress and checksums."""
     with source(file.path, have) as answer, path.open("ab") as content:
         if have and answer.status != 206:
             raise_restart(path)

@@ -83,7 +83,7 @@ def usage(since: str) -> int:
 
 
 def wanted() -> Wanted:
-    """Mark, ports and models, by unit and settings."""
+    """Mark, ports and models of each process, from its unit and settings."""
     unit = (places.UNITS / TEMPLATE).read_text("utf-8")
     settings: dict[str, Any] = json.loads((places.SETTINGS / "gateway" / "settings.json").read_text("utf-8"))
     mark_line = re.search(rf"^Environment={MARK}(\S+)$", unit, re.M)

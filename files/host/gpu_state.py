@@ -67,7 +67,7 @@ def main(arguments: list[str]) -> int:
 
 
 def gate(server: str, settings: dict[str, Any]) -> int:
-    """0 if each GPU of the server is fit."""
+    """The exit status: 0 if each GPU of the server is healthy."""
     wanted = settings["servers"].get(server, [])
     if not wanted:
         return 0

@@ -43,7 +43,7 @@ class SameHostOnly(urllib.request.HTTPRedirectHandler):
 
 
 class Hub:
-    """A model hub that speaks the Hugging Face interface."""
+    """A model hub with the interface of the Hugging Face Hub."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.endpoint = settings["endpoint"].rstrip("/")

@@ -164,7 +164,7 @@ def watched(words: list[str]) -> int:
 
 
 def watched_llm(words: list[str]) -> int:
-    """0 unless the LLM beside Triton is silent."""
+    """The exit status: 0 unless the LLM beside Triton does not answer."""
     (name,) = words
     server, memory = served(name), remembered(name, "watch-llm.json")
     counts = memory.setdefault(server["llm"]["name"], nothing())
@@ -214,7 +214,7 @@ def is_ready(name: str) -> bool:
 
 
 def page(url: str) -> str | None:
-    """The page; None without an answer of 200."""
+    """The content of the page; None without an answer of 200."""
     plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with plain.open(url, timeout=5) as answer:

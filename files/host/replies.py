@@ -58,7 +58,7 @@ class Dialect(Protocol):
         """The request."""
 
     def read(self, event: Mapping[str, Any], reply: Reply) -> None:
-        """Adds an event to the answer."""
+        """Adds an event of the stream to the reply."""
 
 
 @dataclass
@@ -208,7 +208,7 @@ def events(engine: Engine, path: str, body: Mapping[str, Any], seconds: float) -
 
 
 def bounded(content: bytes, most: int) -> bytes:
-    """The bytes. Raises Unanswered for more than `most` bytes."""
+    """The content, of at most `most` bytes. Raises: Unanswered."""
     if len(content) > most:
         raise Unanswered(f"more than {most} bytes, more than an answer can have")
     return content

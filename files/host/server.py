@@ -49,7 +49,7 @@ class Server:
                 yield False
 
     def release(self, link: str) -> str:
-        """The release that a link names; empty without one."""
+        """The id of the release to which a link points; empty without a link."""
         path = self.place / link
         return Path(os.readlink(path)).name if path.is_symlink() else ""
 

@@ -157,7 +157,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
 
 
 def remember(server: Server, release: str, run: str) -> None:
-    """Records the release that is put back; on a full disk the group's other members notice by their time limit."""
+    """Records the release that is restored; on a full disk the group's other members notice by their time limit."""
     try:
         disk.replace_durably(server.place / PUT_BACK, json.dumps({"release": release, "run": run}) + "\n")
     except OSError as problem:

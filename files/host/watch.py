@@ -169,7 +169,7 @@ class WatchedServer(Server):
         self.file = self.place / "watch.json"
 
     def steady(self) -> str:
-        """The invocation of the unit while it serves and no change is under way; else empty."""
+        """The invocation of the unit while it serves and no change is in progress; else empty."""
         unit = systemd.show(self.unit, "ActiveState", "Job", "InvocationID")
         swap = systemd.show(f"enginehouse-swap@{self.name}.service", "ActiveState", "Job")
         is_swapped = systemd.has_job(swap) or swap["ActiveState"] not in ("inactive", "failed")

@@ -59,7 +59,8 @@ for path in paths:
     for uid in $(allowed | sort -u); do echo "-A $chain -m owner --uid-owner $uid -j RETURN"; done
     while read -r match; do echo "-A $chain $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
     echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
-    if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" 2>/dev/null; then
+    # iptables 1.8.7 of Ubuntu 22.04 prints the rule that it checks, which is no line for iptables-restore.
+    if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" >/dev/null 2>&1; then
       echo "-D OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""
     fi
     echo "-I OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""

@@ -109,7 +109,7 @@ class Generation:
     answers: int = 0
     """Complete answers, to their last token."""
     stopped: int = 0
-    """Answers that were under way when the clients ended."""
+    """Answers that were incomplete when the clients ended."""
     tokens: int = 0
     """Parts of answers, of which the LLM sends one for each token."""
     errors: list[str] = field(default_factory=list)

@@ -93,7 +93,7 @@ class Together(FactBase[dict[int, list[str]]]):
         return Script(batch.calls, batch.prefix)
 
     def process(self, output: list[str]) -> dict[int, list[str]]:
-        """The lines split at the marks."""
+        """The output of each fact, split at the marks between them."""
         answers, lines = dict[int, list[str]](), list[str]()
         for line in output:
             if not answers and not lines and (begins := _BEGINS.fullmatch(line)):

@@ -79,7 +79,7 @@ def kernel_refusal(mine: Slice, kernel: str) -> Refusal | None:
 
 
 class Line:
-    """The forwarded port of one host."""
+    """An SSH connection that forwards a host's port to the bundle's server."""
 
     def __init__(self, host: Host, mine: Bundled) -> None:
         self.host, self.mine = host, mine
@@ -118,7 +118,7 @@ class Line:
         )
 
     def _started(self) -> str:
-        """Empty once the port is open; else the reason."""
+        """The reason why the port did not open; empty once it is open."""
         _, socket = _server(self.mine.bundle, "")
         words, target = ssh_words(self.host)
         own = [

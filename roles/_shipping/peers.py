@@ -144,7 +144,7 @@ class Sharing:
         return {self.name: self.shared.here, **{peer.host: peer.place for peer in self.shared.peers}}
 
     def text(self, name: str, others: list[str], offer: Mapping[str, Any] | None) -> str:
-        """The settings of the program on one host."""
+        """The settings file of a host's program that exchanges files with peers."""
         places, most = self.places(), bytes_per_second(self.settings.bandwidth_limit)
         content = {
             "target": self.files.path,

@@ -32,7 +32,7 @@ def map_path(pool: str, places: Places = PLACES) -> str:
 
 
 def maps(mine: BalancerSlice, keys: Iterable[GatewayKey] | KeyFile, places: Places = PLACES) -> list[Text]:
-    """Every map; none if no key is required."""
+    """The content of each HAProxy map by its path; none if no key is required."""
     content = keys if isinstance(keys, KeyFile) else KeyFile(tuple(keys))
     routes = mine.routes if mine.keys else ()
     return [Text(map_path(route.pool, places), _map(route, content, mine.sharing), MODE) for route in routes]

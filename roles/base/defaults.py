@@ -25,7 +25,7 @@ DIRECTORIES = (SETTINGS, PROGRAMS, ROOT, f"{ROOT}/weights", RELEASES, SERVERS, P
 
 @dataclass(frozen=True)
 class Defaults:
-    """Packages and limits."""
+    """Packages of every host, and limits of its journal."""
 
     packages: tuple[str, ...] = ("ca-certificates", "curl", "iptables", "openssh-client", "python3", "rsync")
     """iptables closes the way out of Triton's network, and openssh-client has the ssh-keygen that checks engines'

@@ -26,7 +26,7 @@ from roles.engines.intent import Intent, builders, order_of
 from roles.engines.keep import Kept
 from roles.engines.programs import texts
 from roles.engines.recording import Record
-from roles.engines.signing import Sign, undeclared
+from roles.engines.signing import Sign, replay_missing
 from roles.engines.trust import unusable
 
 __all__ = ["apply", "build", "builders"]
@@ -98,8 +98,8 @@ class _Work:
             self.board.promised[engine.fingerprint] = intent.source
         if not intent.builds(self.name):
             return
-        if engine.says_nothing_of_judging:
-            yield Refuse(undeclared(engine))
+        if engine.lacks_replay:
+            yield Refuse(replay_missing(engine))
             return
         if problem := unusable(self.trust):
             yield Refuse(problem)

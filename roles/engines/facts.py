@@ -22,7 +22,7 @@ def build_unit(model: str) -> str:
 
 @dataclass(frozen=True)
 class EngineState:
-    """An engine's directory. `problem` is the result of the host's own check, empty if it would load the engine."""
+    """State of an engine's directory. `problem` is the host's reason against loading the engine, empty without one."""
 
     is_there: bool = False
     is_sealed: bool = False

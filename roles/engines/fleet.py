@@ -73,7 +73,7 @@ class Board:
 
 
 class Asking:
-    """The board in the form of one host's `CachedFact`."""
+    """The fleet's board of cached engines, in the form of a host's `CachedFact`."""
 
     def __init__(self, board: Board) -> None:
         self.board, self.name = board, host.name
@@ -95,7 +95,7 @@ def about(planned: Slice) -> dict[str, tuple[str, ...]]:
 
 
 def board(slices: tuple[Slice, ...]) -> Board:
-    """The board of this run."""
+    """The board of this run: which host has which engine."""
     if host.state not in _boards:
         _boards[host.state] = Board(slices)
     return _boards[host.state]

@@ -53,8 +53,8 @@ class Sign(PyinfraCommand):
             if not verdict.is_good:
                 raise replay.regression(f"engine {self.engine.model} ({self.engine.fingerprint})", verdict)
             host.log(f"engine {self.engine.model}: {verdict.sentence}", log_func=logger.info)
-        elif self.engine.says_nothing_of_judging:
-            raise undeclared(self.engine)
+        elif self.engine.lacks_replay:
+            raise replay_missing(self.engine)
         elif self.engine.unjudged:
             record = self._with_reason(host, arguments, json.loads(record))
             host.log(f"engine {self.engine.model}: signed unjudged: {self.engine.unjudged}", log_func=logger.info)
@@ -108,7 +108,7 @@ class Sign(PyinfraCommand):
         )
 
 
-def undeclared(engine: EngineSlice) -> Refusal:
+def replay_missing(engine: EngineSlice) -> Refusal:
     """The refusal of an engine that would be built and signed without a replay or a reason against one.
 
     The plan accepts it because the same engine was signed before; that engine, or its signature, is gone.

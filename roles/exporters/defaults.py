@@ -1,4 +1,4 @@
-"""Names on the host that the exporters role owns."""
+"""Paths, users and units on the host that the exporters role owns."""
 
 from roles._shipping.places import SETTINGS, UNITS
 

@@ -1,4 +1,4 @@
-"""Names on the host that the gateway role owns, and its settings (`gateway_settings`)."""
+"""Paths, users and units on the host that the gateway role owns, and its settings (`gateway_settings`)."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -29,7 +29,7 @@ VERSIONS = f"{HOME}/versions"
 
 @dataclass(frozen=True)
 class Defaults:
-    """Limits of the transfer of packages."""
+    """Time limits of the transfer of Python packages to a host."""
 
     fetch_seconds: Annotated[int, SECONDS] = 1800
     """Seconds for the control machine's pip to fetch the wheels of one Python, some 60 MB."""

@@ -111,7 +111,7 @@ def salt(facts: HostFacts, mine: Slice, gateway: GatewaySlice) -> Iterator[Comma
 
 
 def texts(mine: Slice, gateway: GatewaySlice) -> list[Text]:
-    """Unit and settings; and the keys, if this machine keeps them."""
+    """The gateway's unit and settings, and its file of keys if the control machine has it."""
     wanted = [unit(gateway), Text(WANTED, rendered(mine, gateway), "0640")]
     if gateway.keys and KEYS_HERE.exists():
         wanted.append(Text(KEYS, KEYS_HERE.read_text("utf-8").rstrip("\n") + "\n", "0640"))

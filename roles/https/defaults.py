@@ -1,4 +1,4 @@
-"""Names on the host that the role owns."""
+"""Paths, units and names of the host's HTTPS endpoint, which this role owns."""
 
 from roles._shipping.places import RUNTIME, SETTINGS, program, unit
 

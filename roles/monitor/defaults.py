@@ -1,4 +1,4 @@
-"""Names on the host that the monitor role owns."""
+"""Paths, users and units on the host that the monitor role owns."""
 
 from deploy.models.files import ROOT
 from roles._shipping.places import SETTINGS, UNITS

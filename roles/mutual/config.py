@@ -25,7 +25,7 @@ PLACES = Places()
 
 
 def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
-    """The whole file."""
+    """The text of HAProxy's configuration for the port with mutual TLS."""
     traffic = mine.traffic
     return template("mutual", "haproxy.cfg.j2").render(
         **EVERY,

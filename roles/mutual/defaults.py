@@ -1,4 +1,4 @@
-"""Names on the host that the role owns, and its settings (`mutual_settings`).
+"""Paths, users and units on the host that the role owns, and its settings (`mutual_settings`).
 
 roles/_shipping/certificates.py reads them, for this role and for gateways.
 """

@@ -1,4 +1,4 @@
-"""Facts of a host for the role, asked in one command."""
+"""Facts of a host for mutual TLS, asked in one command."""
 
 from roles._pyinfra.facts import ask_files, ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import LeftFact, RoleFact

@@ -17,7 +17,7 @@ from roles._pyinfra.facts import HostFacts
 
 
 class State(Enum):
-    """Action that follows from the three versions."""
+    """State of the driver, with its description as the value."""
 
     HEALTHY = "healthy"
     ABSENT = "no driver is installed"

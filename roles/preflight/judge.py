@@ -174,7 +174,7 @@ def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
 def clock(
     facts: HostFacts, mine: Slice | BalancerSlice | MonitorSlice, chosen: Defaults, control_seconds: float
 ) -> Iterator[Refusal]:
-    """A finding if the two clocks differ too much."""
+    """A finding if the clocks of the host and the control machine differ too much."""
     apart = round(abs(float(facts.value("clock") or 0) - control_seconds))
     if apart > chosen.clock_seconds:
         attempt = "timedatectl set-ntp true on the host (or correct the clock of the machine that runs pyinfra)"

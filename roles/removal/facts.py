@@ -7,7 +7,7 @@ from roles.removal.sent import program
 
 
 class Remembered(FactBase[bool]):
-    """True if the host has the record."""
+    """Fact: true if the host has the record of packages before the first deploy."""
 
     default = bool
 
@@ -35,6 +35,6 @@ class OnHost(FactBase[list[str]]):
         return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines; lines about kept files are left out."""
+        """The lines of the output, except those about kept files."""
         lines = [line for line in output if line.strip()]
         return lines if any(not line.startswith("stays: ") for line in lines) else []

@@ -120,6 +120,6 @@ class Tell(PyinfraCommand):
 
 
 def lost(run: State, wave: Collection[str]) -> tuple[str, ...]:
-    """Hosts of the wave that failed, or never answered."""
+    """Hosts of the wave that failed or never answered."""
     left = {peer.name for peer in run.active_hosts}
     return tuple(sorted(name for name in wave if name not in left))

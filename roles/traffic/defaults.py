@@ -1,4 +1,4 @@
-"""Names on the host that the traffic role owns."""
+"""Paths, users and units on the host that the traffic role owns."""
 
 from roles._shipping.places import SETTINGS
 

@@ -32,7 +32,7 @@ class Publish(PyinfraCommand):
         return f"publish {places.release(self.release.id)} ({len(self.release.files)} files)"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once it is published."""
+        """True once the release is published on the host."""
         files = dict(self.release.files)
         try:
             for wheel in self.release.wheels:

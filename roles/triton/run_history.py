@@ -70,7 +70,7 @@ class HostHistory:
     serving: TritonState = field(default_factory=TritonState)
 
     def of(self, run: str) -> dict[str, Change]:
-        """Net changes of a run, by server."""
+        """Changes by a run, by server: the release before its first swap and the one after its last, if they differ."""
         by_server: dict[str, Change] = {}
         for change in self.changes:
             if change.run == run:

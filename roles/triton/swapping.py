@@ -53,7 +53,7 @@ def ask_for(
     instead_of: Sequence[str] = (),
     replay: Mapping[str, Any] | None = None,
 ) -> Iterator[PyinfraCommand]:
-    """Swaps `release` in; if it is put back instead, fails with the reason.
+    """Swaps `release` in; fails with the reason if the earlier release was restored instead.
 
     `instead_of`: servers that may end if this one serves, and serve again if it does not. `replay`: the prompts and
     limits for comparing the release's LLM with its predecessor.
@@ -117,7 +117,7 @@ class FollowSwap(units.Follow):
 
 
 def swap_seconds(change_seconds: int, settings: Defaults, instead_of: int = 0) -> int:
-    """Seconds that a swap may take: stop and start, both again to put back, and once for each server stopped for it.
+    """Seconds that a swap may take: stop and start, both again to undo it, and once for each server stopped for it.
 
     The plan no longer has those servers, so this server's `change_seconds` are used for them.
     """

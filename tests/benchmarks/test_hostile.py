@@ -23,7 +23,7 @@ def test_no_body_is_refused_by_its_length_alone() -> None:
 
 
 def test_each_body_of_a_load_has_a_name_of_its_own() -> None:
-    """Answers are counted by this name."""
+    """Answers are counted by the body's name."""
     for load, make in LOADS.items():
         names = [body.name for body in make()]
         assert len(set(names)) == len(names), load

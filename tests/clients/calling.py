@@ -18,7 +18,7 @@ WRITTEN = '<think>\nhm\n</think>\n\nLet me add.\n<tool_call>\n{"name": "add", "a
 
 @pytest.fixture(scope="module")
 def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Yields the house with that model."""
+    """Yields a gateway whose model answers with a thought, a text and a tool call."""
     with house_of(tmp_path_factory.mktemp("calling")) as house:
         yield house
 

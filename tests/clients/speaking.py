@@ -80,7 +80,7 @@ def filled(schema: Any, root: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Yields the house with that model."""
+    """Yields a gateway whose model answers with text that fits the request's schema."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.engine import Engine, engine_serving
     from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE

@@ -48,9 +48,11 @@ CLIENTS = (
     Client("agent-framework-openai", "more_frameworks", FRAMEWORKS, "microsoft_"),
     Client("agno", "frameworks", FRAMEWORKS, "agno_"),
     Client("autogen-agentchat", "frameworks", FRAMEWORKS, "autogen_"),
+    Client("chatlas", "vendors", FRAMEWORKS, "chatlas_"),
     Client("dspy", "frameworks", FRAMEWORKS, "dspy_"),
     Client("google-adk", "more_frameworks", FRAMEWORKS, "adk_"),
     Client("griptape", "frameworks", FRAMEWORKS, "griptape_"),
+    Client("groq", "vendors", FRAMEWORKS, "groq_"),
     Client("haystack-ai", "frameworks", FRAMEWORKS, "haystack_"),
     Client("langchain-anthropic", "langchain_others", FRAMEWORKS, "anthropic_"),
     Client("langchain-cohere", "langchain_others", FRAMEWORKS, "cohere_"),
@@ -67,6 +69,7 @@ CLIENTS = (
     Client("outlines", "more_frameworks", FRAMEWORKS, "outlines_"),
     Client("pydantic-ai-slim", "pydantic_ai_", FRAMEWORKS),
     Client("smolagents", "more_frameworks", FRAMEWORKS, "smolagents_"),
+    Client("together", "vendors", FRAMEWORKS, "together_"),
     Client("voyageai", "more_frameworks", FRAMEWORKS, "voyage_"),
     Client("any-llm-sdk", "older_frameworks", OLDER, "any_llm_"),
     Client("camel-ai", "older_frameworks", OLDER, "camel_"),
@@ -89,6 +92,7 @@ CLIENTS = (
     Client("@openai/agents", "frameworks", NPM, "agents_"),
     Client("@mastra/core", "frameworks", NPM, "mastra_"),
     Client("genkit", "frameworks", NPM, "genkit_"),
+    Client("groq-sdk", "vendors", NPM, "groq_"),
     Client("@huggingface/inference", "frameworks", NPM, "huggingface_"),
 )
 NO_STORAGE = (

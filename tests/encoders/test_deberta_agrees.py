@@ -107,7 +107,7 @@ def test_buckets_of_the_published_widths_are_transformers_own(buckets: int, furt
 
 
 def test_the_published_shape_has_the_published_number_of_elements() -> None:
-    """435,062,785 of mxbai-rerank-large-v1, by its safetensors header."""
+    """The safetensors header of mxbai-rerank-large-v1 counts 435,062,785 elements."""
     large = deberta.Shape(128_100, 1024, 24, 16, 4096, 512, 1e-7, 256, -1)
     assert sum(int(np.prod(shape)) for shape in deberta.shapes(large).values()) == 435_062_785
 

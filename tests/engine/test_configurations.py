@@ -93,7 +93,7 @@ def test_names_that_changed_are_those_of_the_release(trtllm: str, names: set[str
 
 
 def test_the_release_of_an_engine_is_the_reviewed_one() -> None:
-    """GOLDEN=write updates it; review the diff. The golden files contain no Python code."""
+    """GOLDEN=write updates the golden files; review the diff. The golden files contain no Python code."""
     files = render(a_server(a_model(an_engine(ENGINE), WEIGHTS)), Defaults())
     rendered = {path: content for path, content in files.items() if not path.endswith(".py")}
     for path, content in rendered.items() if os.environ.get("GOLDEN") == "write" else ():

@@ -86,7 +86,7 @@ def test_weights_stay_and_are_not_fetched_again(brought: Brought) -> None:
 
 
 def test_loose_programs_of_the_old_version_are_gone_and_no_unit_names_one(brought: Brought) -> None:
-    """The package of this version took their place (roles/_shipping/programs.py)."""
+    """The package of this version took the place of loose programs (roles/_shipping/programs.py)."""
     loose = "find /usr/local/lib/enginehouse -maxdepth 1 -name '*.py'"
     named = "grep -rl '/enginehouse/[a-z_]*[.]py' /etc/systemd/system"
     assert brought.scene.says(f"{loose}; {named}; true") == ""

@@ -161,7 +161,7 @@ def test_weights_are_fetched_by_a_job(story: Story) -> None:
 
 
 def test_a_job_joins_the_balancer_once_it_answers(story: Story) -> None:
-    """A user without rights submits it, and the container runs as that user."""
+    """A user without rights submits the job, and the container runs as that user."""
     story.job = story.cluster.submit(BATCH)
     assert until(story.answers, 180), story.cluster.log(story.job)
     state, name = story.cluster.state(story.job).split()

@@ -126,7 +126,7 @@ def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, cal
 
 
 def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
-    """Docker itself reports these limits."""
+    """Docker itself reports the container's limits."""
     (container,) = json.loads("".join(served.says("docker inspect triton-main")))
     host = container["HostConfig"]
     seen = {name: host.get(name, container["Config"].get(name)) for name in INSPECTED}
@@ -135,7 +135,7 @@ def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
 
 
 def test_no_process_in_it_has_a_capability_or_is_root(served: Surface) -> None:
-    """The kernel reports this of every process."""
+    """The kernel reports the capabilities and the user of every process."""
     lines = "s/^\\(Uid\\|Cap...\\|NoNewPrivs\\):\\t//p"
     command = f"docker top triton-main -eo pid | tail -n +2 | xargs -I {{}} sed -n '{lines}' /proc/{{}}/status"
     assert set(served.says(command)) == {"61140\t61140\t61140\t61140", "0000000000000000", "1"}
@@ -276,7 +276,7 @@ def test_rules_outlive_a_reboot_and_docker_comes_after_them(served: Surface) -> 
 
 
 def test_a_change_unconfirmed_at_a_power_cut_is_reverted_after_it(served: Surface) -> None:
-    """The boot reverts it before the network starts."""
+    """The boot reverts the change before the network starts."""
     served.says(
         "python3 -B /usr/local/lib/enginehouse/host undo save trial /etc/own.conf; sync; echo new > /etc/own.conf"
     )

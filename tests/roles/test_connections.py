@@ -97,7 +97,7 @@ print({getattr(SSHConnector, name).__module__ for name in ("connect", "run_shell
 
 
 def test_importing_every_role_leaves_pyinfra_s_connector_untouched() -> None:
-    """Only a verb that calls `install` changes it."""
+    """Only a verb that calls `install` changes the connector."""
     run = subprocess.run(
         [sys.executable, "-c", NOTHING_IS_PATCHED], capture_output=True, text=True, check=True, cwd=ROOT
     )

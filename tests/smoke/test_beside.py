@@ -16,7 +16,7 @@ def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, serve
 
 
 def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, server: ServerSlice) -> None:
-    """A short prompt, over the port that the gateway asks."""
+    """The program answers a short prompt at the port to which the gateway sends."""
     assert server.beside
     model, runtime = server.beside
     body = json.dumps({"model": model.name, "prompt": "The boiler of a steam engine", "max_tokens": 8})

@@ -100,7 +100,7 @@ def test_the_container_can_open_no_connection_to_the_outside(machine: Host, serv
 
 
 def test_releases_and_weights_are_not_writable_by_the_service(machine: Host, mine: Slice) -> None:
-    """The container's user may only read them."""
+    """The container's user may only read releases and weights."""
     loose = machine.check_output(f"find {ROOT}/weights {ROOT}/releases ! -type l -perm /022 | head -5")
     assert (machine.file(ROOT).user, loose.strip()) == ("root", "")
 

@@ -124,7 +124,7 @@ def test_the_llm_streams_an_answer(grpc: GRPC, model: ModelSlice) -> None:
 
 
 def test_the_line_that_ask_prints_gets_an_answer_in_a_shell(line_to_ask: Request) -> None:
-    """`enginehouse ask` and `make rehearse` print this line."""
+    """`enginehouse ask` and `make rehearse` print the line."""
     pasted = subprocess.run(["sh", "-c", line_to_ask.command.line], capture_output=True, text=True, check=True)
     assert answer(line_to_ask.model, line_to_ask.question, pasted.stdout).values
 

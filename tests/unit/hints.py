@@ -187,7 +187,7 @@ def values_along(data: dict[str, Any], steps: Steps) -> Iterator[tuple[Steps, An
 
 
 def everything(value: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
-    """Each value inside a value."""
+    """A value and every value nested in it, each with the steps that lead to it."""
     yield steps, value
     if isinstance(value, dict):
         for key, item in value.items():

@@ -189,7 +189,7 @@ class GatewayHandler(BaseHTTPRequestHandler):
         self.wfile.write(reply.encode())
 
     def reply(self, body: dict[str, Any]) -> tuple[int, str]:
-        """Status and text."""
+        """Status and text of the stand-in's reply."""
         if self.path == "/v1/embeddings":
             return 200, json.dumps({"data": [{"embedding": [1, 0]}, {"embedding": [1, 0]}]})
         if self.path == "/v2/rerank":

@@ -117,7 +117,7 @@ def test_every_checkpoint_is_pinned_to_a_commit() -> None:
 
 
 def test_every_checkpoint_has_a_known_architecture() -> None:
-    """Otherwise its kind and its files would be unknown."""
+    """Otherwise the checkpoint's kind and files would be unknown."""
     assert {row.shape.architecture for row in CHECKPOINTS.values()} <= ARCHITECTURES.keys()
 
 

@@ -101,7 +101,7 @@ def test_the_verbs_are_listed() -> None:
 
 @pytest.mark.parametrize("verb", sorted(main.commands))
 def test_every_verb_has_an_example(verb: str) -> None:
-    """A line to paste is below its options."""
+    """The verb's help ends with a line to paste."""
     shown = CliRunner().invoke(main, [verb, "--help"]).output
     assert [line.strip()[:20] for line in shown.splitlines() if "Example:" in line] == ["Example: enginehouse"]
     assert f"Example: enginehouse {verb} " in shown
@@ -133,7 +133,7 @@ def pyinfra(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_deploy_sees_the_plan_of_its_limit(tmp_path: Path) -> None:
-    """Two of three hosts, each with its slice."""
+    """The plan has two of three hosts, each with its slice."""
     done = pyinfra(tmp_path, "--limit", "@fake/a", "--limit", "@fake/c")
     lines = sorted(line for line in done.stdout.splitlines() if line.startswith("@fake/"))
     assert [line.split(" plan-")[0] for line in lines] == ["@fake/a", "@fake/c"]

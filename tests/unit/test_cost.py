@@ -120,7 +120,7 @@ def test_without_the_gpus_own_seconds_the_llm_pays_what_encoders_leave() -> None
 
 
 def test_two_llms_of_a_card_divide_its_rest_by_weighted_tokens() -> None:
-    """100 in and 25 out weigh 200, 600 in weigh 600: a quarter, and three."""
+    """Prompts of 100 with answers of 25 weigh 200, prompts of 600 weigh 600: a quarter and three quarters."""
     small = KVCache(tokens=65_536)
     data = main(replace(GPT_OSS, name="a", kv_cache=small), replace(GPT_OSS, name="b", kv_cache=small))
     counted = {

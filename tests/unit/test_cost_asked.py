@@ -83,7 +83,7 @@ def test_cost_asks_a_prometheus_and_says_how_busy_the_fleet_was(tmp_path: Path) 
 
 
 def test_a_prometheus_that_is_not_there_is_refused() -> None:
-    """The refusal names a command that queries it."""
+    """The refusal names a command that queries Prometheus."""
     with pytest.raises(Refusal, match="did not answer"):
         asker("http://127.0.0.1:1")("up")
 

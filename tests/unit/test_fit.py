@@ -52,7 +52,7 @@ CONFIG = {
     ],
 )
 def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
-    """The common board of a family, and no other family; the plan refuses a card beside an Arm processor."""
+    """The accepted card is the common board of the family; the plan refuses a card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
 
 
@@ -156,7 +156,7 @@ def test_stored_precision_is_read(stored: dict[str, str], known: str) -> None:
 
 
 def test_a_latent_is_read() -> None:
-    """DeepSeek-V3: the head's size is that of its values."""
+    """For DeepSeek-V3 the head's size is that of its values."""
     latent = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "q_lora_rank": 1536, "v_head_dim": 128, "head_dim": 192}
     shape: Checkpoint = checkpoint_of(CONFIG | latent, 1, "x")
     assert (shape.kv_lora_rank, shape.qk_rope_head_dim, shape.q_lora_rank, shape.head_dim) == (512, 64, 1536, 128)

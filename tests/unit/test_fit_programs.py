@@ -106,6 +106,6 @@ def test_migrate_takes_a_reranker_of_a_pooling_server_for_one(pasted: str, writt
 
 @pytest.mark.parametrize(("name", "kind"), [("qwen3-embedding-0.6b", Embedder), ("qwen3-reranker-0.6b", Reranker)])
 def test_a_decoder_of_the_catalog_that_encodes_fits_in_its_own_type(name: str, kind: type, tmp_path: Path) -> None:
-    """float16 does not hold its states."""
+    """The decoder's states exceed the range of float16."""
     ((model,), around) = models_of([name], AROUND, tmp_path)
     assert isinstance(model, kind) and fit_of("l4-24", (model,), "26.07", around)

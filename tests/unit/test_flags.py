@@ -34,14 +34,14 @@ def test_a_row_that_is_near_is_sure_of_fewer_flags(trtllm: str, flags: int, cert
 
 
 def test_a_row_says_how_exact_it_is_and_where_it_was_read() -> None:
-    """The words are those of the data file."""
+    """Certainty and source have the words of the data file."""
     table = build_flags("1.1.0")
     assert (table.row, table.confidence, table.is_exact) == ("1.2", "near", False)
     assert "65f1d1536e18aea3380e6e270e00895a709333eb" in table.source
 
 
 def test_flags_of_the_newer_side_only_are_not_certain() -> None:
-    """1.0 lies between a row without them and a row with them."""
+    """1.0 lies between a row without such flags and a row with them."""
     assert set(build_flags("1.0.0").flags) - set(build_flags("1.0.0").certain) == {
         "--dora_plugin",
         "--fuse_fp4_quant",

@@ -165,7 +165,7 @@ def test_a_file_is_received_to_its_listed_size(tmp_path: Path) -> None:
 
 
 def test_a_layer_is_not_parsed_as_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host names it at will; this machine would hold gigabytes."""
+    """A host may name any layer as its manifest; this machine would hold gigabytes."""
     statuses: list[int] = []
     handler: Any = bundle_serve.Handler.__new__(bundle_serve.Handler)
     handler.blobs = {"a" * 64: 10 * 2**30, "b" * 64: 20}

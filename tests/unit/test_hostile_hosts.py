@@ -78,7 +78,7 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def here(*words: str) -> Result:
-    """A verb in this process."""
+    """The result of a verb that runs in this process."""
     return CliRunner().invoke(main, words)
 
 

@@ -205,7 +205,7 @@ def test_a_header_that_breaks_off_goes_on_where_it_was_cut(hub: Standing) -> Non
 def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
     hub: Standing, name: str, seen: str, attempt: str
 ) -> None:
-    """The refusal comes before its headers are requested."""
+    """The refusal comes before the repository's headers are requested."""
     refused = refusal(f"rehearsal/{name}", hub.access())
     assert (refused.kind, refused.facts["seen"]) == ("no-checkpoint", seen) and refused.attempt.startswith(attempt)
     assert not [wanted for _path, wanted in hub.heard.requests if wanted]
@@ -257,7 +257,7 @@ def test_a_redirect_to_no_web_address_is_not_followed(place: str) -> None:
 
 
 def test_no_code_of_a_repository_is_run_or_fetched(hub: Standing, tmp_path: Path) -> None:
-    """The lock names its Python files for reviewers, and they are not fetched."""
+    """The lock names the repository's Python files for reviewers, and hosts do not fetch them."""
     files = resolve(NAME, hub.access()).files
     assert ("modeling_own.py" in files.files, "modeling_own.py" in files.fetched) == (True, False)
     assert not [path for path, _wanted in hub.heard.requests if path.endswith(".py")]

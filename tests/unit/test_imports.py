@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-EDGE = ("deploy/__main__.py", "deploy/io/", "deploy/cli/")
+BOUNDARY = ("deploy/__main__.py", "deploy/io/", "deploy/cli/")
 ACTS = ("subprocess", "socket", "urllib", "requests", "paramiko", "shutil", "tempfile", "huggingface_hub")
 LONGEST = 300
 
@@ -92,25 +92,25 @@ def test_deploy_imports_nothing_that_acts() -> None:
     assert crossings(r"deploy/cli/knobs\.py", r"(roles\.(?!_pyinfra\.settings)|rehearsal|tests|inventories)") == []
 
 
-def test_only_errors_and_the_edge_import_pyinfra() -> None:
+def test_only_errors_and_the_boundary_import_pyinfra() -> None:
     """The rest of deploy/, the command `enginehouse` included, runs on a laptop without it."""
     files = ("deploy/refusals/errors.py", "deploy/io/inventory.py", "deploy/io/dry_run.py")
     assert crossings(r"deploy/", r"pyinfra", *files) == []
 
 
-def test_the_verbs_of_pyinfra_take_their_plan_from_the_edge() -> None:
+def test_the_verbs_of_pyinfra_take_their_plan_from_the_boundary() -> None:
     """`deploy/__main__.py` has only the command line, and no code that a deploy file needs."""
     assert crossings(r"(deploy|rollback|build|remove|doctor)\.py|roles/|rehearsal/", r"deploy\.__main__") == []
 
 
-def test_only_the_edge_opens_files_or_talks_to_anybody() -> None:
+def test_only_the_boundary_opens_files_or_talks_to_anybody() -> None:
     """Decisions are pure."""
-    assert crossings(r"deploy/", rf"({'|'.join(ACTS)})\b", *EDGE) == []
+    assert crossings(r"deploy/", rf"({'|'.join(ACTS)})\b", *BOUNDARY) == []
 
 
-def test_only_the_edge_is_imported_by_the_edge() -> None:
+def test_only_the_boundary_is_imported_by_the_boundary() -> None:
     """Pure folders import no module that acts."""
-    assert crossings(r"deploy/", r"deploy\.(io|cli|__main__)", *EDGE) == []
+    assert crossings(r"deploy/", r"deploy\.(io|cli|__main__)", *BOUNDARY) == []
 
 
 def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each_other() -> None:
@@ -122,7 +122,7 @@ def test_the_judge_of_pasted_text_and_the_checks_of_a_fleet_know_nothing_of_each
 @pytest.mark.parametrize("call", [r"\bopen\(", r"\.read_text\(", r"\.write_text\(", r"date\.today\(", r"\.now\("])
 def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
     """Callers pass in files' contents and the date."""
-    files = [file for file in python_files() if str(file).startswith("deploy/") and not str(file).startswith(EDGE)]
+    files = [file for file in python_files() if str(file).startswith("deploy/") and not str(file).startswith(BOUNDARY)]
     assert [str(file) for file in files if re.search(call, (ROOT / file).read_text("utf-8"))] == []
 
 
@@ -231,6 +231,16 @@ def test_every_module_has_a_docstring(package: str) -> None:
     """The docstring gives the module's purpose, and the parts that other modules have."""
     files = [file for file in python_files() if file.parts[0] == package]
     assert [str(file) for file in files if not ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8")))] == []
+
+
+def test_no_two_modules_have_the_same_docstring() -> None:
+    """A module that was begun as a copy of another one describes itself."""
+    files: dict[str, list[str]] = {}
+    for file in python_files():
+        if file.parts[0] in ("deploy", "roles", "files", "rehearsal", "benchmarks"):
+            text = ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or ""
+            files.setdefault(text, []).append(str(file))
+    assert [names for text, names in files.items() if text and len(names) > 1] == []
 
 
 def test_every_public_function_of_deploy_has_a_docstring() -> None:

@@ -14,6 +14,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.inventory.targets import Target
 from deploy.io.init import QUESTIONS, ask, ask_all, write_inventory
 from deploy.io.inventory import load_inventory
+from deploy.io.pin_models import mirror_from_environment
 from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import Machine
@@ -77,6 +78,17 @@ def test_named_models_are_declared_by_their_names_and_can_be_planned(
     assert all(line in text for line in [*lines, f"models={served}"]) and "Weights" not in text
     file = write_inventory(tmp_path, [TARGET], text)
     assert make_plan(Fleet.of(load_inventory(str(file), {})), AROUND).hosts == ("203.0.113.7",)
+
+
+def test_a_mirror_of_the_hub_is_the_inventory_s_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mirror that answered about the models is the one that `pin` and the hosts ask."""
+    monkeypatch.setenv("HF_ENDPOINT", "https://mirror.example/")
+    text = inventory_text([Answered.of(TARGET, ANSWERS)], endpoint=mirror_from_environment())
+    file = write_inventory(tmp_path, [TARGET], text)
+    (host,) = Fleet.of(load_inventory(str(file), {})).hosts
+    assert host.hub.endpoint == "https://mirror.example"
+    monkeypatch.setenv("HF_ENDPOINT", "https://huggingface.co")
+    assert mirror_from_environment() == ""
 
 
 @pytest.mark.parametrize("source", ['a/b")\nimport os#', "a/class", "a/3b", "./weights/", "a/é"])

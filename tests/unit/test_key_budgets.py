@@ -115,3 +115,50 @@ def test_a_budget_that_the_gateway_could_not_keep_is_refused(
     except Refusal as refusal:
         seen = refusal.kind
     assert seen == kind
+
+
+def changed(file: Path, made: str) -> tuple[object, str]:
+    """The key as the gateway reads it, and its line in the list."""
+    keys = Keys(str(file))
+    keys.refresh()
+    return keys.holder(f"Bearer {made}".encode()), key(file, "list").output
+
+
+def test_a_key_keeps_its_text_and_every_right_that_is_not_changed(file: Path) -> None:
+    made = key(file, "new", "anna", "--models", "llama,bge", "--requests-per-minute", "60").stdout.strip()
+    words = ["--cost-per-day", "5", "--currency", "EUR", "--expires", "2098-12-31"]
+    assert key(file, "change", made[:9], *words).exit_code == 0
+    held, listed = changed(file, made)
+    assert (held.limits.cost_per_day, held.limits.currency) == (5_000_000, "EUR")
+    assert (held.limits.requests_per_minute, held.limits.concurrent, held.models) == (60, 64, {"llama", "bge"})
+    assert "2099-01-01" in listed and "5 EUR/day" in listed
+    assert key(file, "change", made[:9], "--cost-per-day", "7").exit_code == 0
+    assert (
+        key(file, "change", made[:9], "--models", "*", "--expires", "never", "--concurrent", "unlimited").exit_code == 0
+    )
+    held, listed = changed(file, made)
+    assert (held.limits.cost_per_day, held.limits.currency, held.limits.concurrent) == (7_000_000, "EUR", 0)
+    assert (held.models, held.expires) == (frozenset(), 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ((), "no right of the key is to be changed"),
+        (("--expires", "2020-01-01"), "--expires is over"),
+        (("--concurrent", "0"), "--concurrent lets nothing through"),
+        (("--cost-per-month", "100", "--currency", "USD"), "the key's other budget is in another currency"),
+        (("--models", "a b;c"), "this is not a model's name"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_not_written(file: Path, words: tuple[str, ...], problem: str) -> None:
+    made = key(file, "new", "anna", "--cost-per-day", "5", "--currency", "EUR").stdout.strip()
+    before = file.read_text()
+    done = key(file, "change", made[:9], *words)
+    assert (done.exit_code, problem in done.stderr, file.read_text() == before) == (1, True, True), done.stderr
+
+
+def test_an_unknown_key_is_not_changed(file: Path) -> None:
+    key(file, "new", "anna")
+    done = key(file, "change", "eh-zzzzzz", "--expires", "90d")
+    assert done.exit_code == 1 and "no key begins with eh-zzzzzz" in done.stderr

@@ -17,7 +17,7 @@ CASES = pytest.mark.parametrize(("promise", "case"), ALL.items(), ids=[name.repl
 
 @CASES
 def test_a_pasted_text_is_wrong_for_these_reasons(promise: str, case: Case) -> None:
-    """In this order, and for no other; a correct command has none."""
+    """The reasons come in this order, and there are no others; a correct command has none."""
     report = check(case.text, case.release)
     kinds = [finding.kind for command in report.checked for finding in command.findings if finding.is_wrong]
     assert kinds == list(case.kinds)

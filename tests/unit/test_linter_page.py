@@ -57,7 +57,7 @@ def test_every_command_of_the_page_is_run() -> None:
 
 
 def test_the_page_is_short() -> None:
-    """The limit keeps it readable."""
+    """The limit keeps the page readable."""
     assert len(PAGE.read_text().splitlines()) <= 120
 
 

@@ -78,7 +78,7 @@ def test_a_former_key_is_refused_with_the_new_one_and_no_host_is_renamed(tmp_pat
 
 
 def test_an_unclosed_bracket_is_named_by_line_and_column(tmp_path: Path) -> None:
-    """Python reports where it was opened."""
+    """Python reports the position of the open bracket."""
     assert refused(tmp_path, 'x = 1\nhosts = (["a"], {\n') == (
         "fleet.py is not Python: '{' was never closed, line 2, column 17\n"
         "  where   fleet.py:2:17\n"
@@ -170,7 +170,7 @@ def test_an_exception_is_named_by_line(tmp_path: Path) -> None:
 
 
 def test_an_unknown_connector_is_offered_the_nearest(tmp_path: Path) -> None:
-    """The message has its place in the file."""
+    """The message has the connector's line in the file."""
     assert refused(tmp_path, 'hosts = ["a", "@docket/x"]\n') == (
         "pyinfra has no connector @docket\n"
         "  where   fleet.py:1:15\n"

@@ -7,10 +7,12 @@ import struct
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from deploy.inventory.fleet import Fleet
-from deploy.io.local_weights import look_around, read_local
-from deploy.spec import Weights
-from tests.unit.given import GPT_OSS, main, sources
+from deploy.io.local_weights import LFS, look_around, read_local
+from deploy.spec import LLM, Weights
+from tests.unit.given import AROUND, GPT_OSS, main, refusals, sources
 
 NO_DATA = [0, 0]
 
@@ -64,6 +66,45 @@ def test_a_broken_header_counts_nothing(tmp_path: Path) -> None:
     """The plan does not repair files; loading will report the fault."""
     (tmp_path / "model.safetensors").write_bytes(b"\x10")
     assert read_local(tmp_path).parameters == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "fault"),
+    [
+        (
+            "model.safetensors",
+            LFS + b".github.com/spec/v1\noid sha256:0\nsize 9\n",
+            "a pointer of Git LFS",
+        ),
+        ("model.safetensors", b"", "0 bytes without a header"),
+        ("model.safetensors", b"\0" * 5000, "5,000 bytes without a header"),
+        ("model-00002-of-00003.safetensors", None, "no model-00001-of-00003.safetensors beside 1 files"),
+        ("config.json", b"\xef\xbb\xbf{}", "config.json: Unexpected UTF-8 BOM"),
+        ("config.json", b"[]", "config.json: no JSON object"),
+    ],
+)
+def test_files_that_are_not_whole_are_refused_by_the_plan(
+    tmp_path: Path, name: str, content: bytes | None, fault: str
+) -> None:
+    """A clone without Git LFS, and a download that was interrupted: both were planned, the first with 1 MiB."""
+    (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    safetensors(tmp_path / (name if name.startswith("model") else "model.safetensors"), a=("F32", [1]))
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    around = replace(AROUND, local={"./mine": read_local(tmp_path)})
+    (problem,) = refusals(around=around, **main(LLM("./mine", name="mine")))
+    assert (problem.kind, fault in problem.facts["seen"]) == ("files-not-whole", True)
+
+
+def test_a_file_that_is_shorter_than_its_header_says_is_named_with_both_lengths(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    safetensors(file, a=("F32", [4]))
+    (tmp_path / "config.json").write_text("{}")
+    assert read_local(tmp_path).fault == ""
+    header = json.dumps({"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 15)
+    size = 8 + len(header)
+    assert read_local(tmp_path).fault.startswith(f"model.safetensors: {size + 15} of {size + 16} bytes")
 
 
 def test_only_directories_the_fleet_names_are_read(tmp_path: Path) -> None:

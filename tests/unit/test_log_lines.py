@@ -81,7 +81,7 @@ def test_a_line_of_a_server_is_named_by_its_cause_and_by_no_second_one(logged: L
     ],
 )
 def test_an_unknown_error_is_named_by_its_class_if_nothing_else_is_known(text: str, kind: str) -> None:
-    """The name contains no word of its text."""
+    """The finding's name contains no word of the error's text."""
     findings = caused(text)
     assert ids(findings) == ["unit-failed", kind]
     assert "secret" not in findings[-1].evidence

@@ -56,7 +56,7 @@ def test_quantised_weights_take_their_own_size(quantisation: str, size: int) -> 
 
 
 def test_stated_weights_win() -> None:
-    """The inventory has its own checkpoint's stored size."""
+    """The inventory states the stored size of its own checkpoint."""
     assert memory.llm_weights_mib(replace(LLAMA_SHAPE, weights_mib=5_000), stored_bytes=1) == 5_000
 
 

@@ -258,7 +258,7 @@ def test_no_mangled_text_crashes_migrate(words: list[str]) -> None:
 @settings(max_examples=20, deadline=None)
 @given(secret=st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True))
 def test_no_secret_is_repeated(text: str, secret: str) -> None:
-    """Findings, the inventory and refusals are free of it."""
+    """Findings, the inventory and refusals do not contain the secret."""
     try:
         answer = str(migrate(text.replace("{}", f"s{secret}")))
     except Refusal as refusal:

@@ -27,7 +27,7 @@ def test_words_are_those_of_tritonclient() -> None:
 
 @pytest.mark.parametrize("text", [LLAMA_CONFIG, RERANKER_CONFIG], ids=["llama", "reranker"])
 def test_a_config_written_again_means_the_same_to_triton(text: str) -> None:
-    """Protobuf itself parses it."""
+    """Protobuf itself parses the written config."""
     before, after = model_config_pb2.ModelConfig(), model_config_pb2.ModelConfig()
     text_format.Parse(text, before)
     text_format.Parse(write(read(text)), after)

@@ -38,7 +38,7 @@ def tried(words: list[str], block: Block, tmp_path: Path) -> None:
 
 
 def nothing(_words: list[str], _block: Block, _tmp_path: Path) -> None:
-    """Accepts a part of every shell."""
+    """Accepts a command that every shell has."""
 
 
 def make(words: list[str], block: Block, _tmp_path: Path) -> None:

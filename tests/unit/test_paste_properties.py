@@ -147,14 +147,14 @@ def test_no_cut_off_command_crashes_the_linter(name: str, length: int) -> None:
     st.from_regex(r"[A-Za-z0-9]{12,40}", fullmatch=True),
 )
 def test_no_secret_is_ever_shown(text: str, secret: str) -> None:
-    """Text and JSON are free of it."""
+    """Text and JSON of a report do not contain the secret."""
     report = check(text.replace("{}", secret))
     assert secret not in str(report) + str(report.to_json())
 
 
 @given(st.text())
 def test_reading_a_configuration_ends_in_fields_or_in_a_line(text: str) -> None:
-    """Any text gives one of the two."""
+    """Any text is parsed, or refused with the line of the fault."""
     try:
         read(text)
     except Unreadable as error:

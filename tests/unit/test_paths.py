@@ -37,7 +37,7 @@ def test_a_path_is_chosen_by_wish_architecture_and_version(
 
 
 def test_a_path_comes_with_its_reason() -> None:
-    """The plan shows it as a sentence."""
+    """The plan shows the reason as a sentence."""
     assert choose_path("auto", ARCHITECTURES["GptOssForCausalLM"], "1.2.1").reason == (
         "GptOssForCausalLM runs on TensorRT-LLM's PyTorch backend since 1.1.0; this is 1.2.1"
     )

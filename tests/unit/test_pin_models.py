@@ -1,4 +1,7 @@
-"""From a model's name to a plan in two commands: `enginehouse pin` locks the hub's files, and plans read the lock."""
+"""From a model's name to a plan in two commands: `enginehouse pin` locks the hub's files, and plans read the lock.
+
+More lines than usual: every verb that takes a name shares one hub.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
     files = {"model.safetensors": weights(a=("F32", [1, 33_000_000])), "tokenizer.json": b"{}"}
     repository(root / "models/minilm", BERT, files)
     repository(root / "models/gpt-oss-tiny", LLAMA, llama_files())
+    whisper = {"architectures": ["WhisperForConditionalGeneration"], "d_model": 1280, "vocab_size": 51_866}
+    repository(root / "models/whisper", whisper, files)
     with standing(root / "models", root / "state") as running:
         yield running
 
@@ -256,6 +261,15 @@ def test_fit_and_size_take_a_name_of_the_hub(hub: Standing) -> None:
     words = ("size", "--users", "10", "--prompt", "1000", "--answer", "100", "rehearsal/llama-1b", "--gpu", "h100")
     assert enginehouse(*words).exit_code == 0
     assert not Path("models.lock.json").exists()
+
+
+def test_fit_and_size_name_an_architecture_that_is_not_served(hub: Standing) -> None:
+    """The numbers that its config.json has under other names are not judged: earlier they hid the reason."""
+    refused = enginehouse("fit", "h100", "rehearsal/whisper")
+    assert "whisper: WhisperForConditionalGeneration is an encoder-decoder model" in refused.stderr
+    assert "problems" not in refused.stderr and "positions" not in refused.stderr
+    words = ("size", "--users", "10", "--prompt", "1000", "--answer", "100", "rehearsal/whisper", "--gpu", "h100")
+    assert "encoder-decoder" in " ".join(enginehouse(*words).output.split())
 
 
 def test_fit_reads_the_lock_before_it_asks(hub: Standing) -> None:

@@ -1,8 +1,10 @@
 """Many more names that people serve in 2026: each is planned where a program of its release loads it, or refused.
 
 Class names and kinds of files are published facts. Shapes were typed from memory of each family and sizes are nominal;
-the configuration of Nemotron 3 Super is that of a public collection. vLLM's verdicts are those of the registry, the
-models and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test before.
+the configurations of Nemotron 3 and H, Kimi K2 and K2.7, GLM 5, Step 3.7, MiniMax M2.7, Gemma 4, DeepSeek V4, Qwen3.5
+and Qwen3-32B in static FP8 are those of a public collection (aiconfigurator). vLLM's verdicts are those of the
+registry, the models and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test
+before.
 """
 
 from __future__ import annotations
@@ -144,6 +146,26 @@ VERDICTS = {
     "upstage/Solar-Open-100B": Verdict(LLM, "unknown-architecture", card="h200-141", gpus=4),
     "utter-project/EuroLLM-9B-Instruct": Verdict(LLM, "beyond-positions"),
     "zai-org/GLM-4.6": PLANNED._replace(card="h200-141", gpus=8),
+    "cross-encoder/ettin-reranker-150m-v1": Verdict(Reranker),
+    "deepseek-ai/DeepSeek-V4-Pro": Verdict(LLM, "unknown-cache", card="b200-180", gpus=8),
+    "dslim/bert-base-NER": Verdict(Embedder, "unknown-architecture"),
+    "facebook/sam-audio-large": Verdict(LLM, "no-checkpoint"),
+    "ggerganov/whisper.cpp": Verdict(LLM, "no-checkpoint"),
+    "google/gemma-3n-E2B-it-litert-lm": Verdict(LLM, "no-checkpoint"),
+    "ibm-granite/granite-4.0-350m": BESIDE,
+    "moonshotai/Kimi-K2-Instruct-0905": Verdict(LLM, "no-tokenizer", card="h200-141", gpus=8),
+    "nvidia/Gemma-4-31B-IT-NVFP4": SEES._replace(card="b200-180"),
+    "nvidia/Kimi-K2.7-Code-NVFP4": SEES._replace(card="b200-180", gpus=8),
+    "nvidia/MiniMax-M2.7-NVFP4": BESIDE._replace(card="b200-180", gpus=2),
+    "nvidia/Nemotron-H-56B-Base-8K": Verdict(LLM, "unknown-cache", gpus=2),
+    "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-FP8": Verdict(LLM, "unknown-cache", card="h200-141", gpus=8),
+    "Qwen/Qwen3-32B-FP8-Static-PerTensor": PLANNED,
+    "Qwen/Qwen3-Reranker-4B": Verdict(Reranker, "states-beyond-float16"),  # its decoder needs dtype="bfloat16"
+    "Qwen/Qwen3.5-35B-A3B": SEES,
+    "stepfun-ai/Step-3.7-Flash-FP8": Verdict(LLM, "unknown-architecture", gpus=4),
+    "Systran/faster-whisper-large-v3": Verdict(LLM, "no-checkpoint"),
+    "timm/vit_base_patch16_siglip_384.webli": Verdict(Embedder, "no-checkpoint"),
+    "zai-org/GLM-5-FP8": Verdict(LLM, "unknown-cache", card="h200-141", gpus=8),
 }
 
 
@@ -200,6 +222,8 @@ def test_vllm_beside_triton_has_its_verdict(name: str) -> None:
         ("hexgrad/Kokoro-82M", "pickles"),
         ("amd/Llama-3.3-70B-Instruct-FP8-KV", "Quark"),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", "--allow-deprecated-quantization"),
+        ("Systran/faster-whisper-large-v3", "CTranslate2"),
+        ("timm/vit_base_patch16_siglip_384.webli", "another library than transformers"),
         ("minishlab/potion-multilingual-128M", "a table's rows"),
     ],
 )
@@ -242,7 +266,7 @@ def test_falcon_s_own_names_of_its_heads_are_read(layers_have: dict[str, Any], h
 
 
 def test_decoders_of_vllm_alone_are_offered_its_release_before_a_candidate() -> None:
-    """TensorRT-LLM's candidates of 1.3 have some of them, and no release has."""
+    """Release candidates of TensorRT-LLM 1.3 have some of these decoders, and no release has."""
     assert {row.name for row in OF_VLLM} <= VLLM_ARCHITECTURES
     assert {runtime_instead(LLM("a/b"), row, "1.2.1") for row in OF_VLLM} == {"vllm"}
     image = image_for("trtllm-serve", ARCHITECTURES["Cohere2ForCausalLM"])

@@ -70,7 +70,7 @@ def test_gpt_oss_gets_its_chat_format() -> None:
 
 
 def test_the_line_for_an_address_is_curl_alone() -> None:
-    """`make rehearse` prints this line."""
+    """`make rehearse` prints the line."""
     assert command(question(EMBEDDER, ("it's",)), "10.0.0.5", 8000).line == (
         "curl -sS --connect-timeout 10 --max-time 120 --data "
         """'{"inputs": [{"name": "texts", "shape": [1, 1], "datatype": "BYTES", "data": ["it'"'"'s"]}]}' """

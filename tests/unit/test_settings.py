@@ -71,7 +71,7 @@ def test_reuse_can_be_switched_off() -> None:
 
 
 def test_a_blackwell_card_may_have_an_fp8_cache() -> None:
-    """Twice the tokens; only Hopper lists it as unsupported for gpt-oss."""
+    """An fp8 cache holds twice the tokens; for gpt-oss only Hopper is listed as unsupported."""
     model = replace(GPT_OSS, kv_cache=KVCache(tokens=65_536, dtype="fp8"))
     model_slice = (
         plan(**(main(model) | {"machine": replace(MACHINE, gpu="b200-180")})).for_host("h100-01").servers[0].models[0]
@@ -140,7 +140,7 @@ def test_an_eagle_head_drafts_from_a_directory_of_its_own() -> None:
 
 
 def test_a_scheduler_is_written_where_it_is_not_the_default() -> None:
-    """The scheduler is spelt as in its enumeration."""
+    """The scheduler is spelt as in TensorRT-LLM's enumeration."""
     assert settings(replace(LLAMA, scheduler="max_utilization"))["scheduler_config"] == {
         "capacity_scheduler_policy": "MAX_UTILIZATION"
     }

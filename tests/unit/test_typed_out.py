@@ -28,7 +28,7 @@ SECRET = "canary4711canary"
     ],
 )
 def test_a_secret_in_a_text_is_detected_and_masked(text: str) -> None:
-    """By its place in a URL, its name, or its shape."""
+    """A secret is detected by its place in a URL, its name, or its shape."""
     assert secret_in(text)
     assert SECRET not in without_secrets(text)
 

@@ -35,10 +35,22 @@ def answered(*rows: dict[str, Any]) -> str:
 
 def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
     report = added_up({"a": rows_of(answered(ROW)), "b": rows_of(answered(ROW, OTHER))}, ("tenant", "model"), "x")
-    first, second = report.lines
+    second, first = report.lines
     assert (first.group, first.counts["requests"], first.cost_text) == (("chat", "llama"), 100, "")
     assert (second.group, second.counts["requests"], second.cost_text) == (("search", "llama"), 200, "2.5000 USD")
     assert (second.quantile(0.5), second.quantile(0.99)) == (0.1, 2.0)
+
+
+def test_who_cost_most_comes_first_and_days_after_the_last_one_do_not_count() -> None:
+    """By day, the days stay in order. Without a price tokens decide."""
+    dear, free = ROW | {"tenant": "dear", "cost": 9 * 10**12}, OTHER | {"tenant": "free", "prompt_tokens": 10**6}
+    later = ROW | {"day": "2026-11-27", "tenant": "later", "cost": 99 * 10**12}
+    rows = {"a": rows_of(answered(ROW, OTHER, free, dear, later))}
+    assert [line.group[0] for line in added_up(rows, ("tenant",), "x", "2026-11-26").lines] == [
+        "dear", "search", "free", "chat",
+    ]  # fmt: skip
+    days = [line.group for line in added_up(rows, ("tenant", "day"), "x").lines]
+    assert (days[0], days[-1]) == (("dear", "2026-11-26"), ("later", "2026-11-27"))
 
 
 def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> None:
@@ -49,7 +61,7 @@ def test_persons_named_by_a_proxy_are_counted_separately_within_one_key() -> Non
     keys = added_up({"a": rows}, ("key", "model"), "2026-11-01").lines
     assert [line.group for line in persons] == [("eh-4k2pxt", name) for name in ("", "ann@example.com", "bob")]
     assert [(line.group, line.counts["requests"]) for line in keys] == [
-        (("eh-4k2pxt", "llama"), 100), (("eh-4k2pxt", "org/llama"), 200),
+        (("eh-4k2pxt", "org/llama"), 200), (("eh-4k2pxt", "llama"), 100),
     ]  # fmt: skip
 
 

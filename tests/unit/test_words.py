@@ -21,6 +21,10 @@ RIDDLES = re.compile(
 LABEL = re.compile(r"[A-Z][A-Za-z ]* \| (.+)", re.DOTALL)
 CONTEXT = re.compile(r"\b(what|who|whom|whose|whether|how|nothing|nobody|it|them)\b")
 """Words that make the label of an operation a riddle: the operator sees one label at a time."""
+POINTERS = frozenset(
+    ["around", "beside", "elsewhere", "every", "given", "known", "other", "others", "ours", "placed", "together"]
+)
+"""Names of modules that point at a thing without naming it."""
 BUDGET = {
     "names": 0,
     "docstrings": 0,
@@ -77,10 +81,14 @@ def labels(tree: ast.Module) -> Iterator[str]:
 
 
 def test_the_label_of_an_operation_can_be_read_alone() -> None:
-    """A verb and its object, as `Triton | Publish release …`."""
+    """A label has a verb and its object, as `Triton | Publish release …`."""
     verbs = ("deploy.py", "build.py", "rollback.py", "remove.py")
     files = {file: tree for file, tree in trees().items() if file.parts[0] == "roles" or str(file) in verbs}
     all_labels = [(file, label) for file, tree in files.items() for label in labels(tree)]
     assert len(all_labels) > 100
     riddles = [f"{file}: {label}" for file, label in all_labels if CONTEXT.search(label.partition(":")[0])]
     assert riddles == []
+
+
+def test_a_module_of_deploy_is_named_by_its_content() -> None:
+    assert [str(file) for file in trees() if file.parts[0] == "deploy" and file.stem in POINTERS] == []

@@ -34,7 +34,7 @@ def beside(model: Any = ON_VLLM, gpu: str = "h100-80", **changes: Any) -> dict[s
 
 
 def serve(**changes: Any) -> dict[str, Any]:
-    """The same with trtllm-serve."""
+    """The same inventory with trtllm-serve as the LLM's program."""
     return beside(**({"runtime": "trtllm-serve", "image": SERVE} | changes))
 
 

@@ -37,7 +37,7 @@ def name_of(model: str) -> str:
 
 
 def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> list[str]:
-    """The `docker run` line; the command follows."""
+    """The words of `docker run` up to the command."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     # Newer packages that repair a known defect of the image come first, as they do where it serves.
     repairs = [settings["python_path"]] if settings.get("python_path") else []
@@ -102,7 +102,7 @@ def last_line(tail: bytes) -> str:
 
 
 def quietly(argv: list[str]) -> tuple[int, str]:
-    """Exit status and output of a short command."""
+    """Exit status and output of a command that is not logged."""
     ended = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     return ended.returncode, ended.stdout + ended.stderr
 

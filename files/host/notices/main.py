@@ -198,7 +198,7 @@ class Watch:
 
 
 def metrics(record: dict[str, Any]) -> str:
-    """The state for Prometheus."""
+    """The state of notices as metrics for Prometheus."""
     active = record["active"]
     rows = [
         ("active", "gauge", "1 while the cloud has announced that it takes this host.", int(active is not None)),

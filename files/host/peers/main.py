@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def with_peers(step: str, settings: Settings) -> int:
-    """`receive` and `give`, which need libtorrent."""
+    """Runs `receive` or `give`, which need libtorrent."""
     try:
         from host.peers import sharing
     except ImportError as missing:

@@ -156,7 +156,7 @@ class TorrentSession:
         return any(not peer.flags & lt.peer_info.seed for peer in seen)
 
     def progress(self) -> Progress:
-        """The progress of this host."""
+        """The progress of this host's download."""
         status = self.torrent.status()
         return Progress(
             status.total_wanted_done,
@@ -252,7 +252,7 @@ def only(addresses: set[str]) -> lt.ip_filter:
 
 
 def everywhere(flags: int) -> lt.ip_filter:
-    """The same flags for every address."""
+    """A filter with the same flags for every IPv4 and IPv6 address."""
     made = lt.ip_filter()
     made.add_rule("0.0.0.0", "255.255.255.255", flags)
     made.add_rule("::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", flags)

@@ -26,7 +26,7 @@ def no_act() -> None:
 
 
 def recorded(name: str) -> set[str]:
-    """A list of the record; empty without one."""
+    """A list from the record of the first deploy; empty without a record."""
     path = BEFORE / name
     return set(path.read_text().split()) if path.exists() else set()
 
@@ -71,7 +71,7 @@ def remove_empty(*folders: Path) -> None:
 
 
 def gib(path: str) -> float:
-    """GiB of disk a directory takes."""
+    """GiB of disk that a directory takes."""
     cells = run("du", "-s", "--block-size=1M", path).split()
     return round(int(cells[0]) / 1024, 1) if cells else 0.0
 

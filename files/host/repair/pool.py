@@ -1,7 +1,7 @@
 """The pool of this host in its balancers' view, and whether one more host may leave it for a repair.
 
 The balancers' own states coordinate the hosts. A host announces its drain, waits until every balancer shows it, and
-only then counts the others. Of two hosts that do so at once, the later one sees the earlier one and gives way.
+only then counts the others. Of two hosts that do so at once, the later one sees the earlier one and withdraws.
 `seconds_to_turn` makes that rare: hosts announce in turn, by the clock.
 """
 

@@ -140,7 +140,7 @@ class Bench:
         return {f"{row[0]}/{row[1]}": row[at].partition(" ")[0] for row in lines}
 
     def waiting(self, port: str = "chat") -> int:
-        """Requests at a port that clients wait for; gRPC's is `chat_h2`."""
+        """Number of unanswered requests at a port of HAProxy; gRPC's is `chat_h2`."""
         return sum(f"fe={port} " in row for row in balancer.answer_to("show sess").splitlines())
 
     def queued(self, backend: str) -> int:

@@ -168,7 +168,7 @@ def test_no_question_writes() -> None:
 
 
 def bash(command: str) -> Readings:
-    """The answers of this machine."""
+    """The readings of this machine after the doctor's command ran on it."""
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=True, timeout=300)
     return Readings.parse(done.stdout.splitlines())
 

@@ -100,7 +100,7 @@ def test_a_record_of_other_fields_is_not_signed(trust: EngineTrust, tmp_path: Pa
 
 
 def test_a_reason_for_judging_nothing_is_signed_with_the_engine(trust: EngineTrust, tmp_path: Path) -> None:
-    """The record keeps it for ever; the ledger has a copy."""
+    """The record keeps the reason for ever; the ledger has a copy."""
     ran = signing(an_engine(), trust, built(tmp_path, an_engine()))
     sent = next(heard.stdin for heard in ran.shell["host"] if "engine.json.enginehouse-new" in heard.command)
     record = json.loads(base64.b64decode(sent))

@@ -154,7 +154,7 @@ def test_a_pending_mode_asks_for_a_reboot(host: Host, capsys: pytest.CaptureFixt
 
 
 def test_daemons_that_hold_the_gpu_are_stopped_and_started_again(host: Host) -> None:
-    """A Triton of this host and DCGM, if they run."""
+    """The daemons are a Triton of this host and DCGM, if they run."""
     host.is_now(held=1)
     (host.state.parent / "state.running").write_text("nvidia-dcgm.service loaded active running\n")
     assert host.apply(HALVES) == 0

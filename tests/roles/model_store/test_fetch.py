@@ -68,7 +68,7 @@ def call(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
 
 
 def call_fetch(web: Web, tmp_path: Path, patterns: list[str] = PATTERNS) -> int:
-    """The exit status of the steps before root publishes."""
+    """The exit status of the fetch, up to the step in which root publishes."""
     settings = tmp_path / "settings.json"
     changes = {"endpoint": web.url, "repository": "a/b", "revision": REVISION, "files": patterns, "ca_file": ""}
     settings.write_text(json.dumps(changes | {"target": str(tmp_path / "weights" / "m")}))

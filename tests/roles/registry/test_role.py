@@ -73,7 +73,7 @@ def test_a_pull_under_way_is_waited_for_though_docker_has_the_image() -> None:
 
 
 def test_the_host_is_asked_for_the_mark_that_the_program_leaves(tmp_path: Path) -> None:
-    """The role and the program agree on its name."""
+    """The role and the program agree on the mark's name."""
     record = json.loads(next(text.content for text in texts(ANONYMOUS) if "/pull/" in text.path))["record"]
     beside = record.replace(str(Path(record).parent), str(tmp_path))
     with program.begun(Path(beside)):

@@ -32,7 +32,7 @@ def test_a_host_is_ready_where_all_its_lines_are_up() -> None:
 
 
 def test_a_host_without_a_line_is_not_ready() -> None:
-    """A balancer without a line for it sends it no requests."""
+    """A balancer without a line for the host sends no requests there."""
     assert ready(up("chat_http", "h1.main", 1)) == {"h1": True, "h.2": False}
 
 

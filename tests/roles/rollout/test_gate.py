@@ -75,7 +75,7 @@ def test_the_message_names_the_lost_hosts_and_what_to_do() -> None:
 
 
 def test_a_gate_before_the_first_change_says_that_nothing_was_changed() -> None:
-    """At night, this line tells whether a person has to examine forty hosts."""
+    """The line spares an operator the examination of forty unchanged hosts."""
     ran = run(
         lambda: rollout.gate((CANARY, SECOND, THIRD), rollout.UNTOUCHED, name="Gate | All"),
         hosts=HOSTS,

@@ -57,7 +57,7 @@ def test_the_start_line_of_each_runtime_is_the_reviewed_one(runtime: str, image:
 
 
 def test_a_server_whose_llm_stands_alone_beside_triton_has_a_directory_of_models() -> None:
-    """Triton exits at its start without it."""
+    """Triton exits at its start without a directory of models."""
     server = replace(MAIN, models=tuple(model for model in MAIN.models if model.runtime))
     paths = [path for path in render(server, Defaults()) if path.startswith("models/")]
     assert (paths, server.in_triton) == (["models/README"], ())

@@ -131,7 +131,7 @@ def test_a_cut_swap_is_undone_and_both_units_are_started_again(machine: Host) ->
 
 
 def test_the_llm_s_port_and_card_are_taken_too(machine: Host) -> None:
-    """A server under another name that holds them is stopped."""
+    """A server under another name that holds the port or the card is stopped."""
     assert server.takes("one") == {"8000", "8010", "nvidia.com/gpu=0"}
 
 

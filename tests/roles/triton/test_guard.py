@@ -61,6 +61,17 @@ for user in map(int, sys.argv[2:]):
 """
 
 
+def _printing_iptables(folder: Path) -> Path:
+    """A folder with an iptables that prints the rule that `-C` checks, as version 1.8.7 of Ubuntu 22.04 does."""
+    folder.mkdir()
+    printed = "ENGINEHOUSE-LOCAL  tcp opt -- in * out *  0.0.0.0/0  -> 0.0.0.0/0"
+    program = folder / "iptables"
+    real = shutil.which("iptables")
+    program.write_text(f'#!/bin/sh\ncase " $* " in *" -C "*) echo "{printed}" ;; esac\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
 @pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
 @pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
 def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) -> None:
@@ -72,6 +83,7 @@ def test_no_user_connects_to_a_server_by_any_of_its_addresses(tmp_path: Path) ->
     firewall = "iptables -I OUTPUT -o lo -j ACCEPT"  # somebody else's, begun after the first start of a server
     script = f'set -e\n{NETWORK}\nbash {GUARD}\n{firewall}\nbash {GUARD}\nexec {PYTHON} -c "$CONNECT" $container 0 4711'
     environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path), "CONNECT": CONNECT}
+    environment["PATH"] = f"{_printing_iptables(tmp_path / 'bin')}:{environment['PATH']}"
     # A process namespace of its own ends everything with its first process.
     words = ["unshare", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", script]
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=60)

@@ -262,7 +262,7 @@ def test_a_question_without_an_answer_ends_the_replay_with_its_reason(answer: An
 
 
 def test_a_full_queue_is_waited_for_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients of the serving LLM may fill it."""
+    """Clients of the serving LLM may fill the queue."""
     monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
     answers = iter([(503, {}, b""), (400, {}, b"Exceeds maximum queue size"), events("warm")])
     with serving(lambda request: next(answers)) as web:

@@ -275,7 +275,7 @@ def test_a_server_that_answered_serves_although_the_disk_is_full(
 
 
 def test_the_fastest_answer_of_each_model_is_written_down(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A swap compares it with the release before."""
+    """A swap compares this time with that of the earlier release."""
     monkeypatch.setattr(prove, "ANSWERS", 3)
     paths = [request.path for request in call(place, RIGHT)[2].requests]
     proof = json.loads((place / "proof.json").read_text())
@@ -285,7 +285,7 @@ def test_the_fastest_answer_of_each_model_is_written_down(place: Path, monkeypat
 def test_a_model_that_answered_once_serves_whatever_becomes_of_the_measured_answers(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients may have come, and filled its queue."""
+    """Clients may have come, and filled the model's queue."""
     monkeypatch.setattr(prove, "ANSWERS", 3)
     answers = iter([RIGHT["/v2/models/embed/infer"], *[(503, {}, b'{"error": "Exceeds maximum queue size"}')] * 9])
     status, _, _ = call(place, RIGHT, {"/v2/models/embed/infer": lambda: next(answers)})

@@ -148,7 +148,7 @@ def test_another_address_gets_no_start_line(containers: tuple[Container, Contain
 
 
 def test_a_stop_reaches_the_program_that_answers_before_mpirun(containers: tuple[Container, Container, str]) -> None:
-    """mpirun would kill it a second later, with its requests."""
+    """mpirun would kill the program a second later, with its requests."""
     process = led(containers)
     server = int((containers[0].root / "tmp/enginehouse-ranks/server").read_text())
     process.terminate()
@@ -157,7 +157,7 @@ def test_a_stop_reaches_the_program_that_answers_before_mpirun(containers: tuple
 
 
 def test_ranks_that_outlive_the_program_that_answers_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Upstream's launcher stops them only after a program that succeeded."""
+    """Upstream's launcher stops the ranks only after a program that succeeded."""
     ranks = module()
     monkeypatch.setattr(ranks, "END_SECONDS", 0)
     monkeypatch.setattr(ranks.tempfile, "tempdir", str(tmp_path))

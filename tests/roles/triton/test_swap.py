@@ -41,7 +41,7 @@ def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
 
 
 def test_a_rollback_stays_on_record_with_its_run_until_the_next_swap(machine: FakeHost) -> None:
-    """The other hosts of a group learn it from the record."""
+    """The other hosts of a group learn of the rollback from the record."""
     record = machine.root / "servers/main/put-back.json"
     machine.ask("one", run="run-1")
     machine.ask("bad", run="run-2")
