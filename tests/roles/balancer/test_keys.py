@@ -94,8 +94,8 @@ def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story
         f"keys updated: {Path(CHAT_MAP).name}",
         "requests ended whose key lost its right: 1",
     ]
-    revoked, other = after["after"]
-    assert (after["begun"], after["still"], other) == (["h1", "h1"], ["h1", "h1"], "h1")
+    revoked, valid = after["after"]
+    assert (after["begun"], after["still"], valid) == (["h1", "h1"], ["h1", "h1"], "h1")
     assert revoked in ENDED
 
 
