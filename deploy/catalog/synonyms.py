@@ -249,7 +249,6 @@ OPTIONS_WITHOUT = {
     **dict.fromkeys(("gpu-memory-utilization", "mem-fraction-static", "kv-cache-free-gpu-mem-fraction"), _NO_SHARE),
     **dict.fromkeys(("tags", "skip-tags"), "A run has no tags; --data only=gateway is its only part."),
     **dict.fromkeys(("num-prompts", "num-requests", "requests", "request-count"), "A run lasts for --seconds."),
-    **dict.fromkeys(("until", "end", "to"), "Usage is counted up to now."),
     **dict.fromkeys(("out",), "A plan is no file: --json prints it, and --data expect=DIGEST keeps to it."),
     **dict.fromkeys(("users", "concurrency"), "Users are counted by enginehouse size."),
     **dict.fromkeys(("qps", "rps", "request-rate"), "The rate follows from --users, --at-once and --every."),

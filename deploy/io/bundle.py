@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from deploy.bundle.contents import Contents
-from deploy.bundle.lacking import beside
+from deploy.bundle.lacking import Bundled, beside
 from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
@@ -96,7 +96,8 @@ def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> N
 
 def trust_of(plan: Plan) -> EngineTrust:
     """The signer of bundles of this inventory. Raises: a Refusal without one."""
-    trusts = [slice_.engine_trust for slice_ in plan.slices if slice_.engine_trust]
+    hosts: tuple[Bundled, ...] = (*plan.slices, *plan.balancers, *plan.monitors)
+    trusts = [mine.engine_trust for mine in hosts if mine.engine_trust]
     if not trusts:
         raise Refusal(
             "no key signs the bundles of this inventory",

@@ -43,7 +43,16 @@ def _imported(path: Path) -> Iterator[str]:
 
 
 def confirm_folder(folder: Path, mark: str = MARK) -> None:
-    """Raises: a Refusal unless the folder is new, empty, or an earlier export."""
+    """Raises: a Refusal unless the folder is new, empty, or an earlier export; `-` is standard output elsewhere."""
+    if str(folder) == "-":
+        raise refuse(
+            "folder-of-others",
+            "an export is several files, and standard output takes one",
+            where="-o",
+            seen="-",
+            wanted="a folder",
+            attempt="-o export",
+        )
     if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(
             "folder-of-others",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
 from deploy.catalog.architectures import ALSO_ENCODERS
+from deploy.catalog.names import slip_of
 from deploy.inventory.first_models import Named
 from deploy.io.hub import resolve
 from deploy.io.local_paths import is_directory, is_file, local_path
@@ -49,6 +50,8 @@ def models_of(
             model = _of_hub(word, locked)
         else:
             model = model_named(word)
+            if model.checkpoint == word and word not in CHECKPOINTS and not slip_of(word.lower(), CHECKPOINTS):
+                raise _no_whole_name(word)
         models.append(on_its_program(model, release))
     return tuple(models), replace(surroundings, local=local, locked=locked)
 
@@ -152,6 +155,17 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
         seen=seen,
         wanted="config.json, and the safetensors files whose headers say how large the model is",
         attempt=f"hf download REPOSITORY --local-dir {word}",
+    )
+
+
+def _no_whole_name(word: str) -> Refusal:
+    return refuse(
+        "unknown-checkpoint",
+        f"{word} is no name of the catalog, and the hub knows names with their owner alone",
+        where="MODEL",
+        seen=word,
+        wanted="OWNER/NAME, as the hub's page of the model shows it; a directory; or a name of the catalog",
+        attempt=f"OWNER/{word} with its owner, as in Qwen/Qwen3-32B",
     )
 
 

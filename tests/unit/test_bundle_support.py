@@ -11,6 +11,7 @@ import pytest
 
 from deploy.bundle.contents import Contents
 from deploy.bundle.lacking import lacking
+from deploy.io.bundle import trust_of
 from deploy.planning.bundled import PLACE
 from deploy.planning.plan import Plan
 from deploy.spec import AptMirror, EngineTrust, Firewall, Mirrors, Proxy
@@ -65,6 +66,12 @@ def test_the_bundle_holds_what_their_roles_install_from_the_distribution() -> No
         ("debian-12", ["http://mirror.example"])
     ] * 2
     assert not [name for name in (*first.packages, *second.packages) if name.startswith("linux-headers")]
+
+
+def test_the_key_of_a_support_host_signs_a_bundle_without_serving_hosts() -> None:
+    plan = with_support(CLOSED)
+    assert [mine.engine_trust for mine in plan.slices] == [None]
+    assert trust_of(plan) == EngineTrust(key="key")
 
 
 def test_parts_that_a_bundle_lacks_are_refused_before_the_first_change() -> None:

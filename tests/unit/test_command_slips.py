@@ -49,6 +49,7 @@ TYPED = [
     (("init", "ssh", "ubuntu@gpu-1", "-p", "2222"), "enginehouse init ubuntu@gpu-1:2222"),
     (("ask", INVENTORY, "--prompt", "Hello"), f"enginehouse ask {INVENTORY} MODEL Hello"),
     (("pin", INVENTORY, "--dry-run"), "writes files here, which git diff shows"),
+    (("export", "kubernetes", INVENTORY, "-o", "-"), "-o export"),
     (("--json", "plan", INVENTORY), f"enginehouse plan --json {INVENTORY}"),
     (("-i", INVENTORY, "plan"), f"enginehouse plan {INVENTORY}"),
     (("$", "plan", INVENTORY), f"enginehouse plan {INVENTORY}"),

@@ -120,6 +120,14 @@ def test_a_config_without_a_number_is_refused() -> None:
     )
 
 
+def test_a_name_without_its_owner_is_refused_before_any_card_is_judged(tmp_path: Path) -> None:
+    """`size` judged every card first, and said of each that the model does not fit."""
+    with pytest.raises(Refusal) as refused:
+        models_of(["qwen3-32b"], AROUND, tmp_path)
+    assert refused.value.attempt.startswith("OWNER/qwen3-32b with its owner")
+    assert models_of(["GPT-OSS-20B"], AROUND, tmp_path)[0][0].name == "gpt-oss-20b"
+
+
 def test_a_directory_without_weights_is_named_for_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
