@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rehearsal.places import RehearsalRefused
 
-CODENAMES = {"12": "bookworm", "13": "trixie", "24.04": "noble", "26.04": "resolute"}
+CODENAMES = {"12": "bookworm", "13": "trixie", "22.04": "jammy", "24.04": "noble", "26.04": "resolute"}
 """Releases that a machine can be of. Debian's have one number, Ubuntu's two."""
 
 UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"

@@ -40,7 +40,7 @@ def main() -> int:
     """Runs the rehearsal named on the command line; returns 0 if every part worked."""
     parser = argparse.ArgumentParser(prog="make rehearse", description=__doc__.splitlines()[0])
     parser.add_argument(
-        "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u24… Ubuntu 24.04, u26… 26.04"
+        "machines", nargs="*", default=["d13a"], help="names; d12… Debian 12, d13… 13, u22…, u24…, u26… Ubuntu"
     )
     parser.add_argument("--down", action="store_true")
     parser.add_argument("--fault", metavar="NAME", default="", help="let this go wrong; `python -m rehearsal faults`")

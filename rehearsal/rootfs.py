@@ -76,7 +76,9 @@ def root_file_system(release: str) -> Path:
 def recipe(release: str) -> str:
     """Digest of everything that decides what the root file system holds."""
     digest = hashlib.sha256()
-    own = (" ".join(ubuntu.PACKAGES), ubuntu.FINISH, str(ubuntu.files(release))) if "." in release else (FINISH,)
+    own: tuple[str, ...] = (FINISH,)
+    if "." in release:
+        own = (" ".join(ubuntu.packages(release)), ubuntu.FINISH, str(ubuntu.files(release)))
     for text in (_sources(release), apt_sources.handed_on_settings(), " ".join(PACKAGES), SSHD, DPKG, *own):
         digest.update(text.encode() + b"\0")
     for path in [*_hardware_files(), *_certificates()]:
@@ -90,7 +92,8 @@ def _make(release: str, place: Path) -> None:
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"making-{release}-") as scratch:
         root, log = Path(scratch) / "root", cache() / f"{apt_sources.system(release)}.log"
         if "." in release:
-            make_tree(release, root, log, ubuntu.PACKAGES, FINISH_UBUNTU, ubuntu.written_files(release, Path(scratch)))
+            files = ubuntu.written_files(release, Path(scratch))
+            make_tree(release, root, log, ubuntu.packages(release), FINISH_UBUNTU, files)
         else:
             make_tree(release, root, log)
         root.rename(place)

@@ -32,9 +32,12 @@ class Release:
     newer_kernel: str
     """The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
     the next boot."""
+    lacks: tuple[str, ...] = ()
+    """Packages of `PACKAGES` that are a part of others there."""
 
 
 RELEASES = {
+    "22.04": Release("5.15.0-171-generic", "5.15.0-204-generic", lacks=("systemd-resolved",)),
     "24.04": Release("6.8.0-117-generic", "6.8.0-151-generic"),
     "26.04": Release("7.0.0-14-generic", "7.0.0-44-generic"),
 }
@@ -93,6 +96,11 @@ for path in $(dpkg-query --search '*bin/uname' | sed 's/.*: //'); do
     ln -sfn /usr/lib/rehearsal/uname "$path"
 done
 """
+
+
+def packages(release: str) -> list[str]:
+    """Packages of a machine of that release in addition to `rootfs.PACKAGES`."""
+    return [name for name in PACKAGES if name not in RELEASES[release].lacks]
 
 
 def driver_path(release: str) -> str:

@@ -133,7 +133,7 @@ def test_an_outer_machine_without_ubuntu_sources_is_refused(monkeypatch: pytest.
 
 def test_a_release_is_written_as_inventories_do() -> None:
     systems = [apt_sources.system(release) for release in apt_sources.CODENAMES]
-    assert systems == ["debian-12", "debian-13", "ubuntu-24.04", "ubuntu-26.04"]
+    assert systems == ["debian-12", "debian-13", "ubuntu-22.04", "ubuntu-24.04", "ubuntu-26.04"]
     assert {name: SYSTEMS[name].codename for name in systems} == dict(
         zip(systems, apt_sources.CODENAMES.values(), strict=True)
     )

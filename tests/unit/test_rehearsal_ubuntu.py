@@ -12,7 +12,7 @@ from rehearsal import apt_sources, forks, machines, ubuntu
 
 
 def test_a_machines_name_chooses_its_release() -> None:
-    names = {"d12a": "12", "d13k": "13", "u24a": "24.04", "u26a": "26.04", "edge": "13"}
+    names = {"d12a": "12", "d13k": "13", "u22a": "22.04", "u24a": "24.04", "u26a": "26.04", "edge": "13"}
     assert {name: machines.release_of(name) for name in names} == names
 
 
