@@ -169,7 +169,7 @@ class Risk(PyinfraCommand):
         back = f"{PROGRAM} back {self.watched.name} 'the host refused the change'"
         if over_a_new_connection(state, host, back, connector_arguments)[0] is None:
             host.run_shell_command(StringCommand(back), **_limited(connector_arguments))
-        host.log_styled(f"{self.watched.what} were taken back", fg="red", log_func=logger.error)
+        host.log_styled(f"{self.watched.what} were reverted", fg="red", log_func=logger.error)
         return False
 
 
@@ -226,7 +226,7 @@ class Confirm(PyinfraCommand):
         problems = {"problems": "; ".join(map(str, lines))} if lines else {}
         return Refusal(
             f"{self.watched.what} shut this program out, and the host has taken them back",
-            facts={"tried": tried, "taken back": f"{', '.join(map(str, paths))}, {record.get('when')}", **problems},
+            facts={"tried": tried, "reverted": f"{', '.join(map(str, paths))}, {record.get('when')}", **problems},
             attempt=self.watched.attempt,
             state="the earlier settings are in force again",
             kind="shut-out",

@@ -67,15 +67,15 @@ def reversal_of(slices: Sequence[Slice], run_id: str) -> Reversal:
 def announcement(reversal: Reversal) -> Iterator[str]:
     """Lines for the operator: the coming changes, and the changes that taking a run back does not undo."""
     if not reversal.changes:
-        yield f"run {reversal.run} is taken back on {shown(reversal.done)} already: there is nothing to do"
-        yield "--data run=ID takes back another one:"
+        yield f"run {reversal.run} is already reverted on {shown(reversal.done)}: there is nothing to do"
+        yield "--data run=ID reverts another run:"
         yield from (f"  {line}" for line in reversal.known[:SHOWN])
         return
     alike: dict[str, list[str]] = {}
     for name, changes in reversal.changes.items():
         for change in changes:
             alike.setdefault(f"{change.server} from {change.release} to {change.before}", []).append(name)
-    yield from (f"takes back run {reversal.run}: {change} on {shown(names)}" for change, names in alike.items())
+    yield from (f"reverts run {reversal.run}: {change} on {shown(names)}" for change, names in alike.items())
     yield "going back changes model repository, settings and start line"
     yield "it does not undo: driver, Docker, container toolkit, weights, pulled images, ports opened elsewhere"
     yield "the next deploy.py brings the inventory's release again; change the inventory to stay"
@@ -94,7 +94,7 @@ def revert(mine: Slice, plan: str, reversal: Reversal, wave: int) -> list[Operat
         returned = step(
             serving,
             _returned(change, asking, settings, seconds),
-            name=f"Triton | Take back run {reversal.run} on {change.server}",
+            name=f"Triton | Revert run {reversal.run} on {change.server}",
         )
         steps.append(returned)
     return steps

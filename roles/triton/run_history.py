@@ -166,7 +166,7 @@ def lines_of(histories: Mapping[str, HostHistory]) -> dict[str, str]:
     for run in sorted(by_run, reverse=True):
         hosts, latest = sorted({name for name, _ in by_run[run]}), by_run[run][0][1]
         lines[run] = f"{run}  {latest.who}, {shown(hosts)}" + (
-            f"; took back {latest.back}" if latest.back else f", plan {latest.plan}"
+            f"; reverted {latest.back}" if latest.back else f", plan {latest.plan}"
         )
     return lines
 
@@ -189,9 +189,9 @@ def unknown(run_id: str, runs: Mapping[str, str]) -> Refusal:
 
 def cannot_revert(name: str, server: str, run: str, why: str, state: str = NOTHING) -> Refusal:
     return Refusal(
-        f"{name}: run {run} cannot be taken back on {server}",
+        f"{name}: run {run} cannot be reverted on {server}",
         facts={"why": why},
-        attempt="take back the later run first, or leave the host out (--limit), or change the inventory and deploy",
+        attempt="revert the later run first, or leave the host out (--limit), or change the inventory and deploy",
         state=state,
         kind="no-way-back",
     )

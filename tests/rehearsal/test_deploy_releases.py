@@ -90,7 +90,7 @@ def test_rollback_takes_the_last_run_back_once(operator: Operator, deployed: Pai
     gone_back, again = (operator.pyinfra("--limit", "d13", verb="rollback.py") for _ in range(2))
     assert (gone_back.code, current(deployed.d13), answers(deployed.d13)) == (0, good, True)
     assert (again.code, again.changed, history(deployed.d13)[-1]["back"]) == (0, {}, brought)
-    assert f"run {brought} is taken back on d13 already" in again.output
+    assert f"run {brought} is already reverted on d13" in again.output
 
 
 def test_rolling_back_a_rollback_restores_the_newer_release(

@@ -98,7 +98,7 @@ def test_a_balancer_asks_for_no_single_model_before_the_first_host_goes_back() -
         "Gate | Ask wave 1 of 1",
         "Gate | Wave 1 of 1",
     ]
-    assert f"Triton | Take back run {RUN['run']} on main" in back.on("host").operations
+    assert f"Triton | Revert run {RUN['run']} on main" in back.on("host").operations
 
 
 def test_a_balancer_is_left_alone_where_nothing_goes_back() -> None:

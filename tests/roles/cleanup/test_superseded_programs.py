@@ -55,7 +55,7 @@ def test_loose_programs_are_listed_before_their_removal(old: Host, capsys: pytes
         lambda host: places.SETTINGS / "undo/units-triton/0",
         lambda host: superseded_programs.PROCESSES / "17/cmdline",
     ],
-    ids=["a unit", "a drop-in", "a timer that takes back", "a unit that would be taken back", "a process"],
+    ids=["a unit", "a drop-in", "a timer that reverts", "a unit that would be reverted", "a process"],
 )
 def test_all_loose_programs_stay_while_one_is_named_by(old: Host, where: Callable[[Host], Path]) -> None:
     write(where(old), UNIT)

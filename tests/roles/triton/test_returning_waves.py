@@ -8,7 +8,7 @@ from tests.roles.triton.histories import FIRST, SECOND, Machines, planned_over, 
 
 
 def test_its_waves_are_the_plan_s_from_the_last_to_the_first(machines: Machines) -> None:
-    """Canaries have the release that is taken back for the longest time, and lose it last."""
+    """Canaries have the release that is reverted for the longest time, and lose it last."""
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     typed(machines)

@@ -1,4 +1,4 @@
-"""rollback.py on fake hosts: one run is taken back on exactly the hosts that it changed, once."""
+"""rollback.py on fake hosts: one run is reverted on exactly the hosts that it changed, once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_second_rollback_changes_nothing_and_says_so(machines: Machines) -> No
     again = typed(machines)
     assert (again.failed_hosts, again.changed, machines.changed) == ((), (), [])
     log = "\n".join(again.log)
-    assert f"run {SECOND} is taken back on @fake/one, @fake/two already: there is nothing to do" in log
+    assert f"run {SECOND} is already reverted on @fake/one, @fake/two: there is nothing to do" in log
     assert f"{FIRST}  ada@desk, @fake/four, @fake/one, @fake/three, @fake/two, plan 77aa" in log
 
 
@@ -66,7 +66,7 @@ def test_a_run_that_its_own_gate_took_back_is_passed_over(machines: Machines) ->
     for name in ("one", "two"):
         machines.serves(name, "b", run=THIRD, plan="77aa", who="ada@desk", wave=1, back=THIRD)
     named = typed(machines, THIRD)
-    assert (machines.changed, f"run {THIRD} is taken back on @fake/one, @fake/two already" in str(named.log)) == (
+    assert (machines.changed, f"run {THIRD} is already reverted on @fake/one, @fake/two" in str(named.log)) == (
         [],
         True,
     )
@@ -88,9 +88,9 @@ def test_a_run_after_which_another_came_is_refused_for_all_hosts_at_once(machine
         typed(machines, SECOND)
     assert (str(refused.value).startswith("2 problems"), machines.changed) == (True, [])
     assert (
-        f"@fake/four: run {SECOND} cannot be taken back on main\n"
+        f"@fake/four: run {SECOND} cannot be reverted on main\n"
         f"  why    since then c is current, which run {THIRD} brought\n"
-        "  try    take back the later run first, or leave the host out (--limit), or change the inventory and deploy\n"
+        "  try    revert the later run first, or leave the host out (--limit), or change the inventory and deploy\n"
         "  state  nothing was changed on any host"
     ) in str(refused.value)
 
@@ -132,8 +132,8 @@ def test_dry_says_what_would_change_and_changes_nothing(machines: Machines) -> N
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     ran = typed(machines, dry=True)
-    assert (ran.would_change, machines.changed) == ((f"Triton | Take back run {SECOND} on main",), [])
-    assert f"takes back run {SECOND}: main from b to a on @fake/two" in ran.log
+    assert (ran.would_change, machines.changed) == ((f"Triton | Revert run {SECOND} on main",), [])
+    assert f"reverts run {SECOND}: main from b to a on @fake/two" in ran.log
     assert "it does not undo: driver, Docker" in str(ran.log)
 
 
