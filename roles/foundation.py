@@ -11,7 +11,7 @@ from pyinfra.api.operation import OperationMeta
 
 from deploy.slices.host import Slice
 from roles import base, container_toolkit, docker, mig, model_store, nvidia_driver, proxy, registry
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.steps import ask
 
 
@@ -36,7 +36,7 @@ class Serving(FactBase[list[str]]):
         return [line.strip() for line in output if line.strip()]
 
 
-together.early(Serving)
+fact_batch.early(Serving)
 
 
 def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:

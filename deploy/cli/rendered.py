@@ -53,7 +53,7 @@ def _host(mine: Slice, data: Mapping[str, Any]) -> ServedHost:
 
 def _server(server: ServerSlice, settings: Any, drain_seconds: int) -> ServedServer:
     from roles._shipping import places
-    from roles.triton import beside, times
+    from roles.triton import llm_files, times
     from roles.triton.release import release_of
     from roles.triton.render import UID, container
 
@@ -67,7 +67,7 @@ def _server(server: ServerSlice, settings: Any, drain_seconds: int) -> ServedSer
             {"name": wheel.name, "version": wheel.version, "sha256": wheel.digest} for wheel in release.wheels
         ),
         triton=container(server, settings),
-        llm=beside.container(server, *server.beside, settings, UID) if server.beside else None,
+        llm=llm_files.container(server, *server.beside, settings, UID) if server.beside else None,
         start_seconds=server.start_seconds + times.START_MARGIN_SECONDS,
         stop_seconds=times.unit_stop_seconds(server, drain_seconds),
     )

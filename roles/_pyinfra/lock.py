@@ -15,7 +15,7 @@ from pyinfra import host, logger, state
 from pyinfra.api import FactBase, FunctionCommand, Host, State, operation
 
 from deploy.refusals.errors import Refusal, Refusals
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.hold import FILE, SILENT_SECONDS, Hold
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.steps import Refuse, ask
@@ -85,7 +85,7 @@ def _take(plan: str) -> Generator[FunctionCommand, None, None]:
         _holds[held] = Hold(held, record, partial(_lost, held))
         word, text = parted(_holds[held].take())
         if word == "mine":
-            together.of(held).stand(_holds[held].last_ended)
+            fact_batch.of(held).stand(_holds[held].last_ended)
         elif word == "held":
             _others.setdefault(host.state, {})[host.name] = Holder.of(text)
         else:

@@ -7,8 +7,8 @@ any step would, the host keeps all its steps and no recheck.
 
 A recheck reads the facts again once the run holds the host. If a step has changes by then, because another run or a
 person changed the host, the steps of this part of the run are done immediately, each under its own name. Answers
-younger than FRESH_SECONDS count, if the lock proves that no other run held the host since (together.py). Only the next
-run notices a person's change within those seconds.
+younger than FRESH_SECONDS count, if the lock proves that no other run held the host since (fact_batch.py). Only the
+next run notices a person's change within those seconds.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from pyinfra.api.operations import run_host_op
 from pyinfra.api.util import log_operation_start
 from pyinfra.context import ctx_host
 
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
 
 
@@ -86,7 +86,7 @@ def leave_out_unchanged() -> None:
         callback()
     if not parts:
         return
-    together.of(mine).wants_nothing = wants_nothing
+    fact_batch.of(mine).wants_nothing = wants_nothing
     if not wants_nothing:
         for key in parts:
             _leave_out(mine, key)

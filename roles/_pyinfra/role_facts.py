@@ -3,7 +3,7 @@ declares."""
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.facts import HostFacts
 
 
@@ -24,7 +24,7 @@ class LeftFact(FactBase[bool]):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        together.early(cls)
+        fact_batch.early(cls)
 
     def command(self) -> str:
         return f"[ ! -e {self.path} ] || echo there"

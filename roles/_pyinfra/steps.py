@@ -2,7 +2,7 @@
 
 pyinfra asks the facts of every stock operation again, in prepare and in execute: forty operations on a finished host
 are some two hundred round trips without a result. Here a role asks one fact (`CachedFact`), pure functions turn the
-answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (together.py),
+answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (fact_batch.py),
 its steps can be left out (quiet.py), and the decisions are tested without pyinfra. Two properties of stock operations
 are kept: no command is not a change, and `--dry` is correct.
 """
@@ -22,7 +22,7 @@ from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
 from deploy.refusals.errors import Refusal
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.answers import STRANGE, unanswered, unreadable
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def ask(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     facts.
     """
     executing = bool(target.state.is_executing)
-    return cast(T, together.of(target).answer(together.FactCall(fact, arguments), executing, partial(load, target)))
+    return cast(T, fact_batch.of(target).answer(fact_batch.FactCall(fact, arguments), executing, partial(load, target)))
 
 
 def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
@@ -103,7 +103,7 @@ class CachedFact(Generic[T]):
     _was_executing: bool | None = None
 
     def __post_init__(self) -> None:
-        together.note(self.fact, **self.arguments)
+        fact_batch.note(self.fact, **self.arguments)
 
     def now(self) -> T:
         """The answer, no older than the last change made through this object."""
@@ -167,7 +167,7 @@ def _step(
         yield command
     if commands:
         fact.forget()
-        together.of(host).forget()
+        fact_batch.of(host).forget()
 
 
 def check(

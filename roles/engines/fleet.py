@@ -15,7 +15,7 @@ from pyinfra.api import State
 from pyinfra.context import ctx_host
 
 from deploy.slices.host import EngineSlice, Slice
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.steps import ask
 from roles.engines.facts import Having, Present
 from roles.engines.intent import Intent, intend, order_of
@@ -79,7 +79,7 @@ class Asking:
         self.board, self.name = board, host.name
         for planned in board.slices:
             if planned.host == host.name:
-                together.note(Having, **about(planned))
+                fact_batch.note(Having, **about(planned))
 
     def now(self) -> Present:
         return self.board.now().get(self.name, Present())

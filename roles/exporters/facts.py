@@ -2,7 +2,7 @@
 
 from pyinfra.api import FactBase
 
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.facts import ask_packages, ask_units, ask_value, script
 from roles._pyinfra.role_facts import RoleFact
 from roles.exporters.defaults import ALL, COUNTERS, PACKAGE, PAGES, started, unit_path
@@ -32,4 +32,4 @@ class ExportersLeft(FactBase[list[str]]):
         return [line for line in output if line.startswith("/")]
 
 
-together.early(ExportersLeft)
+fact_batch.early(ExportersLeft)

@@ -16,7 +16,7 @@ from deploy.refusals.quoting import shortened
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.answers import STRANGE, unreadable
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Refuse, ask, has_failed, load
@@ -70,11 +70,11 @@ def _entered(about: About | None) -> dict[str, str]:
     """
     if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
         return ask(host, Login, _sudo=False)
-    more = [together.FactCall(BalancerMachine, {})]
+    more = [fact_batch.FactCall(BalancerMachine, {})]
     if about:
-        more = [together.FactCall(MachineHost, {"about": about}), *together.early_calls()]
+        more = [fact_batch.FactCall(MachineHost, {"about": about}), *fact_batch.early_calls()]
     prefix = "sudo -n -H " if host.data.get("_sudo") or state.config.SUDO else ""
-    return dict(together.of(host).enter(together.FactCall(Login, {}), more, prefix, partial(load, host)))
+    return dict(fact_batch.of(host).enter(fact_batch.FactCall(Login, {}), more, prefix, partial(load, host)))
 
 
 @operation()

@@ -25,7 +25,7 @@ from deploy.planning.plan import Plan
 from deploy.refusals.errors import refuse_all
 from deploy.rollout.run import Event
 from deploy.slices.host import Slice
-from roles._pyinfra import together
+from roles._pyinfra import fact_batch
 from roles._pyinfra.events import tell
 from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
@@ -78,7 +78,7 @@ def gate_before_drains(mine: Slice, plan: Plan, name: str = "Gate | Every host h
     if plan.gateway_only:
         return
     if host.name in plan.hosts and mine:
-        together.note(RolloutFacts, servers=_servers(mine))
+        fact_batch.note(RolloutFacts, servers=_servers(mine))
     _staged(mine, Following.of(plan), name=name)
 
 

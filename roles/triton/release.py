@@ -11,14 +11,14 @@ from deploy.slices.host import ServerSlice
 from roles._shipping.places import UNITS
 from roles._shipping.repairs import Wheel, wheels
 from roles._shipping.texts import HERE, Text
-from roles.triton import beside
+from roles.triton import llm_files
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from roles.triton.times import change_seconds, unit_settings
 from roles.triton.waiting import awaited, wait_settings
 
 UNIT = HERE / "files" / "units" / "triton@.service"
-EXECUTABLE = ("run", "launch", beside.RUN)
+EXECUTABLE = ("run", "launch", llm_files.RUN)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) 
     )
     seconds, of_llm = change_seconds(server, drain_seconds), None
     if server.beside:
-        seconds, of_llm = 2 * seconds, beside.drop_in(server, drain_seconds)
+        seconds, of_llm = 2 * seconds, llm_files.drop_in(server, drain_seconds)
     return ServerRelease(_id(files, repairing), server, files, repairing, drop_in, seconds, of_llm)
 
 
@@ -57,7 +57,7 @@ def _id(files: Mapping[str, bytes], repairing: Iterable[Wheel]) -> str:
     parts = sorted(files.items())
     parts += [(wheel.file, wheel.digest.encode()) for wheel in repairing]
     parts += [("unit", UNIT.read_bytes())]
-    parts += [("unit of the LLM", beside.UNIT.read_bytes())] if beside.RUN in files else []
+    parts += [("unit of the LLM", llm_files.UNIT.read_bytes())] if llm_files.RUN in files else []
     for path, content in parts:
         digest.update(f"{path}\0{len(content)}\0".encode() + content)
     return digest.hexdigest()[:16]

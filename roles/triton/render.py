@@ -7,7 +7,7 @@
     run, launch                     outside and inside the container
     hidden.py, passwd               keeps the key out of the list of processes; the name of the container's user
     spans.py                        receives spans of traced requests, if a gateway chooses some
-    llm/…                           for an LLM beside Triton: its start line and settings (beside.py)
+    llm/…                           for an LLM beside Triton: its start line and settings (llm_files.py)
     server.json                     facts for `prove`, `swap` and a person
 
 Each planned model is decided first (encoder.py, llmapi.py, engine.py); the server's own files follow from those.
@@ -22,7 +22,7 @@ from deploy.slices.container import CONTAINER_UID, ContainerSlice
 from deploy.slices.host import EngineSlice, ModelSlice, ServerSlice
 from roles._shipping import places
 from roles._shipping.texts import HERE
-from roles.triton import beside
+from roles.triton import llm_files
 from roles.triton.defaults import Defaults
 from roles.triton.encoder import encoder
 from roles.triton.engine import engine
@@ -58,7 +58,7 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     if server.traces:
         files["spans.py"] = SPANS.read_bytes()
     if server.beside:
-        files |= beside.render(server, *server.beside, settings, UID, NETWORK)
+        files |= llm_files.render(server, *server.beside, settings, UID, NETWORK)
     files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
     return files
 
@@ -80,7 +80,7 @@ def container(server: ServerSlice, settings: Defaults) -> ContainerSlice:
         ports=tuple(zip((server.http_port, server.grpc_port, server.metrics_port), INSIDE, strict=True)),
         devices=server.devices,
         directories=tuple(mounted(server)),
-        environment=(("ENGINEHOUSE_RELEASE", OF_THE_RELEASE), ("HOME", beside.CACHE)),
+        environment=(("ENGINEHOUSE_RELEASE", OF_THE_RELEASE), ("HOME", llm_files.CACHE)),
         tmp_mib=settings.tmp_mib,
         pids_limit=settings.pids_limit,
         shm_mib=shm_mib(server),
@@ -173,5 +173,5 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
         ],
         **({"own_models": [model.name for model in server.own_models]} if server.own_models else {}),
         "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
-        **(beside.known_to_host(*server.beside, server.stop_seconds) if server.beside else {}),
+        **(llm_files.known_to_host(*server.beside, server.stop_seconds) if server.beside else {}),
     }

@@ -29,7 +29,7 @@ from tests.gateway.real import CONTEXT_TOKENS, standing
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import written
 from tests.ports import free_port
-from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
+from tests.unit.samples import EMBEDDER, LLAMA, RERANKER, main, plan
 
 SLOWER_SECONDS = 0.1
 SMALL = "the tests' small Triton"

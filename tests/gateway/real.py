@@ -24,7 +24,7 @@ from roles.triton.render import render
 from tests.encoders import checkpoints, real_triton
 from tests.gateway.asking import RunningGateway, opened, settings
 from tests.ports import free_ports
-from tests.unit.given import main, plan
+from tests.unit.samples import main, plan
 
 LIMITS = {
     "max_batch_size": 32,

@@ -30,7 +30,7 @@ from roles.triton.flags import HEADER, RESTRICTED, flags
 from roles.triton.render import render
 from tests.encoders import real_triton
 from tests.ports import free_ports
-from tests.unit.given import main, plan
+from tests.unit.samples import main, plan
 
 ROOT = Path(__file__).parents[2]
 STAND_INS = ROOT / "rehearsal" / "llmapi"

@@ -13,8 +13,8 @@ from deploy.slices.runtime import RuntimeSlice
 from rehearsal import hardware
 from rehearsal.places import REPOSITORY, RehearsalRefused
 from rehearsal.real_gpu import rates, scene, two_cards, two_hosts
-from roles.triton.beside import render as rendered
 from roles.triton.defaults import Defaults
+from roles.triton.llm_files import render as rendered
 from tests.real_gpu.test_inventory import SERVICES, planned
 
 

@@ -28,7 +28,7 @@ from pyinfra.connectors.fake import FakeConnector
 from pyinfra.connectors.util import CommandOutput, OutputLine
 from pyinfra.context import ctx_config, ctx_host, ctx_inventory, ctx_state, init_base_classes
 
-from roles._pyinfra import order, together
+from roles._pyinfra import fact_batch, order
 from roles._shipping import units
 
 ENDED_WELL = "ActiveState=inactive\nResult=success"
@@ -125,7 +125,7 @@ class ScriptedConnector(FakeConnector):
             raise ConnectError(f"Could not connect ({self.host.name} is scripted to be unreachable)")
 
     def run_shell_command(self, command, print_output=False, print_input=False, **arguments):
-        if isinstance(command, together.Script):
+        if isinstance(command, fact_batch.Script):
             return self._answer_all(command, arguments)
         text = command if isinstance(command, str) else command.get_masked_value()
         stdin = arguments.get("_stdin") or ""
@@ -136,12 +136,12 @@ class ScriptedConnector(FakeConnector):
 
     def _answer_all(self, script, arguments):
         """Answers each question of the script as if it had come alone."""
-        lines = [f"{together.BEGAN} {Path('/proc/uptime').read_text().split()[0]}"]
+        lines = [f"{fact_batch.BEGAN} {Path('/proc/uptime').read_text().split()[0]}"]
         for number, question in enumerate(script.calls):
             alone = StringCommand(question.fact().command(**question.arguments))
             as_root = {"_sudo": True} if script.prefix and number else {}
             done, output = self.run_shell_command(alone, **{**arguments, **as_root})
-            lines += [*output.stdout_lines, "", f"{together.END} {number} {0 if done else 1}"]
+            lines += [*output.stdout_lines, "", f"{fact_batch.END} {number} {0 if done else 1}"]
         return True, CommandOutput([OutputLine("stdout", line) for line in lines])
 
     def _lookup_response(self, command_str: str):

@@ -20,7 +20,7 @@ from roles._shipping.texts import HERE
 from roles.engines.building import settings_text
 from roles.gateway.settings import rendered
 from tests.roles.fake import Heard, Ran, run
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, Source
+from tests.unit.samples import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, Source
 
 LINE = "x\";`touch ran`$(touch ran)' %h ${IFS} {{7*7}}"
 ALIAS = LINE.replace(";", "&")

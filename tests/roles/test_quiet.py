@@ -13,7 +13,7 @@ from pyinfra.api import FactBase, StringCommand
 from pyinfra.operations import server
 
 from deploy.refusals.errors import Refusal
-from roles._pyinfra import quiet, together
+from roles._pyinfra import fact_batch, quiet
 from roles._pyinfra.steps import CachedFact, Refuse, ask, check, step
 from tests.roles.fake import Ran, Then, run
 
@@ -132,16 +132,16 @@ def test_an_unchanged_host_answers_each_fact_once_in_each_phase() -> None:
 
 
 def test_answers_that_are_old_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "FRESH_SECONDS", -1)
+    monkeypatch.setattr(fact_batch, "FRESH_SECONDS", -1)
     assert len(commands(played("a", "b"))) > 4
 
 
-def shelled(questions: list[together.FactCall]) -> dict[int, list[str]]:
+def shelled(questions: list[fact_batch.FactCall]) -> dict[int, list[str]]:
     """Answers of a real shell, by the number of the question."""
-    shell = [str(together.Together.shell_executable), "-c", str(together.Script(questions))]
+    shell = [str(fact_batch.Together.shell_executable), "-c", str(fact_batch.Script(questions))]
     ran = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=300)
-    answers = together.Together().process(ran.stdout.split("\n")[:-1])
-    return {number: lines for number, lines in answers.items() if number != together.UPTIME}
+    answers = fact_batch.Together().process(ran.stdout.split("\n")[:-1])
+    return {number: lines for number, lines in answers.items() if number != fact_batch.UPTIME}
 
 
 class Shell(Lines):
@@ -159,7 +159,7 @@ class Bash(Shell):
 
 def test_questions_in_one_command_are_answered_as_if_alone() -> None:
     scripts = ["printf 'no line end'", "echo 'a  b'; echo; echo \"it's\"", "true", "exit 3", "cat", "echo a; echo"]
-    answers = shelled([together.FactCall(Shell, {"shell": script}) for script in scripts])
+    answers = shelled([fact_batch.FactCall(Shell, {"shell": script}) for script in scripts])
     assert answers == {0: ["no line end"], 1: ["a  b", "", "it's"], 2: [], 4: [], 5: ["a", ""]}
 
 
@@ -167,12 +167,12 @@ def test_questions_in_one_command_are_asked_side_by_side_and_answered_in_order(t
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     scripts = [f"cat {pipe}", f"echo from the second >{pipe}; seq 20000"]  # the first ends only beside the second
-    first, second = shelled([together.FactCall(Shell, {"shell": script}) for script in scripts]).values()
+    first, second = shelled([fact_batch.FactCall(Shell, {"shell": script}) for script in scripts]).values()
     assert (first, second[-1], len(second)) == (["from the second"], "20000", 20000)
 
 
 def test_each_question_has_the_shell_it_wants() -> None:
-    questions = [together.FactCall(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
+    questions = [fact_batch.FactCall(fact, {"shell": 'echo "${BASH_VERSION:+bash}"'}) for fact in (Bash, Shell)]
     assert shelled(questions)[0] == ["bash"]
 
 
@@ -186,9 +186,9 @@ def test_a_question_that_ends_badly_is_asked_alone() -> None:
 
 
 def test_more_than_one_command_can_hold_is_asked_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(together, "LONGEST_SCRIPT", 60)
+    monkeypatch.setattr(fact_batch, "LONGEST_SCRIPT", 60)
     sent = list[int]()
-    monkeypatch.setattr(together.Script, "__init__", counting(sent))
+    monkeypatch.setattr(fact_batch.Script, "__init__", counting(sent))
 
     def asking() -> None:
         looks = [CachedFact(Lines, {"about": about}) for about in "abcde"]
@@ -199,9 +199,9 @@ def test_more_than_one_command_can_hold_is_asked_in_several(monkeypatch: pytest.
 
 
 def counting(sent: list[int]) -> Any:
-    real = together.Script.__init__
+    real = fact_batch.Script.__init__
 
-    def made(script: together.Script, questions: Any, prefix: str) -> None:
+    def made(script: fact_batch.Script, questions: Any, prefix: str) -> None:
         sent.append(len(questions))
         real(script, questions, prefix)
 
@@ -210,7 +210,7 @@ def counting(sent: list[int]) -> Any:
 
 def test_a_question_with_its_own_arguments_gets_its_own_command() -> None:
     def asking() -> None:
-        together.note(Lines, about="me", _sudo=False)
+        fact_batch.note(Lines, about="me", _sudo=False)
         CachedFact(Lines, {"about": "here"})
         host.log(str(ask(host, Lines, about="me", _sudo=False)))
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyinfra import host
 
-from roles._pyinfra import lock, quiet, together
+from roles._pyinfra import fact_batch, lock, quiet
 from roles._pyinfra.steps import CachedFact, ask, step
 from tests.roles.fake import Ran, Then, run
 from tests.roles.holding import Hosts
@@ -52,7 +52,7 @@ def played(hosts: Hosts, before_lock: Callable[[], None] = lambda: None, first: 
         if first:
             ask(host, first)
         lock.take("5151")
-        together.note(Lines, about="above")
+        fact_batch.note(Lines, about="above")
         step(CachedFact(Lines, {"about": "here"}), lambda lines: [] if "a" in lines else ["make a"], name="First")
         quiet.recheck()
         quiet.leave_out_unchanged()
@@ -104,8 +104,8 @@ def test_a_host_whose_last_run_was_cut_off_is_asked_again(ours: Hosts) -> None:
 
 def test_answers_that_are_old_by_then_are_asked_again(ours: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     def passes() -> None:
-        for cache in together._caches.values():
-            cache._since -= together.FRESH_SECONDS
+        for cache in fact_batch._caches.values():
+            cache._since -= fact_batch.FRESH_SECONDS
 
     assert commands(played(ours, passes)) == ONCE * 2
 
@@ -116,11 +116,11 @@ def test_a_host_whose_first_answer_has_no_time_is_asked_again(ours: Hosts) -> No
 
 
 def test_every_command_says_when_the_host_began_to_answer() -> None:
-    calls = [together.FactCall(Lines, {"about": "here"})]
-    shell = ["bash", "-c", str(together.Script(calls)).replace("what is here", "echo answer")]
+    calls = [fact_batch.FactCall(Lines, {"about": "here"})]
+    shell = ["bash", "-c", str(fact_batch.Script(calls)).replace("what is here", "echo answer")]
     uptimes = [float(Path("/proc/uptime").read_text().split()[0])]
     printed = subprocess.run(shell, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
-    uptimes.insert(1, float(printed[0].removeprefix(together.BEGAN)))
+    uptimes.insert(1, float(printed[0].removeprefix(fact_batch.BEGAN)))
     uptimes.append(float(Path("/proc/uptime").read_text().split()[0]))
     assert uptimes == sorted(uptimes)
-    assert together.Together().process(printed)[0] == ["answer"]
+    assert fact_batch.Together().process(printed)[0] == ["answer"]

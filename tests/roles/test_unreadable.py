@@ -12,7 +12,7 @@ from pyinfra.api import FactBase
 
 from deploy.rollout import replay
 from roles import preflight
-from roles._pyinfra import together, undo
+from roles._pyinfra import fact_batch, undo
 from roles._pyinfra.lock import Holder, HolderNow, taken
 from roles._pyinfra.steps import CachedFact, check, step
 from roles._shipping import peers
@@ -99,10 +99,10 @@ def test_facts_that_are_asked_together_are_unreadable_one_by_one() -> None:
 @pytest.mark.parametrize("mark", ["999 0", "9" * 5000 + " 0", "0 " + "9" * 5000, "٣ 0", "-1 0"])
 def test_a_mark_of_no_question_answers_none(mark: str) -> None:
     """The host itself prints the marks between its answers."""
-    calls = [together.FactCall(Words, {}), together.FactCall(Memory, {})]
-    lines = [f"{together.BEGAN} {'9' * 5000}.0", "a", f"{together.END} {mark}", "b", "", f"{together.END} 0 0"]
-    cache = together.FactCache()
-    answers = cache._ask(calls, lambda fact, batch: together.Together().process(lines))
+    calls = [fact_batch.FactCall(Words, {}), fact_batch.FactCall(Memory, {})]
+    lines = [f"{fact_batch.BEGAN} {'9' * 5000}.0", "a", f"{fact_batch.END} {mark}", "b", "", f"{fact_batch.END} 0 0"]
+    cache = fact_batch.FactCache()
+    answers = cache._ask(calls, lambda fact, batch: fact_batch.Together().process(lines))
     assert set(answers) <= {0}
 
 

@@ -9,15 +9,15 @@ from deploy.planning.plan import Plan
 from deploy.reports.engines import command_in_lines
 from deploy.slices.host import EngineSlice
 from deploy.spec import LLM, Calibration, Checkpoint, EngineTrust, KVCache, Machine, Replay, Weights
-from tests.unit import given
+from tests.unit import samples
 
 CALIBRATION = Calibration(directory="calibration/cnn_dailymail")
-AROUND = replace(given.AROUND, calibrations={CALIBRATION.directory: "c0ffee00c0ffee00"})
+AROUND = replace(samples.AROUND, calibrations={CALIBRATION.directory: "c0ffee00c0ffee00"})
 TRUST = EngineTrust(key="~/.ssh/enginehouse")
 ELSEWHERE = Weights.hub("example/beside", "b" * 40)
 
 PLAIN = replace(
-    given.LLAMA,
+    samples.LLAMA,
     path="engine",
     replay=Replay(prompts="replay/prompts.jsonl", answers="replay/answers.jsonl"),
     max_batch_size=16,
@@ -55,7 +55,7 @@ MIXTRAL = Checkpoint(
 def engine_plan(model: LLM, *, gpu: str = "h100-80", gpus: int = 1, around: Any = AROUND, **data: Any) -> Plan:
     """The plan of one host with one server and only this LLM, on all its GPUs."""
     data = {"engine_trust": TRUST, "machine": Machine(os="ubuntu-24.04", gpu=gpu, gpus=gpus)} | data
-    return given.plan(**given.main(model, gpus=tuple(range(gpus))), around=around, **data)
+    return samples.plan(**samples.main(model, gpus=tuple(range(gpus))), around=around, **data)
 
 
 def engine(model: LLM, **changes: Any) -> EngineSlice:
@@ -76,5 +76,5 @@ def commands(model: LLM, **changes: Any) -> str:
 def refusal(model: LLM, **changes: Any) -> str:
     """Every refusal of an LLM, as it is printed."""
     changes = {"engine_trust": TRUST} | changes
-    refusals = given.refusals(around=AROUND, **given.main(model), **changes)
+    refusals = samples.refusals(around=AROUND, **samples.main(model), **changes)
     return "\n\n".join(str(problem) for problem in refusals)

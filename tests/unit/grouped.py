@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import LLM, Checkpoint, Fabric, Firewall, Gateway, KVCache, Machine, Parallel, Server, Weights
-from tests.unit.given import Source
+from tests.unit.samples import Source
 
 INFINIBAND = Fabric(kind="infiniband", gbit=400, interface="ib0")
 ETHERNET = Fabric(kind="ethernet", gbit=25, interface="eth1")

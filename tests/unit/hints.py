@@ -15,7 +15,7 @@ from typing import Any
 
 import deploy.spec
 from deploy.refusals.errors import Refusal
-from tests.unit.given import OWN, Source
+from tests.unit.samples import OWN, Source
 
 OPENING, CLOSING = "([{", ")]}"
 SPEC = {name: getattr(deploy.spec, name) for name in deploy.spec.__all__}

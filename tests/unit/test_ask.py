@@ -20,7 +20,7 @@ from deploy.io.reach import address_of
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import Firewall, Gateway
-from tests.unit.given import MAIN, plan, sources
+from tests.unit.samples import MAIN, plan, sources
 
 SSH = """#!/bin/sh
 test "$1" != -G || { echo "hostname 203.0.113.9"; exit; }

@@ -23,7 +23,7 @@ from deploy.io.aiperf import together
 from deploy.io.bench import bench_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway
-from tests.unit.given import MAIN, plan
+from tests.unit.samples import MAIN, plan
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/golden/bench"

@@ -11,7 +11,7 @@ from deploy.io.gateway_key import GivenKey
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway
 from tests.unit.doctored import HEALTHY, UNITS, WANTED, examined, ids
-from tests.unit.given import GPT_OSS, MAIN, plan, sources
+from tests.unit.samples import GPT_OSS, MAIN, plan, sources
 
 ON_VLLM = replace(GPT_OSS, runtime="vllm", image="vllm/vllm-openai:v0.26.0")
 PLAN = plan(*sources(servers=(replace(MAIN, models=(*MAIN.models[:2], ON_VLLM)),), gateway=Gateway()))

@@ -20,7 +20,7 @@ from deploy.io.bundle_verify import confirm_whole, opened, unpack
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
 from tests.unit.bundles import BIG, COMMIT, FILES, key_pair, made
-from tests.unit.given import TODAY
+from tests.unit.samples import TODAY
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from deploy.planning.bundled import PLACE
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from deploy.spec import AptMirror, EngineTrust, Hub, Machine, Mirrors, OwnModel, Registry, Secret, Weights
-from tests.unit.given import LLAMA, RERANKER, plan, refusals, sources
-from tests.unit.given import main as of_server
+from tests.unit.samples import LLAMA, RERANKER, plan, refusals, sources
+from tests.unit.samples import main as of_server
 
 DIGEST = "sha256:" + "5e" * 32
 CLOSED = {

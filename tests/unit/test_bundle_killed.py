@@ -21,7 +21,7 @@ from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice
 from deploy.spec import EngineTrust, Hub
 from tests.unit.bundles import key_pair, made
-from tests.unit.given import RERANKER, TODAY, main, plan
+from tests.unit.samples import RERANKER, TODAY, main, plan
 from tests.unit.test_imports import ROOT
 
 CHILD = """

@@ -18,7 +18,7 @@ from deploy.spec import AptMirror, EngineTrust, Firewall, Mirrors, Proxy
 from roles._pyinfra.facts import HostFacts
 from roles.base import operations
 from roles.bundled import needs, support_packages, wanted_words
-from tests.unit.given import Source, refusals
+from tests.unit.samples import Source, refusals
 from tests.unit.test_balancing import EDGE, planned, serving
 from tests.unit.test_monitoring import EYES
 

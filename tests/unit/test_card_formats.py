@@ -17,8 +17,8 @@ from deploy.catalog import GPUS
 from deploy.planning.fit import Wish, fit_of, model_named, near_card
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Model
-from tests.unit.given import AROUND
 from tests.unit.published import locked
+from tests.unit.samples import AROUND
 from tests.unit.test_published_served import ENTRIES
 
 COMPRESSED = {"group_0": {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}}

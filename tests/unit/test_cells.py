@@ -12,7 +12,7 @@ from deploy.io.cells import confirmed_digest
 from deploy.refusals.errors import Refusal, refuse_all
 from deploy.rollout.cells import Run, Turn, cell_problems, deploy_words, next_turn, rollouts, stopped, unserved
 from deploy.spec import Balancer, Route
-from tests.unit.given import MACHINE, Source, plan
+from tests.unit.samples import MACHINE, Source, plan
 from tests.unit.wrong_balancers import BEHIND
 
 CELLS = ("east", "west")

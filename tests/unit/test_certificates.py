@@ -12,7 +12,7 @@ from deploy.spec import Secret
 from deploy.spec.surroundings import CertificateFile
 from deploy.validation.certificates import certificate_notice
 from tests.unit.certificates import write_certificate
-from tests.unit.given import AROUND, TODAY
+from tests.unit.samples import AROUND, TODAY
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
 BALANCER = BalancerSlice(

@@ -18,8 +18,8 @@ from deploy.cost.spot import Interruptions, builds, recorded_of, spot
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust, KVCache, Machine
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, sources
-from tests.unit.given import plan as plan_of
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MAIN, RERANKER, main, sources
+from tests.unit.samples import plan as plan_of
 
 ROOT = Path(__file__).parents[2]
 ENCODERS = "benchmarks/results/h100-encoders.json"

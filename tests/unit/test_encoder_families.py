@@ -13,8 +13,8 @@ from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.spec import Embedder, Gateway
 from encoders import families
 from encoders.settings import TASKS
-from tests.unit.given import AROUND, main, pinned, plan, refusals
 from tests.unit.published import locked
+from tests.unit.samples import AROUND, main, pinned, plan, refusals
 
 
 def test_every_family_that_the_server_knows_can_be_planned_and_no_others() -> None:

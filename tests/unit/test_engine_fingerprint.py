@@ -18,7 +18,7 @@ from deploy.engine.fingerprint import fingerprint
 from deploy.slices.host import EngineSlice
 from deploy.spec import Adapter, Draft, KVCache, LoRA, Machine, Release, Replay, Weights
 from deploy.spec.surroundings import EngineRecord
-from tests.unit import given
+from tests.unit import samples
 from tests.unit.engines import AROUND, CALIBRATION, ELSEWHERE, FP8, SMALL, TRUST, engine, engine_plan
 
 LORA = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
@@ -197,9 +197,9 @@ def test_the_plan_says_why_each_engine_is_built() -> None:
 
 def test_a_farm_host_builds_what_its_card_can_build() -> None:
     """Every engine of the inventory for the same card and image, once, with its weights."""
-    hosts = given.sources("h100-01", "h100-02", **given.main(FP8), engine_trust=TRUST)
-    farm = given.Source("farm-01", {**hosts[0].data, "servers": (), "farm": True})
-    other_card = given.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
-    mine = given.plan(*hosts, farm, other_card, around=AROUND).for_host("farm-01")
+    hosts = samples.sources("h100-01", "h100-02", **samples.main(FP8), engine_trust=TRUST)
+    farm = samples.Source("farm-01", {**hosts[0].data, "servers": (), "farm": True})
+    other_card = samples.Source("l40s-01", {**hosts[0].data, "machine": Machine(os="ubuntu-24.04", gpu="l40s-48")})
+    mine = samples.plan(*hosts, farm, other_card, around=AROUND).for_host("farm-01")
     assert [built.fingerprint for built in mine.engines] == [ORIGINAL.fingerprint]
     assert [files.model for files in mine.weights] == ["llama"]

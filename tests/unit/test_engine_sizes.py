@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.spec import Adapter, Draft, Eagle, Engine, LoRA, Machine, Parallel, ReDrafter, Server, one_per_gpu
-from tests.unit import given
+from tests.unit import samples
 from tests.unit.engines import AROUND, ELSEWHERE, FP8, PLAIN, SMALL, TRUST, engine, engine_plan
 
 
@@ -82,5 +82,5 @@ def test_two_servers_of_one_model_share_an_engine() -> None:
     """The engine is built once, although each server has its own GPU."""
     servers = one_per_gpu(Server(name="main", models=(FP8,)), 2)
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=2)
-    made = given.plan(servers=servers, machine=machine, engine_trust=TRUST, around=AROUND).slices[0]
+    made = samples.plan(servers=servers, machine=machine, engine_trust=TRUST, around=AROUND).slices[0]
     assert len(made.engines) == 1

@@ -20,9 +20,9 @@ from deploy.refusals.errors import Refusal
 from deploy.refusals.secrets_in_text import secret_in
 from deploy.reports.cloud_init import LIMIT, Archive, UserData, user_data
 from deploy.spec import Hub, Machine, Proxy, Registry, Secret
-from tests.unit.given import GPT_OSS, plan
-from tests.unit.given import main as models
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import GPT_OSS, plan
+from tests.unit.samples import main as models
 
 ARCHIVE = Archive(source="https://files.example.internal/enginehouse.tar.gz", sha256="5e" * 32)
 FILE, HOST = "inventories/h100.py", "h100-01"

@@ -36,8 +36,8 @@ from tests.unit.exported import (
     texts,
     unit_times,
 )
-from tests.unit.given import plan
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import plan
 
 ANNOTATION_BYTES = 262_144
 

@@ -26,9 +26,9 @@ from roles.traffic.operations import settings
 from roles.triton.defaults import Defaults
 from roles.triton.release import release_of
 from tests.unit.exported import of_plan, rendered, start_line, unit_times
-from tests.unit.given import GPT_OSS, plan
-from tests.unit.given import main as models
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import GPT_OSS, plan
+from tests.unit.samples import main as models
 
 INVENTORIES = ("h100", "fleet", "from_ansible", "h100x8_replicas")
 """Shipped inventories that jobs can serve: a host, two pools and a trial, encoders alone, eight servers on a host."""

@@ -14,7 +14,7 @@ from deploy.models.config_json import checkpoint_of
 from deploy.planning.fit import Fit, Wish, card_of, fit_of, near_card
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
-from tests.unit.given import AROUND, ONE_B
+from tests.unit.samples import AROUND, ONE_B
 from tests.unit.test_local_weights import safetensors
 
 STATE = "  state   planning; no host was changed"

@@ -16,7 +16,7 @@ from deploy.migrate.migration import migrate
 from deploy.planning.fit import Wish, fit_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Embedder, Reranker
-from tests.unit.given import AROUND
+from tests.unit.samples import AROUND
 from tests.unit.test_local_weights import safetensors
 from tests.unit.test_published_served import ENTRIES
 

@@ -11,7 +11,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.inventory import load_inventory, override_data
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import Driver, Host, Rollout
-from tests.unit.given import AROUND, plan, refusals, sources
+from tests.unit.samples import AROUND, plan, refusals, sources
 
 INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
 

@@ -17,7 +17,7 @@ from deploy.slices.gateway import GatewaySlice
 from deploy.spec import LLM, Adapter, Alias, EngineTrust, Gateway, KVCache, LoRA, Machine, Weights
 from deploy.validation.default_gateway import with_default_gateway
 from roles.gateway.settings import settings
-from tests.unit.given import (
+from tests.unit.samples import (
     EMBEDDER,
     GPT_OSS,
     LLAMA,

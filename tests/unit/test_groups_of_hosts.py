@@ -13,9 +13,9 @@ from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.group import GroupSlice
 from deploy.spec import Firewall, Machine, Parallel
-from tests.unit.given import Source, plan, refusals
 from tests.unit.golden import same_as_golden
 from tests.unit.grouped import ETHERNET, GROUPS, LLAMA_405B, SERVE, VLLM, changed, group, model, named, with_model
+from tests.unit.samples import Source, plan, refusals
 from tests.unit.test_report import printed
 
 EACH = pytest.mark.parametrize("name", sorted(GROUPS))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.given import refusals, sources
 from tests.unit.hints import followed, pieces_of, ways_out
+from tests.unit.samples import refusals, sources
 from tests.unit.test_refusals import ALL, CASES
 from tests.unit.wrong import Wrong
 

@@ -35,7 +35,7 @@ from deploy.catalog.versions import debian_at_least, version
 from deploy.planning.plan import Plan
 from deploy.spec import AcceptedHoles, Driver, Firewall, Gateway, Release
 from tests.unit.doctored import WANTED, examined
-from tests.unit.given import AROUND, EMBEDDER, MAIN, RERANKER, plan, refusals
+from tests.unit.samples import AROUND, EMBEDDER, MAIN, RERANKER, plan, refusals
 from tests.unit.wrong_balancers import BEHIND, edge, second
 
 PAGE = Path(__file__).parents[2] / "deploy/catalog/README.md"

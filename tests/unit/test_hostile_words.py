@@ -57,7 +57,7 @@ from deploy.spec import (
     Weights,
 )
 from deploy.validation.all_checks import judge
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
+from tests.unit.samples import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, UNJUDGED, Source
 from tests.unit.wrong_balancers import EDGE, SIGNED
 
 SHELL = "x;touch$IFS/tmp/p"

@@ -15,7 +15,7 @@ from deploy.spec import Acme, Firewall, Gateway, Https, Secret
 from deploy.validation.https import NAME
 from roles.firewall.rules import rules
 from tests.unit.certificates import write_certificate
-from tests.unit.given import plan, refusals
+from tests.unit.samples import plan, refusals
 from tests.unit.test_report import printed
 from tests.unit.wrong_https import CLOSED, DEBIAN, NAMED
 

@@ -19,7 +19,7 @@ from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import Machine
 from roles.preflight.judge import system as judge_system
-from tests.unit.given import AROUND
+from tests.unit.samples import AROUND
 
 TARGET = Target(host="203.0.113.7", user="ubuntu")
 ANSWERS = """os=debian-12

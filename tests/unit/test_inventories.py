@@ -12,8 +12,8 @@ from deploy.inventory.fleet import Fleet
 from deploy.io.inventory import load_inventory
 from deploy.planning.plan import Plan, make_plan
 from deploy.reports.plan import plan_report
-from tests.unit.given import AROUND
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import AROUND
 from tests.unit.test_report import printed
 
 FOLDER = Path(__file__).parents[2] / "inventories"

@@ -27,7 +27,7 @@ from deploy.spec import (
     one_per_gpu,
 )
 from deploy.validation.speculation import tree_of
-from tests.unit.given import LLAMA, MACHINE, ONE_B, OWN, pinned, plan, refusals, sources
+from tests.unit.samples import LLAMA, MACHINE, ONE_B, OWN, pinned, plan, refusals, sources
 from tests.unit.wrong_llm import HEAD, MIXTRAL, TEXTS, TRUST, adapters, engine, llama, served
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGJ1aWxkIGZhcm0ga2V5IGZvciB0ZXN0cyBvbmx5 build farm"

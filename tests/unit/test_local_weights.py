@@ -12,7 +12,7 @@ import pytest
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_weights import LFS, look_around, read_local
 from deploy.spec import LLM, Weights
-from tests.unit.given import AROUND, GPT_OSS, main, refusals, sources
+from tests.unit.samples import AROUND, GPT_OSS, main, refusals, sources
 
 NO_DATA = [0, 0]
 

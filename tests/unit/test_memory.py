@@ -13,7 +13,7 @@ from deploy.models.budget import Share, host_mib, server_budget
 from deploy.models.resolve import gpu_of, serve
 from deploy.spec import LLM, Adapter, Checkpoint, Draft, Eagle, Host, KVCache, Lookahead, LoRA, Medusa, Weights
 from deploy.spec.surroundings import LocalWeights, Surroundings
-from tests.unit.given import (
+from tests.unit.samples import (
     AROUND,
     GPT_OSS,
     LLAMA,

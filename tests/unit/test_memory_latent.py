@@ -8,7 +8,7 @@ import pytest
 
 from deploy.models import memory
 from deploy.spec import Checkpoint, KVCache
-from tests.unit.given import LLAMA, MACHINE, OWN, main, plan
+from tests.unit.samples import LLAMA, MACHINE, OWN, main, plan
 
 LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64, "head_dim": 128}
 DEEPSEEK_V3 = Checkpoint(

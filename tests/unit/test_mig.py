@@ -17,8 +17,8 @@ from deploy.io.inventory import load_inventory
 from deploy.planning.plan import Plan, make_plan
 from deploy.reports.plan import plan_report
 from deploy.spec import Driver
-from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals, sources
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import AROUND, EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, refusals, sources
 from tests.unit.test_report import printed
 from tests.unit.wrong import Wrong
 

@@ -13,7 +13,7 @@ from deploy.reports.plan import plan_report
 from deploy.slices.gateway import MutualGatewaySlice, MutualSlice
 from deploy.spec import LLM, Gateway, Traffic
 from deploy.topology.mutual import common_name
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, Source, main, plan
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, Source, main, plan
 from tests.unit.test_report import printed
 
 

@@ -23,7 +23,7 @@ from deploy.spec import (
     Replay,
     Secret,
 )
-from tests.unit.given import LLAMA, main, sources
+from tests.unit.samples import LLAMA, main, sources
 
 LLAMA_AT = 'servers["main"].models["llama"]'
 NEEDED = "a deploy needs it, this plan does not"

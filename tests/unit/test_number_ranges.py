@@ -17,7 +17,7 @@ from deploy.catalog.connection_keys import OPERATION_KEYS, SSH_KEYS
 from deploy.catalog.number_ranges import RANGES, Believable, shown
 from deploy.spec import Host, Replay, Rollout
 from deploy.validation.numbers import number_problems
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, RERANKER, main
 
 CLASSES = [class_ for class_ in vars(spec).values() if isinstance(class_, type) and is_dataclass(class_)]
 

@@ -20,7 +20,7 @@ import pytest
 from deploy.cli.knobs import knobs
 from deploy.io.inventory import load_plan
 from deploy.refusals.errors import Refusal, Refusals
-from tests.unit.given import TODAY
+from tests.unit.samples import TODAY
 
 HERE = Path(__file__).parent
 BEGINNING, *MISTAKES = (HERE / "operators.txt").read_text("utf-8").split("\n=== ")

@@ -16,8 +16,8 @@ from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Checkpoint, Embedder, Machine, Model, Reranker, Server, Weights
 from deploy.spec.surroundings import Surroundings
-from tests.unit.given import AROUND, GPT_OSS, MACHINE, sources
 from tests.unit.published import COMMIT, locked
+from tests.unit.samples import AROUND, GPT_OSS, MACHINE, sources
 
 XLMR_LARGE: dict[str, Any] = {
     "layers": 24, "hidden": 1024, "heads": 16, "intermediate": 4096, "vocabulary": 250_002,

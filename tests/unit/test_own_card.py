@@ -11,7 +11,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import Plan, make_plan
 from deploy.reports.plan import plan_report
 from deploy.spec import GPU, Machine, Parallel
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, refusals, sources
+from tests.unit.samples import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, main, refusals, sources
 from tests.unit.test_report import printed
 
 CARD = GPU(pci_id="10de:2b85", sm="120", mib=32_607)

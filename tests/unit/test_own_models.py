@@ -20,7 +20,7 @@ from roles.cleanup.operations import kept
 from roles.triton.defaults import Defaults
 from roles.triton.release import release_of
 from roles.triton.render import container, render
-from tests.unit.given import GPT_OSS, RERANKER, main, plan, refusals, sources
+from tests.unit.samples import GPT_OSS, RERANKER, main, plan, refusals, sources
 from tests.unit.test_report import printed
 
 OWN = OwnModel(name="spam", path="/srv/triton", mib=3000)

@@ -15,7 +15,7 @@ from deploy.io.pin import write_runtimes
 from deploy.io.registry import Login, split
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway, Registry, Secret
-from tests.unit.given import LLAMA, RERANKER, main, plan
+from tests.unit.samples import LLAMA, RERANKER, main, plan
 
 NEW = "sha256:" + "a" * 64
 

@@ -16,8 +16,8 @@ from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Driver, Host, KVCache, Release, Rollout, Weights
 from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.topology.waves import pools_of, waves
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, TODAY, main, plan, refusals, sources
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, TODAY, main, plan, refusals, sources
 
 INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
 FORTY = [f"h100-{number:02}" for number in range(1, 41)]

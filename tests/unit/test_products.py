@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from deploy.spec import Encoder
-from tests.unit.given import EMBEDDER, RERANKER, main, plan
+from tests.unit.samples import EMBEDDER, RERANKER, main, plan
 
 
 def notes(model: Encoder) -> list[str]:

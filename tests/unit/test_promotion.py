@@ -18,8 +18,8 @@ from deploy.rollout.promotion import compared_lines
 from deploy.slices.host import ReplaySlice
 from deploy.spec import LLM, Gateway, Replay
 from roles.triton.judging import replay_of
-from tests.unit.given import AROUND, EMBEDDER, LLAMA, RERANKER, main, plan, sources
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import AROUND, EMBEDDER, LLAMA, RERANKER, main, plan, sources
 from tests.unit.test_report import printed
 from tests.unit.wrong_runtimes import JUDGED, ON_VLLM, SERVE, VLLM
 

@@ -15,9 +15,9 @@ from deploy.models.config_json import kept
 from deploy.models.prompts import default_task_of, kept_prompts, other_prompts, prefixes_of
 from deploy.planning.plan import Plan
 from deploy.spec import Embedder
-from tests.unit.given import AROUND, main, plan, sources
 from tests.unit.hubs import repository, standing, weights
 from tests.unit.published import ENTRIES, locked
+from tests.unit.samples import AROUND, main, plan, sources
 from tests.unit.test_pin_models import BERT
 
 GEMMA = {

@@ -29,7 +29,7 @@ from deploy.spec import (
     Weights,
 )
 from deploy.topology.waves import pools_of, waves
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned, plan, sources
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, RERANKER, main, pinned, plan, sources
 
 CACHES = st.builds(KVCache, tokens=st.none() | st.integers(8192, 600_000))
 LLMS = st.builds(

@@ -14,8 +14,8 @@ from deploy.planning.fit import Wish, fit_of
 from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Gateway, Model, Parallel, Reranker, Server
-from tests.unit.given import AROUND, MACHINE, main, refusals, sources
 from tests.unit.published import ENTRIES, locked
+from tests.unit.samples import AROUND, MACHINE, main, refusals, sources
 
 VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
     "bge-m3": (Embedder, "h100-80", 1, ""),  # pytorch_model.bin alone

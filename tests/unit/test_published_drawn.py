@@ -20,8 +20,8 @@ from deploy.io.hub import resolve
 from deploy.planning.fit import Wish, fit_of
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Model, Parallel, Reranker
-from tests.unit.given import AROUND
 from tests.unit.hubs import Standing, repository, standing, weights
+from tests.unit.samples import AROUND
 
 CONFIGS: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("published_drawn.json").read_text(encoding="utf-8")

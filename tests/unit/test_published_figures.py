@@ -10,8 +10,8 @@ from deploy.catalog import CHECKPOINTS
 from deploy.models import memory
 from deploy.models.config_json import checkpoint_of
 from deploy.spec import Checkpoint
-from tests.unit.given import ONE_B
 from tests.unit.published import ENTRIES
+from tests.unit.samples import ONE_B
 from tests.unit.test_memory_latent import DEEPSEEK_V3
 from tests.unit.test_published_served import ENTRIES as SERVED_ENTRIES
 

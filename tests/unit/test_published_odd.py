@@ -16,8 +16,8 @@ from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem
 from deploy.planning.fit import Wish, fit_of
 from deploy.refusals.errors import Refusal
-from tests.unit.given import AROUND
 from tests.unit.published import ENTRIES, locked
+from tests.unit.samples import AROUND
 from tests.unit.test_published import VERDICTS
 
 ODD: tuple[Any, ...] = (

@@ -25,8 +25,8 @@ from deploy.models.runtimes import image_for, runtime_instead
 from deploy.planning.fit import Fit, Wish, fit_of
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Model, Reranker
-from tests.unit.given import AROUND
 from tests.unit.published import locked
+from tests.unit.samples import AROUND
 
 ENTRIES: dict[str, dict[str, Any]] = json.loads(
     Path(__file__).with_name("published_served.json").read_text(encoding="utf-8")

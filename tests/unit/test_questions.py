@@ -15,7 +15,7 @@ from deploy.models.answers import UnreadableReply, answer
 from deploy.models.questions import Question, command, question
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import ModelSlice
-from tests.unit.given import plan
+from tests.unit.samples import plan
 
 RERANKER, EMBEDDER, GPT_OSS = plan().for_host("h100-01").servers[0].models
 LLAMA = replace(GPT_OSS, name="llama", architecture="LlamaForCausalLM")

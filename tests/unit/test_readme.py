@@ -19,7 +19,7 @@ from deploy.planning.fit import Fit, fit_of
 from deploy.refusals.errors import Refusal
 from deploy.reports.plan import memory_parts
 from deploy.spec import LLM, Calibration, KVCache
-from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, pinned
+from tests.unit.samples import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, pinned
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(

@@ -10,7 +10,7 @@ import pytest
 
 from rehearsal.real_gpu.generating import Generation
 from rehearsal.real_gpu.layouts import RATES, cards, judged, ratios, wait_for_tokens
-from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
+from tests.unit.samples import EMBEDDER, LLAMA, RERANKER, main, plan
 
 HOST = plan(**main(RERANKER, EMBEDDER, LLAMA)).slices[0]
 WELL = dict.fromkeys(RATES, 10.0) | {"errors": []}

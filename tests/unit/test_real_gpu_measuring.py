@@ -23,7 +23,7 @@ from rehearsal.real_gpu.memory import compared, summed
 from rehearsal.real_gpu.served import kernels, plain
 from rehearsal.real_gpu.speed import lost_percent, needed_mib, release
 from rehearsal.real_gpu.workspaces import planned
-from tests.unit.given import EMBEDDER, LLAMA, RERANKER, main, plan
+from tests.unit.samples import EMBEDDER, LLAMA, RERANKER, main, plan
 
 SERVER: ServerSlice = plan(**main(RERANKER, EMBEDDER, LLAMA)).slices[0].servers[0]
 ENCODER = SERVER.models[0]

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.slices.host import RepairSlice
 from deploy.spec import Rollout
-from tests.unit.given import MACHINE, Source, plan
+from tests.unit.samples import MACHINE, Source, plan
 from tests.unit.wrong_balancers import edge, pool
 
 MENDS = replace(MACHINE, repair="reset")

@@ -12,8 +12,8 @@ from deploy.io.inventory import load_inventory
 from deploy.planning.fit import fit
 from deploy.planning.plan import make_plan
 from deploy.reports.plan import fit_report, memory_bar, memory_parts, plan_report, same_slices
-from tests.unit.given import AROUND, MACHINE, main, plan, sources
 from tests.unit.golden import same_as_golden
+from tests.unit.samples import AROUND, MACHINE, main, plan, sources
 
 INVENTORY = str(Path(__file__).parents[2] / "inventories" / "h100.py")
 

@@ -10,7 +10,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.spec import LLM, Weights
 from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.validation.repositories import held_by
-from tests.unit.given import AROUND, GPT_OSS, LLAMA, OWN, main, pinned, plan
+from tests.unit.samples import AROUND, GPT_OSS, LLAMA, OWN, main, pinned, plan
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from deploy.inventory.knobs import Range, role_problems, settings_problems
 from deploy.io.inventory import load_plan
 from deploy.refusals.errors import Refusal
 from roles._pyinfra.settings import known_settings
-from tests.unit.given import sources
+from tests.unit.samples import sources
 
 ROOT = Path(__file__).parents[2]
 TABLE = known_settings()

@@ -13,7 +13,7 @@ import pytest
 from deploy.catalog.runtimes import RUNTIMES, RuntimeRow
 from rehearsal import runtime_options
 from rehearsal.triton_image import RUNTIME_STAND_INS
-from tests.roles.triton.beside import EVERY, runtime_of, server_with
+from tests.roles.triton.llm_servers import EVERY, runtime_of, server_with
 
 PACKAGES = RUNTIME_STAND_INS / "packages"
 READ: dict[str, Any] = json.loads((PACKAGES / "llm_stand_in/options.json").read_text("utf-8"))

@@ -19,7 +19,7 @@ from deploy.reports.plan import fit_report
 from deploy.spec import Gateway, KVCache, Parallel, Release
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
-from tests.unit.given import AROUND, EMBEDDER, LLAMA, MACHINE, RERANKER, main, plan
+from tests.unit.samples import AROUND, EMBEDDER, LLAMA, MACHINE, RERANKER, main, plan
 from tests.unit.test_report import printed
 from tests.unit.wrong_runtimes import ADAPTERS, ON_VLLM
 from tests.unit.wrong_runtimes import SERVE as SERVE_IMAGE

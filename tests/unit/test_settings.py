@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from deploy.spec import Draft, Eagle, KVCache, Parallel, Weights
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, OWN, RERANKER, main, pinned, plan
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, ONE_B, OWN, RERANKER, main, pinned, plan
 
 WEIGHTS = "/var/lib/enginehouse/weights"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from deploy.slices.host import Slice
 from deploy.spec import LLM, Draft
-from tests.unit.given import LLAMA, MACHINE, MAIN, ONE_B, OWN, plan
+from tests.unit.samples import LLAMA, MACHINE, MAIN, ONE_B, OWN, plan
 
 LONG = replace(LLAMA, name="llama-128k", max_seq_len=131_072, chunked_prefill=True, max_batch_size=4)
 BESIDE = {"gpus": (1,), "http_port": 8010, "grpc_port": 8011, "metrics_port": 8012}

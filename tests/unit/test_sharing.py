@@ -10,7 +10,7 @@ from deploy.planning.plan import Plan
 from deploy.reports.plan import plan_report
 from deploy.slices.sharing import PeerSlice, SharedSlice
 from deploy.spec import Sharing
-from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, Source, plan
+from tests.unit.samples import EMBEDDER, GPT_OSS, MACHINE, MAIN, Source, plan
 from tests.unit.test_report import printed
 
 MODELS = (EMBEDDER, GPT_OSS)

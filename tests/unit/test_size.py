@@ -14,7 +14,7 @@ from deploy.__main__ import main as enginehouse
 from deploy.cost.measured import Load, loads_of
 from deploy.cost.size import Demand, Size, sizes
 from deploy.planning.fit import fit, model_named
-from tests.unit.given import AROUND
+from tests.unit.samples import AROUND
 
 ENCODERS = Path(__file__).parents[2] / "benchmarks/results/h100-encoders.json"
 MODELS = ("gpt-oss-20b", "bge-reranker-large", "nomic-embed-text-v2-moe")

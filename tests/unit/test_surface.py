@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.spec import Firewall, KVCache
-from tests.unit.given import LLAMA, main, plan
+from tests.unit.samples import LLAMA, main, plan
 
 DECLARED = Firewall(allow=("10.0.0.0/8",), rest="closed")
 

@@ -10,7 +10,7 @@ import pytest
 from deploy import spec
 from deploy.inventory.types import mistyped
 from deploy.spec import Replay
-from tests.unit.given import plan, sources
+from tests.unit.samples import plan, sources
 from tests.unit.wrong_llm import engine
 
 CLASSES = [class_ for class_ in vars(spec).values() if isinstance(class_, type) and is_dataclass(class_)]

@@ -12,7 +12,7 @@ from deploy.reports.engines import engines_report
 from deploy.spec import Replay
 from deploy.spec.surroundings import EngineRecord
 from tests.unit.engines import AROUND, PLAIN, engine_plan
-from tests.unit.given import LLAMA, main, plan
+from tests.unit.samples import LLAMA, main, plan
 
 REASON = "our own evaluation judges every release"
 CHOSEN = replace(PLAIN, replay=Replay.none(reason=REASON))

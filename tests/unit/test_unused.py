@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.inventory.misplaced_keys import elsewhere
-from tests.unit.given import MACHINE, MAIN, plan, refusals, sources
+from tests.unit.samples import MACHINE, MAIN, plan, refusals, sources
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from deploy.spec import Gateway, Identity, Price
 from gateway.fields import Fields
 from gateway.identity import identity_of
 from roles.gateway.settings import settings
-from tests.unit.given import plan, refusals
+from tests.unit.samples import plan, refusals
 from tests.unit.test_balancing import EDGE, planned, serving
 
 ROW: dict[str, Any] = {

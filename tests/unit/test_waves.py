@@ -11,7 +11,7 @@ from deploy.reports.plan import plan_report
 from deploy.spec import Rollout
 from deploy.topology.waves import Pool, pools_of, waves
 from deploy.validation.rollout import rollout_problems
-from tests.unit.given import plan, sources
+from tests.unit.samples import plan, sources
 from tests.unit.test_report import printed
 
 CHAT, RANK = [(f"c{number}", "chat") for number in range(1, 7)], [(f"r{number}", "rank") for number in range(1, 4)]

@@ -21,8 +21,8 @@ from roles.cleanup.operations import kept
 from roles.model_store.operations import texts
 from roles.triton.defaults import Defaults
 from roles.triton.render import container
-from tests.unit.given import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, main, plan, refusals, sources
 from tests.unit.published import locked
+from tests.unit.samples import AROUND, EMBEDDER, GPT_OSS, LLAMA, RERANKER, main, plan, refusals, sources
 from tests.unit.test_report import printed
 
 PLACE = "/mnt/models/gpt-oss-20b"

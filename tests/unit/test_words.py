@@ -90,5 +90,6 @@ def test_the_label_of_an_operation_can_be_read_alone() -> None:
     assert riddles == []
 
 
-def test_a_module_of_deploy_is_named_by_its_content() -> None:
-    assert [str(file) for file in trees() if file.parts[0] == "deploy" and file.stem in POINTERS] == []
+def test_a_module_of_production_is_named_by_its_content() -> None:
+    production = ("deploy", "roles", "files")
+    assert [str(file) for file in trees() if file.parts[0] in production and file.stem in POINTERS] == []

@@ -30,7 +30,7 @@ from deploy.spec import (
     Weights,
 )
 from deploy.spec.surroundings import Surroundings
-from tests.unit.given import (
+from tests.unit.samples import (
     AROUND,
     EMBEDDER,
     GPT_OSS,

@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy.spec import AcceptedHoles, Balancer, Firewall, Gateway, Rollout, Route, Secret, Traffic
 from deploy.spec.surroundings import CertificateFile
-from tests.unit.given import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
+from tests.unit.samples import AROUND, EMBEDDER, MACHINE, MAIN, RERANKER, Source
 from tests.unit.wrong import Wrong
 
 CHAT = Route(pool="chat", http_port=8080, grpc_port=8081)

@@ -22,7 +22,7 @@ from deploy.spec import (
     Secret,
     Weights,
 )
-from tests.unit.given import EMBEDDER, GPT_OSS, LLAMA, MACHINE, main, pinned
+from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, main, pinned
 from tests.unit.wrong import Wrong, own, own_llm
 
 OTHER = Weights.hub("example/other", "b" * 40)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Traffic
-from tests.unit.given import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
+from tests.unit.samples import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
 DROPS_ITS_TOKENIZER = replace(GPT_OSS, weights=replace(GPT_OSS.weights, files=("config.json", "*.safetensors")))

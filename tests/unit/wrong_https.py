@@ -8,7 +8,7 @@ from typing import Any
 
 from deploy.spec import Acme, Firewall, Gateway, Https, Identity, Secret
 from deploy.spec.surroundings import CertificateFile
-from tests.unit.given import AROUND, MACHINE
+from tests.unit.samples import AROUND, MACHINE
 from tests.unit.wrong import Wrong
 
 CLOSED = Firewall(rest="closed")

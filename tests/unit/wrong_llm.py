@@ -26,7 +26,7 @@ from deploy.spec import (
     Replay,
     Weights,
 )
-from tests.unit.given import GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, RERANKER, main, pinned
+from tests.unit.samples import GPT_OSS, LLAMA, MACHINE, MAIN, ONE_B, OWN, RERANKER, main, pinned
 from tests.unit.wrong import A_COMMIT, Wrong
 
 HEAD = Weights.hub("someone/a-head", A_COMMIT)

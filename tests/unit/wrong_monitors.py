@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import Monitor, Secret
-from tests.unit.given import MAIN, Source
+from tests.unit.samples import MAIN, Source
 from tests.unit.wrong import Wrong
 
 EYES = Monitor(os="debian-12", address="10.0.0.9")

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import LLM, Checkpoint, Embedder, Model, Parallel, Reranker, Weights
-from tests.unit.given import AROUND, main
 from tests.unit.published import COMMIT, locked
+from tests.unit.samples import AROUND, main
 from tests.unit.wrong import Wrong, machine, own
 
 

@@ -21,7 +21,7 @@ from deploy.spec import (
     Toolkit,
 )
 from deploy.spec.surroundings import CertificateFile
-from tests.unit.given import AROUND, LLAMA, MACHINE, main, pinned
+from tests.unit.samples import AROUND, LLAMA, MACHINE, main, pinned
 from tests.unit.wrong import Wrong, own_llm
 from tests.unit.wrong_balancers import CHAT, edge, pool, second
 from tests.unit.wrong_monitors import EYES, eyes

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from deploy.spec import LLM, Adapter, Calibration, Gateway, KVCache, LoRA, Parallel, Replay, Server, Weights
-from tests.unit.given import GPT_OSS, LLAMA, MACHINE, RERANKER, main, pinned, sources
+from tests.unit.samples import GPT_OSS, LLAMA, MACHINE, RERANKER, main, pinned, sources
 from tests.unit.wrong import A_COMMIT, Wrong
 
 VLLM = "vllm/vllm-openai:v0.26.0"

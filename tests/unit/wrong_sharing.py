@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deploy.spec import Gateway, Sharing
-from tests.unit.given import MACHINE, MAIN, Source
+from tests.unit.samples import MACHINE, MAIN, Source
 from tests.unit.wrong import Wrong
 
 SHARES = {"sharing": Sharing(), "peer_address": "10.0.0.11"}

@@ -12,7 +12,7 @@ from deploy.planning.plan import make_plan
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from deploy.spec import Gateway
-from tests.unit.given import AROUND, Source
+from tests.unit.samples import AROUND, Source
 
 ROOT = Path(__file__).resolve().parents[3]
 INVENTORIES = sorted(file.stem for file in (ROOT / "inventories").glob("*.py") if file.stem != "rehearsal")

@@ -14,7 +14,7 @@ from roles.gateway.programs import unit
 from roles.gateway.settings import grpc, rendered
 from tests.roles.gateway.gateways import INVENTORIES, h100, with_gateway
 from tests.roles.slices import SERVER
-from tests.roles.triton.beside import EVERY, host_with
+from tests.roles.triton.llm_servers import EVERY, host_with
 from tests.unit.golden import same_as_golden
 
 

@@ -15,7 +15,7 @@ from deploy.spec import Gateway
 from roles.monitor.config import prometheus, rules
 from tests.monitoring.test_rules import promtool
 from tests.roles.monitor.plans import EYES, a_monitor
-from tests.unit.given import EMBEDDER, LLAMA, MACHINE, RERANKER, main
+from tests.unit.samples import EMBEDDER, LLAMA, MACHINE, RERANKER, main
 from tests.unit.test_balancing import planned
 
 IMAGES = {"vllm": "vllm/vllm-openai:v0.26.0", "trtllm-serve": "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"}

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from deploy.io.authority import Use, made, now, signed
 from deploy.slices.host import Slice
-from tests.unit.given import MACHINE
+from tests.unit.samples import MACHINE
 from tests.unit.test_mutual import fleet
 
 

@@ -18,7 +18,7 @@ from deploy.slices.on_host import OnHostSlice
 from deploy.spec import Weights
 from roles._pyinfra.facts import HostFacts, script
 from roles.preflight import on_host
-from tests.unit.given import GPT_OSS, main, plan, sources
+from tests.unit.samples import GPT_OSS, main, plan, sources
 
 SLICE = plan(*sources(**main(replace(GPT_OSS, weights=Weights.on_host("/mnt/models/gpt-oss-20b"))))).slices[0]
 MIB, COMMIT = 2**20, "c" * 40

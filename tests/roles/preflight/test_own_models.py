@@ -18,7 +18,7 @@ from deploy.slices.own_model import OwnModelSlice
 from roles._pyinfra.facts import HostFacts, script
 from roles.preflight import own_models
 from roles.preflight.on_host import AS_SERVER
-from tests.unit.given import plan
+from tests.unit.samples import plan
 
 SLICE = plan().slices[0]
 CONFIG = """

@@ -10,8 +10,8 @@ from deploy.slices.traffic import TrafficServerSlice, TrafficSlice
 from deploy.spec import Gateway
 from tests.roles.preflight.test_preflight import kinds
 from tests.roles.slices import a_slice
-from tests.roles.triton.beside import host_with
-from tests.unit.given import plan
+from tests.roles.triton.llm_servers import host_with
+from tests.unit.samples import plan
 
 
 @pytest.mark.parametrize(

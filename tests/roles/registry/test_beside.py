@@ -9,7 +9,7 @@ from deploy.spec import Registry, Secret
 from roles import registry
 from roles.registry.operations import pull_id, texts
 from tests.roles.fake import Ran, run
-from tests.roles.triton.beside import host_with, runtime_of
+from tests.roles.triton.llm_servers import host_with, runtime_of
 
 MINE = host_with()
 WITH_KEY = replace(MINE, registry=Registry(key=Secret.env("NGC_API_KEY")))

@@ -17,13 +17,13 @@ from deploy.slices.host import ReplaySlice, Slice
 from roles import triton
 from roles._pyinfra.runs import Run
 from roles.triton import swapping
-from roles.triton.beside import UNIT
 from roles.triton.defaults import Defaults
+from roles.triton.llm_files import UNIT
 from roles.triton.operations import texts
 from roles.triton.release import release_of
 from roles.triton.render import render
 from tests.roles.fake import Ran, run
-from tests.roles.triton.beside import EVERY, SERVE_1_2, SERVE_1_3, host_with, runtime_of, server_with
+from tests.roles.triton.llm_servers import EVERY, SERVE_1_2, SERVE_1_3, host_with, runtime_of, server_with
 from tests.unit.golden import same_as_golden
 
 MINE = host_with()

@@ -10,14 +10,14 @@ import pytest
 from deploy.slices.host import Slice
 from deploy.spec import Parallel
 from roles.firewall.rules import rules
-from roles.triton.beside import drop_in
 from roles.triton.defaults import Defaults
+from roles.triton.llm_files import drop_in
 from roles.triton.release import release_of
 from roles.triton.render import render
-from tests.roles.triton.beside import server_with
-from tests.unit.given import plan
+from tests.roles.triton.llm_servers import server_with
 from tests.unit.golden import same_as_golden
 from tests.unit.grouped import ETHERNET, GROUPS, INFINIBAND, MIXTRAL_8X22B, group, model, named
+from tests.unit.samples import plan
 
 HOSTS = plan(*GROUPS["mixtral_8x22b_ep4_2x4_h100"]).slices
 

@@ -11,9 +11,9 @@ from deploy.slices.host import Slice
 from deploy.spec import Parallel
 from roles.triton.defaults import Defaults
 from roles.triton.render import render
-from tests.unit.given import plan
 from tests.unit.golden import same_as_golden
 from tests.unit.grouped import ETHERNET, INFINIBAND, MIXTRAL_8X22B, group, model, named
+from tests.unit.samples import plan
 
 IMAGE = "nvcr.io/nvidia/tensorrt-llm/release:1.2.1"
 

@@ -23,7 +23,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.render import render
 from tests.encoders import real_triton
 from tests.roles.triton.llm_client import EVERYTHING, events_of, text
-from tests.unit.given import main, plan
+from tests.unit.samples import main, plan
 
 pytestmark = pytest.mark.rehearsal
 NAME = "llama"

@@ -14,7 +14,7 @@ from roles.triton.defaults import Defaults
 from roles.triton.release import release_of
 from roles.triton.times import unit_settings
 from roles.triton.waiting import WAIT_SECONDS, awaited, wait_settings
-from tests.unit.given import GPT_OSS, RERANKER, main, plan, sources
+from tests.unit.samples import GPT_OSS, RERANKER, main, plan, sources
 
 PLACE = "/mnt/models/gpt-oss-20b"
 MODEL = replace(GPT_OSS, weights=Weights.on_host(PLACE))

@@ -12,7 +12,7 @@ from deploy.inventory.fleet import Fleet
 from deploy.planning.plan import make_plan
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.runtime import RuntimeSlice
-from tests.unit.given import AROUND, Source
+from tests.unit.samples import AROUND, Source
 
 ROOT = Path(__file__).resolve().parents[3]
 
