@@ -26,6 +26,7 @@ LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL
 """Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens nothing."""
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
+QUOTING = re.compile(r"[\s'\"\\]")
 LONGEST_WORD = 2**16
 OPTION_LINE = re.compile(r"\s*--?[A-Za-z]")
 OPTION_NAME = re.compile(r"(?<![\w-])--?[A-Za-z][\w.-]{0,80}")
@@ -84,6 +85,8 @@ class HereDocument:
 
 def word(raw: str) -> Word:
     """The word that a shell makes of `raw`, with both forms."""
+    if not QUOTING.search(raw):
+        return Word(raw, raw)
     try:
         cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # its time grows with the square of the length
     except ValueError:
