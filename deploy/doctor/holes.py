@@ -79,7 +79,8 @@ def _of_image(name: str, core: str, trtllm: str, wanted: Wanted) -> Iterator[Fin
 
 def _of_package(name: str, text: str, wanted: Wanted) -> Iterator[Finding]:
     package = "containerd.io" if name == "runc-binary" else name
-    attempt = f"apt-get update && apt-get install --only-upgrade {package} on the host; Docker's ends its containers"
+    upgrade = f"apt-get install --only-upgrade --allow-change-held-packages {package}"
+    attempt = f"on the host: sudo apt-get update && sudo {upgrade} (an upgrade of Docker ends the containers)"
     if name in _OF_UPSTREAM:
         component, number = _OF_UPSTREAM[name], text.rpartition(":")[2]
         yield from _known(component, number, holes_in(component, number), attempt)
