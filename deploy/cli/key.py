@@ -12,7 +12,7 @@ from deploy.cli.knobs import knobs
 from deploy.inventory.gateway_keys import CONCURRENT, FILE, concurrency, expiry_text, rows
 from deploy.inventory.gateway_keys import UNLIMITED as UNLIMITED_WORD
 from deploy.inventory.key_change import UNLIMITED
-from deploy.inventory.key_limits import NO_NAMES, confirm_budgets, limits_text, money, tenant_limits
+from deploy.inventory.key_limits import NO_NAMES, checked_limits, confirm_budgets, limits_text, money, tenant_limits
 from deploy.io.inventory import load_plan
 from deploy.io.key_file import change, content_of, new_key, revoke, set_tenant
 from deploy.io.printing import refusals_shown, say, show
@@ -151,6 +151,7 @@ def key_change(
         at_once = None if concurrent is None else UNLIMITED if concurrent == UNLIMITED_WORD else concurrency(concurrent)
         money_limits = {"cost_per_day": money("--cost-per-day", cost_per_day)}
         money_limits |= {"cost_per_month": money("--cost-per-month", cost_per_month)}
+        checked_limits(limits | money_limits, currency)  # before the key is looked for
         names = None if models is None else [name.strip() for name in models.split(",")]
         rights = {"models": names, "expires": expires, "concurrent": at_once, **money_limits, **limits}
         is_typed = click.get_current_context().get_parameter_source("currency") is not ParameterSource.DEFAULT

@@ -3,6 +3,7 @@
 import re
 from dataclasses import fields
 
+from deploy.catalog import DEFAULT_RELEASE
 from deploy.spec import (
     Docker,
     Driver,
@@ -19,7 +20,7 @@ from deploy.spec import (
 ELSEWHERE = (
     (
         re.compile(r"[a-z_]+\.[a-z_.]+"),
-        "write it in the inventory: --data takes a plain word or number of the host, such as release=26.07",
+        f"write it in the inventory: --data takes a word or number of the host, such as release={DEFAULT_RELEASE}",
     ),
     (re.compile(r"(?i)(ansible_(ssh_)?)?(host|hostname|ip|ip_address|address|fqdn)"), '"ssh_hostname": "203.0.113.7"'),
     (re.compile(r"(?i)(ansible_(ssh_)?)?port"), '"ssh_port": 2222'),
