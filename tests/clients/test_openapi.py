@@ -52,6 +52,8 @@ def fuzzed(url: str, key: str, folder: Path, phases: str = "examples,coverage,fu
     (folder / "schemathesis.toml").write_text(f"[checks]\nnegative_data_rejection.expected-statuses = {REFUSALS}\n")
     words = [str(Path(sys.executable).with_name("st")), "run", str(folder / "openapi.json"), "--url", url]
     words += ["--header", f"Authorization: Bearer {key}", "--checks", ",".join(CHECKS)]
+    # A list of as many prompts as the schema allows takes longer than the program's 10 s on a machine with other work.
+    words += ["--request-timeout", "120"]
     words += ["--phases", phases, "--max-examples", EXAMPLES, "--seed", "15", "--no-color"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2000:]
