@@ -37,12 +37,12 @@ from roles.rollout.judge import (
     STAGED,
     UNTOUCHED,
     finding,
-    shut,
-    stopped,
+    gate_failed,
+    hosts_lost,
     unchanged,
 )
 
-__all__ = ["UNTOUCHED", "gate", "gate_after_wave", "gate_before_changes", "gate_before_drains", "stopped"]
+__all__ = ["UNTOUCHED", "gate", "gate_after_wave", "gate_before_changes", "gate_before_drains", "hosts_lost"]
 Restore = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
 """The commands after which servers serve these releases again, by server; for a host, the digest and the wave."""
 
@@ -60,7 +60,7 @@ def gate(
     if len(missing) <= may_be_lost:
         host.noop("the wave is complete")
         return
-    yield Refuse(stopped(missing, len(wave), state_then, attempt))
+    yield Refuse(hosts_lost(missing, len(wave), state_then, attempt))
 
 
 def gate_before_changes(plan: Plan) -> None:
@@ -108,7 +108,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
     following.stage(state)
     balancers = [balancer.host for balancer in plan.balancers]
     if missing := lost(state, balancers):  # the targets of a failed host are unknown
-        yield Refuse(stopped(missing, len(balancers), STAGED))
+        yield Refuse(hosts_lost(missing, len(balancers), STAGED))
         return
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
@@ -188,7 +188,7 @@ def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterat
     """Output of `--dry` for hosts that cannot be reached."""
     missing = lost(state, wave)
     if len(missing) > may_be_lost:
-        yield Refuse(stopped(missing, len(wave), state_then))
+        yield Refuse(hosts_lost(missing, len(wave), state_then))
         return
     host.noop("the wave is complete")
 
@@ -196,7 +196,7 @@ def _missing(wave: Collection[str], may_be_lost: int, state_then: str) -> Iterat
 def _stopping(following: Following, size: int, state_then: str) -> Iterator[Refuse]:
     end = following.end()
     if end:
-        yield Refuse(shut(end, following.why, size, state_then))
+        yield Refuse(gate_failed(end, following.why, size, state_then))
 
 
 def _servers(mine: Slice) -> tuple[str, ...]:

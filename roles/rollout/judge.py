@@ -60,9 +60,9 @@ def unchanged(before: Mapping[str, ServerFacts], now: Mapping[str, ServerFacts])
     }
 
 
-def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
+def hosts_lost(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attempt: str = AGAIN) -> Refusal:
     return Refusal(
-        f"the gate stays shut: {len(missing)} of {size} hosts are lost",
+        f"the gate failed: {len(missing)} of {size} hosts are lost",
         facts=_lost(missing),
         attempt=attempt,
         state=state_then,
@@ -70,20 +70,20 @@ def stopped(missing: tuple[str, ...], size: int, state_then: str = BEGUN, attemp
     )
 
 
-def shut(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
+def gate_failed(stop: Stop, why: Mapping[str, str], size: int, state_then: str = BEGUN) -> Refusal:
     """The refusal for every remaining host after a failed gate; `why` by host."""
     if not stop.failed and not stop.back and not stop.stays:
-        return stopped(stop.lost, size, state_then)
+        return hosts_lost(stop.lost, size, state_then)
     failures = [f"{host} {_words(event)} ({why.get(host, '')})" for host, event in sorted(stop.failed.items())]
     facts = {"found": "; ".join(failures[:SHOWN]) + _more(failures)} if failures else {}
     facts |= _lost(stop.lost) if stop.lost else {}
-    facts |= {"back": f"{_names(stop.back)}: the earlier release serves again"} if stop.back else {}
+    facts |= {"restored": f"{_names(stop.back)}: the earlier release serves again"} if stop.back else {}
     if stop.stays:
-        facts["stays"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
+        facts["unchanged"] = f"{_names(stop.stays)}: lost, without room in the pool, or nothing served there before"
     problem = f"{len(stop.failed)} of {size} hosts did not pass" if failures else ""
     lost = f"{len(stop.lost)} of {size} hosts are lost" if stop.lost else ""
     return Refusal(
-        "the gate stays shut: " + ", and ".join(part for part in (problem, lost) if part),
+        "the gate failed: " + ", and ".join(part for part in (problem, lost) if part),
         facts=facts,
         attempt=AGAIN,
         state=state_then,

@@ -58,7 +58,7 @@ TOLD = """\
     4 hosts changed, 1 failed, in 0 s
 
 --> Starting operation: Gate | Wave 2 of 3
-    [whoever] the gate stays shut: 1 of 5 hosts are lost
+    [whoever] the gate failed: 1 of 5 hosts are lost
     [whoever]   lost   @fake/h05
     [whoever]   means  an operation failed there, or it could not be reached; its own messages are above
     [whoever]   try    repair it, or leave it out of the inventory, and run again: finished steps are not repeated
@@ -140,7 +140,7 @@ def test_every_operation_of_every_host_is_in_the_file(typed: Typed) -> None:
 def test_every_line_that_was_not_shown_is_in_the_file(typed: Typed) -> None:
     """Eleven hosts logged the gate's message."""
     lines = [event["line"] for event in typed.events if event["event"] == "line" and event["host"]]
-    assert [lines.count(line) for line in ("Connected", "the gate stays shut: 1 of 5 hosts are lost")] == [12, 11]
+    assert [lines.count(line) for line in ("Connected", "the gate failed: 1 of 5 hosts are lost")] == [12, 11]
 
 
 def test_the_file_is_its_owners_and_holds_no_secret(typed: Typed) -> None:

@@ -10,7 +10,7 @@ from roles.triton.render import HEADER
 from tests.rollouts.scene import Act, Case, Moment, Scene
 from tests.rollouts.timeline import OPERATION
 
-SHUT = "the gate stays shut: 1 of 1 hosts are lost"
+FAILED = "the gate failed: 1 of 1 hosts are lost"
 AGAIN = "run again: finished steps are not repeated"
 STAYS = "finished waves are done and stay so; on all other hosts nothing further happens"
 UNIT = "enginehouse-balancer.service"
@@ -96,13 +96,13 @@ def balancer(name: str, command: str, may_lose: bool) -> Case:
 CASES = (
     Case(
         "canary-never-ready",
-        ("does not serve", "is put back and serves", SHUT, STAYS, AGAIN),
+        ("does not serve", "is put back and serves", FAILED, STAYS, AGAIN),
         ("h2", "h3"),
         bad="unloadable",
     ),
     Case(
         "canary-wrong",
-        ("answers its first request with", "is put back and serves", SHUT, STAYS, AGAIN),
+        ("answers its first request with", "is put back and serves", FAILED, STAYS, AGAIN),
         ("h2", "h3"),
         bad="wrong",
     ),
@@ -131,7 +131,7 @@ CASES = (
     Case(
         "unreachable",
         (
-            "the gate stays shut: 1 of 4 hosts are lost",
+            "the gate failed: 1 of 4 hosts are lost",
             "lost   h2",
             "before the first change; every host serves what it served",
         ),
@@ -142,7 +142,7 @@ CASES = (
     ),
     Case(
         "disk-full",
-        ("No space left on device", "the gate stays shut: 1 of 4 hosts are lost", "lost   h3", "no host was drained"),
+        ("No space left on device", "the gate failed: 1 of 4 hosts are lost", "lost   h3", "no host was drained"),
         ("h1", "h2", "h3"),
         bad="moved",
         when=says("Model store | Send"),
@@ -167,7 +167,7 @@ CASES = (
     balancer("reloaded", f"systemctl reload {UNIT}", may_lose=False),
     Case(
         "host-dies",
-        ("the connection to this host is lost", SHUT, "lost   h2", STAYS, AGAIN),
+        ("the connection to this host is lost", FAILED, "lost   h2", STAYS, AGAIN),
         ("h3",),
         when=swapping("h2"),
         strike=lambda scene: scene.host("h2").cut_power(),

@@ -153,7 +153,7 @@ def gate_lines(output: str) -> list[str]:
     without pyinfra's own framing; empty if no gate stopped anybody."""
     framed = (FRAME.match(COLOUR.sub("", line)) for line in output.splitlines())
     lines = [(match[1], match[2].rstrip()) for match in framed if match]
-    gate = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate stays shut")), None)
+    gate = next((number for number, (_, line) in enumerate(lines) if line.startswith("the gate failed")), None)
     if gate is None:
         return []
     verdict = next((number for number, (_, line) in enumerate(lines[:gate]) if " does not serve; " in line), gate)

@@ -19,8 +19,8 @@ OUTPUT = """\
     [h1] main: main-2 does not serve; main-1 is put back and serves
     [h1] main: minilm does not load
     [h1] main:   | a line of its log
-    [h2] the gate stays shut: 1 of 1 hosts are lost
-    [h3] the gate stays shut: 1 of 1 hosts are lost
+    [h2] the gate failed: 1 of 1 hosts are lost
+    [h3] the gate failed: 1 of 1 hosts are lost
     [h2]   lost    h1
     [h2] Error: command failed
     [h2]   more
@@ -58,7 +58,7 @@ def test_the_lines_of_a_gate_follow_the_lines_of_the_lost_host() -> None:
     assert gate_lines(OUTPUT) == [
         "h1: main: main-2 does not serve; main-1 is put back and serves",
         "h1: main: minilm does not load",
-        "the gate stays shut: 1 of 1 hosts are lost",
+        "the gate failed: 1 of 1 hosts are lost",
         "  lost    h1",
     ]
 

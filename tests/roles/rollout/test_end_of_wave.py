@@ -87,7 +87,7 @@ def test_a_canary_that_does_not_serve_as_it_should_leaves_later_waves_untouched(
     made.hosts["one"].fails = (fails,)
     ran = run(made)
     assert (swapped(made), ran.stopped, ran.failed_hosts) == (["one"], "No hosts remaining!", ("one", "three", "two"))
-    assert "the gate stays shut: 1 of 1 hosts did not pass" in lines_of(ran, "two")
+    assert "the gate failed: 1 of 1 hosts did not pass" in lines_of(ran, "two")
     assert f"found {finding}" in lines_of(ran, "two")
 
 
@@ -97,7 +97,7 @@ def test_a_swap_that_fails_is_a_lost_host() -> None:
     made.hosts["one"].fails = ("swap",)
     ran = run(made)
     assert (swapped(made), made.hosts["one"].release) == (["one"], "old")
-    assert "the gate stays shut: 1 of 1 hosts are lost" in lines_of(ran, "two")
+    assert "the gate failed: 1 of 1 hosts are lost" in lines_of(ran, "two")
 
 
 def test_no_host_is_drained_if_staging_failed_on_one() -> None:
@@ -120,7 +120,7 @@ def test_a_failed_host_goes_back_to_what_it_served() -> None:
     made.hosts["one"].fails = ("question failed",)
     ran = run(made)
     assert made.log == [("swap", "@fake/one"), ("back", "@fake/one")]
-    assert "back @fake/one: the earlier release serves again" in lines_of(ran, "two")
+    assert "restored @fake/one: the earlier release serves again" in lines_of(ran, "two")
 
 
 def test_every_wave_goes_back_the_last_one_first() -> None:
@@ -136,7 +136,7 @@ def test_a_host_that_served_nothing_before_stays() -> None:
     made.hosts["one"].release, made.hosts["one"].fails = "", ("question failed",)
     ran = run(made)
     assert made.log == [("swap", "@fake/one")]
-    assert "stays  @fake/one: lost, without room in the pool, or nothing served there before" in str(ran.log)
+    assert "unchanged  @fake/one: lost, without room in the pool, or nothing served there before" in str(ran.log)
 
 
 def test_a_gate_waits_after_a_change_and_asks_again(monkeypatch: pytest.MonkeyPatch) -> None:

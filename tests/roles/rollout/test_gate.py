@@ -65,8 +65,8 @@ def test_without_change_detection_the_gate_stops_all_the_same() -> None:
 
 
 def test_the_message_names_the_lost_hosts_and_what_to_do() -> None:
-    assert str(rollout.stopped((SECOND,), 2)) == (
-        "the gate stays shut: 1 of 2 hosts are lost\n"
+    assert str(rollout.hosts_lost((SECOND,), 2)) == (
+        "the gate failed: 1 of 2 hosts are lost\n"
         "  lost   @fake/two\n"
         "  means  an operation failed there, or it could not be reached; its own messages are above\n"
         "  try    repair it, or leave it out of the inventory, and run again: finished steps are not repeated\n"
