@@ -105,7 +105,9 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
     from pyinfra.context import ctx_state
     from pyinfra_cli.exceptions import UnexpectedExternalError
     from pyinfra_cli.inventory import make_inventory
+    from pyinfra_cli.util import PYTHON_CODES
 
+    PYTHON_CODES.pop(file, None)  # pyinfra would run what it compiled before a verb such as `pin` changed the file
     confirm_is_python(file)
     _last_loaded[0] = file
     if (here := str(Path.cwd())) not in sys.path:  # as pyinfra's own command does, so that an inventory may import
