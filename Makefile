@@ -130,7 +130,7 @@ test-monitoring: $(TESTREADY) ## a monitor beside a serving machine and a balanc
 # Made of Ubuntu's archive: this one, unless UBUNTU_MIRROR names another. One release: PYTEST_ARGS="-k 26.04".
 UBUNTU_MIRROR ?= http://archive.ubuntu.com/ubuntu
 test-ubuntu: export ENGINEHOUSE_UBUNTU_MIRROR := $(UBUNTU_MIRROR)
-test-ubuntu: $(TESTREADY) ## the whole deploy on machines of Ubuntu 22.04, 24.04 and 26.04, made of its own archive (1.2 GB); half an hour
+test-ubuntu: $(TESTREADY) ## the whole deploy on machines of Ubuntu 22.04, 24.04 and 26.04, made of its own archive (1.2 GB); twenty minutes
 	$(RUN)/python -m rehearsal requirements --install --tests
 	$(RUN)/pytest tests/ubuntu $(PYTEST_ARGS)
 
