@@ -94,3 +94,12 @@ def test_the_chat_pattern_holds_its_128_conversations() -> None:
 def test_eight_replicas_share_one_copy_of_the_weights() -> None:
     """Each of the three models has a single directory on the host."""
     assert len(shipped("h100x8_replicas").slices[0].weights) == 3
+
+
+def test_a_changed_inventory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of one relative name, as after `pin` changed one: pyinfra keeps compiled code by that name."""
+    for directory, host in (("before", "a"), ("after", "b")):
+        (tmp_path / directory).mkdir()
+        (tmp_path / directory / "mine.py").write_text(f'hosts = ["{host}"]\n')
+        monkeypatch.chdir(tmp_path / directory)
+        assert [loaded.name for loaded in load_inventory("mine.py", {})] == [host]

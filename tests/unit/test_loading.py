@@ -130,15 +130,6 @@ def test_an_inventory_of_ansible_is_told_from_python(
     )
 
 
-def test_a_changed_inventory_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two files of one relative name, as after `pin` changed one: pyinfra keeps compiled code by that name."""
-    for directory, host in (("before", "a"), ("after", "b")):
-        (tmp_path / directory).mkdir()
-        (tmp_path / directory / "mine.py").write_text(f'hosts = ["{host}"]\n')
-        monkeypatch.chdir(tmp_path / directory)
-        assert [loaded.name for loaded in load_inventory("mine.py", {})] == [host]
-
-
 def test_a_directory_is_no_inventory(tmp_path: Path) -> None:
     """The refusal offers its first Python file."""
     (tmp_path / "b.py").write_text("hosts = []")
