@@ -105,9 +105,9 @@ class Gateway:
     """Hosts and pools to whose servers this gateway sends as well, over mutual TLS (`Traffic.gateways_port` there).
     Their encoders need no files here; an LLM of theirs has to be served on this host too, for its tokenizer."""
     trace_one_in: int | None = None
-    """One request of this many is traced: Triton writes the start of each step, and no content, to the journal of its
-    unit. None traces nothing. Setting it for the first time, or removing it, swaps the host's servers. A client's own
-    `traceparent` is dropped; a client with direct access to Triton can have its requests traced."""
+    """Number of requests of which one is traced: Triton writes the start of each step, and no content, to its unit's
+    journal. None traces nothing. Setting it for the first time, or removing it, swaps the host's servers. A client's
+    own `traceparent` is dropped; a client with direct access to Triton can have its requests traced."""
     unknown_fields: Literal["ignore", "refuse"] = "ignore"
     """Fields of a request that no endpoint reads: ignored and named in the answer's header `x-enginehouse-ignored`, or
     refused. A field that would change the meaning of the answer is refused in both cases."""

@@ -102,7 +102,7 @@ def test_a_package_is_found_by_a_name_that_it_provides(outer: Path) -> None:
 
 
 def test_a_package_that_is_not_installed_is_not_listed(outer: Path) -> None:
-    """Such a package has only its configuration left; an unknown name is ignored."""
+    """A removed package has only its configuration left; an unknown name is ignored."""
     assert "libcrypt1" not in image._packages(outer)
     assert closed(outer, "libcrypt1", "never", "nothing-of-this") == set()
 

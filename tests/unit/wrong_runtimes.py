@@ -34,7 +34,7 @@ def beside(model: Any = ON_VLLM, gpu: str = "h100-80", **changes: Any) -> dict[s
 
 
 def serve(**changes: Any) -> dict[str, Any]:
-    """The same inventory with trtllm-serve as the LLM's program."""
+    """Data of a host whose LLM is served by trtllm-serve beside Triton, with these changes."""
     return beside(**({"runtime": "trtllm-serve", "image": SERVE} | changes))
 
 
