@@ -256,6 +256,16 @@ def test_every_public_function_of_deploy_has_a_docstring() -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize(
+    "lock", sorted([*ROOT.glob("locks/*.lock"), *ROOT.glob("rehearsal/*/*.lock")]), ids=lambda file: file.name
+)
+def test_a_lock_names_hashes_but_no_address_and_no_folder_of_a_machine(lock: Path) -> None:
+    """A lock compiled by an absolute path would name the folder of whoever compiled it, and an index its host."""
+    text = lock.read_text("utf-8")
+    assert "--hash=sha256:" in text
+    assert re.findall(r"https?://\S+|file:\S+|(?<![\w.-])/\w+/\S+", text) == []
+
+
 def test_deploy_py_is_under_forty_lines() -> None:
     """A file of this length can be read in one minute."""
     assert len((ROOT / "deploy.py").read_text("utf-8").splitlines()) < 40
