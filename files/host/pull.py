@@ -96,17 +96,20 @@ def patiently(settings: dict[str, Any], key: str) -> int:
             pull(settings, key)
             return record(settings)
         except (OSError, http.client.HTTPException) as broken:
-            print(f"the Docker engine does not answer on {SOCKET}: {broken or type(broken).__name__}", file=sys.stderr)
-            print("  try     journalctl -u docker.service -n 50 on the host, then run again", file=sys.stderr)
-            print("  state   no serving program was changed", file=sys.stderr)
-            return 1
+            problem = f"the Docker engine does not answer on {SOCKET}: {broken or type(broken).__name__}"
+            if not pause:
+                print(problem, file=sys.stderr)
+                print("  try     journalctl -u docker.service -n 50 on the host, then run again", file=sys.stderr)
+                print("  state   no serving program was changed", file=sys.stderr)
+                return 1
         except Refused as refused:
             is_enough = not pause or (refused.was_retried and pause != PAUSES_SECONDS[0])
             if not refused.may_pass or is_enough:
                 print(explained(settings, refused, key), file=sys.stderr)
                 return 1
-            say(f"{settings['registry']}: {refused}; asking again in {pause} s")
-            time.sleep(pause)
+            problem = f"{settings['registry']}: {refused}"
+        say(f"{problem}; asking again in {pause} s")
+        time.sleep(pause)
     raise AssertionError("the last round returns")
 
 
@@ -160,13 +163,25 @@ def ask(settings: dict[str, Any], key: str) -> None:
     if answer.status != 200:
         raise Refused(json.loads(answer.read() or b"{}").get("message", f"HTTP {answer.status}"))
     progress = Progress()
-    for line in answer:
+    for line in lines(answer):
         event = json.loads(line)
         if "error" in event:
             raise Refused(event["error"])
         progress.add(event)
         if event.get("status") == "Pull complete":
             os.sync()  # the engine does not: after a power cut it would take a layer of empty files for a whole one
+
+
+def lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Yields the lines as they come. Raises IncompleteRead if the engine ended within its answer.
+
+    Python's own lines of an answer end there without an error, and the image would count as pulled.
+    """
+    rest = b""
+    while part := answer.read1():
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
+    yield from [rest] if rest.strip() else []
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -133,6 +133,22 @@ def test_an_error_in_the_middle_of_a_pull_is_an_error(tmp_path: Path, monkeypatc
     assert call([(200, {}, b'{"error": "no space left on device"}\n')], tmp_path, monkeypatch)[0] == 1
 
 
+def test_an_engine_that_is_killed_within_a_pull_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer ends between two chunks; the image has not been pulled."""
+    killed = (200, {"Transfer-Encoding": "chunked"}, b"%x\r\n%s\r\n" % (len(DONE), DONE))
+    status, engine = call([killed, (200, {}, DONE)], tmp_path, monkeypatch)
+    assert (status, [request.method for request in engine.requests]) == (0, ["POST", "POST", "GET"])
+
+
+def test_an_engine_that_stays_away_is_named_with_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    killed = (200, {"Transfer-Encoding": "chunked"}, b"")
+    status, engine = call([killed], tmp_path, monkeypatch)
+    assert (status, len(engine.requests), (tmp_path / "record.json").exists()) == (1, 4, False)
+    assert "try     journalctl -u docker.service -n 50 on the host" in capsys.readouterr().err
+
+
 def test_progress_counts_bytes_of_all_layers() -> None:
     progress = pull.Progress()
     for layer, current in (("a", 3 << 20), ("b", 1 << 20)):
