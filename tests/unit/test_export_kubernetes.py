@@ -244,7 +244,8 @@ def test_pods_run_the_gateways_image_that_its_operator_pushes(image: str, named_
     (renamed,) = yaml.safe_load(written["serve/kustomization.yaml"])["images"]
     assert renamed == {"name": "enginehouse-gateway", **named_as}
     tagged = image.partition("@")[0]
-    assert f"docker build -t {tagged} gateway-image && docker push {tagged}\n" in written["README.md"]
+    build = f"docker build -t {tagged} -f gateway-image/Containerfile gateway-image"
+    assert f"{build} && docker push {tagged}\n" in written["README.md"]
 
 
 @pytest.mark.parametrize("image", ["gateway", "Gateway:1", "hub.example.internal/gateway:", "gateway:1; id"])

@@ -76,7 +76,7 @@ def _build(hosts: tuple[ServedHost, ...], image: str) -> str:
     if not any(host.gateway for host in hosts):
         return ""
     tagged = image.partition("@")[0]
-    return f"docker build -t {tagged} gateway-image && docker push {tagged}\n"
+    return f"docker build -t {tagged} -f gateway-image/Containerfile gateway-image && docker push {tagged}\n"
 
 
 def _gateway(hosts: tuple[ServedHost, ...]) -> str:
