@@ -148,15 +148,16 @@ def act(
     server: WatchedServer, invocation: str, memory: dict[str, Any], silent: list[str], settings: dict[str, Any]
 ) -> None:
     """Restarts the unit and records that; or prints the reason against it."""
-    since = time.time() - 3600 * settings["restart_hours"]
-    recent = [when for when in memory["restarts"] if when > since]
+    now = time.time()
+    # A restart of a clock that was a year ahead would count until that year has passed.
+    recent = [when for when in memory["restarts"] if abs(now - when) < 3600 * settings["restart_hours"]]
     reason = f"{', '.join(silent)} did not answer {settings['misses']} probes in a row"
     # The LLM beside Triton has a unit of its own, which restarts without taking the encoders along.
     unit = server.llm if silent == [memory.get("llm")] else server.unit
     if len(recent) >= settings["restarts"]:
         warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so a person must act")
     elif server.restart(invocation, reason, unit):
-        memory["restarts"] = [*recent, time.time()]
+        memory["restarts"] = [*recent, now]
         memory["restarts_total"] += 1
         warn(f"{reason}: {unit} is restarted")
 

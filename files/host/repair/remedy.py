@@ -40,7 +40,7 @@ def remedy_of(problems: list[Problem], settings: dict[str, Any], refused: str, t
 
 
 def recent(tries: list[float], now: float) -> list[float]:
-    return [when for when in tries if now - when < DAY_SECONDS]
+    return [when for when in tries if abs(now - when) < DAY_SECONDS]
 
 
 def sentence(problems: list[Problem]) -> str:

@@ -235,6 +235,16 @@ def test_restarts_that_do_not_help_end(host: Host, capsys: pytest.CaptureFixture
     assert "restarted 2 times in 2 h already, so a person must act" in capsys.readouterr().out
 
 
+def test_restarts_of_a_clock_that_was_a_year_ahead_do_not_count(host: Host) -> None:
+    host.look(3, embed=BUSY)
+    memory = json.loads((host.place / "watch.json").read_text())
+    ahead = {"restarts": [memory["restarts"][0] + 365 * 86_400] * 2}
+    (host.place / "watch.json").write_text(json.dumps(memory | ahead))
+    host.units["triton@main.service"]["InvocationID"] = "another"
+    host.look(3, embed=BUSY)
+    assert host.restarts == 2
+
+
 def test_neither_question_nor_answer_is_logged(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     host.look(3, embed=BUSY, chat=(500, {}, b'{"error": "the boiler turns"}'))
     kept = "".join(path.read_text() for path in host.root.rglob("*") if path.is_file() and path.name != "server.json")
