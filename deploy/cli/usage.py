@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -40,17 +41,22 @@ def usage(
 
     The dearest line comes first, or each day's dearest with `--by day,…`. Each host keeps its own counters; the cost
     is by the `prices` of its Gateway at the time of a request. Ends with 3 if a host did not answer: its numbers are
-    missing then.
+    missing then. Below them stand the budgets of `enginehouse key`: used, left, and when they are renewed; --csv has
+    none.
     """
-    from deploy.cost.usage import as_csv, groups_of, missing_sentences, table
-    from deploy.io.usage import usage_of
+    from deploy.cost.budgets import month_of
+    from deploy.cost.usage import added_up, as_csv, groups_of, missing_sentences, table
+    from deploy.io.usage import known_budgets, usage_rows
 
     with refusals_shown(inventory, as_json):
         groups = groups_of(by)
         plan = load_plan(inventory, data, limit, knobs())
-        first = f"{since or datetime.now(UTC) - timedelta(days=30):%Y-%m-%d}"
+        now = datetime.now(UTC)
+        first = f"{since or now - timedelta(days=30):%Y-%m-%d}"
         last = f"{until:%Y-%m-%d}" if until else ""
-        report = usage_of(plan, host_data(inventory, data), groups, first, last)
+        rows = usage_rows(plan, host_data(inventory, data), min(first, month_of(now)))
+        budgets, notes = known_budgets(plan, rows, now)
+        report = replace(added_up(rows, groups, first, last), budgets=budgets, notes=notes)
         if as_json:
             say(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
         elif wants_csv:

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from deploy.cost.budgets import PICO, Budget, budget_table
 from deploy.refusals.quoting import on_one_line
 from deploy.refusals.refuse import refuse
 
@@ -23,8 +24,6 @@ MOST_COUNT, MOST_SECONDS = 10**36, 1e9
 """Limits of a host's row; a larger number is no usage, and is refused."""
 BRACKETS, BYTES_A_BRACKET = 64, 32
 """Most brackets of a host's answer: its rows have two each, and 150 bytes."""
-PICO = 10**12
-"""Parts of a unit of money in which gateways count cost."""
 
 
 @dataclass
@@ -74,6 +73,9 @@ class UsageReport:
     lines: tuple[Line, ...]
     missing: tuple[str, ...]
     until: str = ""
+    budgets: tuple[Budget, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences about budgets that could not be read."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists; cost in units of its currency."""
@@ -85,7 +87,9 @@ class UsageReport:
             for line in self.lines
         ]
         last = {"until": self.until} if self.until else {}
-        return {"since": self.since, **last, "by": list(self.by), "usage": lines, "missing": list(self.missing)}
+        budgets = [budget.to_json() for budget in self.budgets]
+        report = {"since": self.since, **last, "by": list(self.by), "usage": lines, "budgets": budgets}
+        return report | {"missing": list(self.missing)}
 
 
 def groups_of(words: str) -> tuple[str, ...]:
@@ -106,13 +110,13 @@ def groups_of(words: str) -> tuple[str, ...]:
 def added_up(
     hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str, until: str = ""
 ) -> UsageReport:
-    """The report over the rows of each host up to a day; `None` stands for a host without an answer.
+    """The report over the rows of each host from a day up to another; `None` stands for a host without an answer.
 
     By day, the days are in order; within a day, and without days, who cost or used most comes first.
     """
     lines: dict[tuple[str, ...], Line] = {}
     for rows in hosts.values():
-        for row in (row for row in rows or () if not until or row["day"] <= until):
+        for row in (row for row in rows or () if row["day"] >= since and (not until or row["day"] <= until)):
             group = tuple(row[name] for name in by)
             lines.setdefault(group, Line(group)).add(row)
     missing = tuple(sorted(host for host, rows in hosts.items() if rows is None))
@@ -163,7 +167,9 @@ def table(report: UsageReport) -> RenderableType:
         shown.add_row(*(word or "-" for word in line.group), *counts, line.cost_text or "-", *times)
     until = f" until {report.until}" if report.until else ""
     notes = [Text(f"since {report.since}{until}, UTC; p50 and p99 within 9 %", style="dim")]
-    return Group(shown, Text(""), *notes, *(Text(sentence, style="red") for sentence in missing_sentences(report)))
+    budgets: list[RenderableType] = [budget_table(report.budgets), Text("")] if report.budgets else []
+    red = (Text(sentence, style="red") for sentence in (*missing_sentences(report), *report.notes))
+    return Group(shown, Text(""), *budgets, *notes, *red)
 
 
 def missing_sentences(report: UsageReport) -> list[str]:

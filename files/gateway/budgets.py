@@ -110,6 +110,10 @@ class Budgets:
     def of_periods(self, key: Key) -> list[Header]:
         return quotas.headers(key, self.periods, self.hosts, self.calendar())
 
+    def standing(self, key: Key) -> list[tuple[quotas.Quota, int, datetime]]:
+        """The budgets of the key and its tenant on this host: each with the used amount, and when it is renewed."""
+        return list(quotas.standing(key, self.periods, self.hosts, self.calendar()))
+
     def close(self) -> None:
         """Closes both accounts; requests of this process no longer count as open."""
         if self._shared is not None:

@@ -24,7 +24,7 @@ from gateway.page_frame import FOLDER, first, holder, refuse_another_site, rende
 from gateway.quotas import duration
 from gateway.settings import ModelSettings
 from gateway.try_page import TRIALS, trial_page
-from gateway.usage_page import costs, total, usage_page
+from gateway.usage_page import budgets, costs, share, total, usage_page
 
 PAGES = ("/", "/page.css", *TRIALS, "/usage")
 KINDS = {"llm": "LLM", "embedder": "embedder", "reranker": "reranker"}
@@ -116,6 +116,7 @@ def usage(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
         yield name, of(count, limit), wait, share(count, limit)
     yield "requests under way", of(spent.running, limits.concurrent), "", share(spent.running, limits.concurrent)
     ended = key_usage.ended
+    yield from budgets(gateway, key)
     counts = f"{ended.prompt_tokens:,} tokens of prompts, {ended.completion_tokens:,} of answers"
     yield "requests since this host's gateways started", f"{ended.requests:,}", counts, -1
 
@@ -138,10 +139,6 @@ def spent(rows: list[dict[str, Any]]) -> str:
 
 def of(count: int, limit: int) -> str:
     return f"{count:,} of {limit:,}" if limit else f"{count:,}"
-
-
-def share(count: int, limit: int) -> int:
-    return min(100 * count // limit, 100) if limit else -1
 
 
 def day(seconds: int) -> str:

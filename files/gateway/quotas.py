@@ -59,10 +59,9 @@ def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
 
     Raises: ApiError 429, with a `Retry-After` only if the budget is renewed within a time that clients wait.
     """
-    for quota in quotas(key, hosts):
-        used = periods.used(quota.meter, now)[quota.place]
+    for quota, used, end in standing(key, periods, hosts, now):
         if used >= quota.most:
-            name, end = NAMES[quota.place], ends(now)[quota.place]
+            name = NAMES[quota.place]
             whose = "this key has" if quota.meter.whose == "key" else "the tenant of this key has"
             share = f" on this host, one of {hosts}" if hosts > 1 else ""
             message = f"{whose} {quota.text(quota.most)} a {name}{share}, and used {quota.text(used)}; the {name} ends"
@@ -77,6 +76,12 @@ def check(key: Key, periods: Periods, hosts: int, now: datetime) -> None:
             )
 
 
+def standing(key: Key, periods: Periods, hosts: int, now: datetime) -> Iterator[tuple[Quota, int, datetime]]:
+    """Each budget of the key and its tenant on this host, the amount used, and the time of its renewal."""
+    for quota in quotas(key, hosts):
+        yield quota, periods.used(quota.meter, now)[quota.place], ends(now)[quota.place]
+
+
 def headers(key: Key, periods: Periods, hosts: int, now: datetime) -> list[Header]:
     """The answer's headers about budgets of tokens, the tightest of each period; budgets of money have none.
 
@@ -84,9 +89,9 @@ def headers(key: Key, periods: Periods, hosts: int, now: datetime) -> list[Heade
     the names for a month are similar. No server is known to send headers for money.
     """
     tightest: dict[int, tuple[int, int]] = {}
-    for quota in quotas(key, hosts):
+    for quota, used, _ in standing(key, periods, hosts, now):
         if quota.meter.unit == TOKENS:
-            remaining = max(quota.most - periods.used(quota.meter, now)[quota.place], 0)
+            remaining = max(quota.most - used, 0)
             tightest[quota.place] = min(tightest.get(quota.place, (remaining, quota.most)), (remaining, quota.most))
     return [header for place in sorted(tightest) for header in _headers(place, *tightest[place], now)]
 

@@ -1,10 +1,10 @@
-"""`/usage`: a tenant's requests, tokens, cost, errors and times, as this host counted them."""
+"""`/usage`: a tenant's requests, tokens, cost, errors, times and budgets, as this host counted them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from gateway import clock
 from gateway.gateway import Gateway
 from gateway.keys import Key
 from gateway.page_frame import rendered
+from gateway.quotas import NAMES
 from gateway.usage import PICO, quantile
 
 GROUPS = ("day", "model", "key")
@@ -42,6 +43,7 @@ async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapp
         asks=bool(gateway.keys.path),
         problem=problem,
         tenant=key.tenant if key else "",
+        budgets=list(budgets(gateway, key)) if key else [],
         is_counting=gateway.usage.is_counting,
         hosts=gateway.settings.hosts,
         columns=[*COUNTS.values(), "cost", "p50", "p99"],
@@ -52,6 +54,18 @@ async def usage_page(gateway: Gateway, key: Key | None, problem: str, form: Mapp
         group=group,
         period=period,
     )
+
+
+def budgets(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
+    """Each budget of the key and its tenant: its name, the used amount, what is left, and the percentage used."""
+    for quota, used, end in gateway.budgets.standing(key):
+        name = f"budget of this {quota.meter.whose} for the {NAMES[quota.place]}"
+        left = f"{quota.text(max(quota.most - used, 0))} left; renewed at {end:%Y-%m-%d %H:%M} UTC"
+        yield name, f"{quota.text(used)} of {quota.text(quota.most)}", left, share(used, quota.most)
+
+
+def share(count: int, limit: int) -> int:
+    return min(100 * count // limit, 100) if limit else -1
 
 
 def parts(rows: Rows, group: str) -> list[tuple[str, Rows]]:

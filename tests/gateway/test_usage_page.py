@@ -140,3 +140,27 @@ def test_the_lines_of_a_table_sum_to_the_totals_of_its_rows(rows: list[dict[str,
             if currency in text
         ]
         assert sum(costs) == pytest.approx(wanted, abs=0.0001 * max(len(costs), 1))
+
+
+@in_loop
+async def test_pages_show_how_much_of_each_budget_of_key_and_tenant_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tenant's budget counts all its keys; a key without one shows its tenant's alone."""
+    async with used(tmp_path, monkeypatch, hosts=2) as front:
+        first = key_line(KEY, "acme", tokens_per_day=2000)
+        tenant = {"tenant": "acme", "cost_per_month": 10**9, "currency": "EUR"}
+        front.keys_file.write_text(json.dumps({"keys": [first, *LINES[1:]], "tenants": [tenant]}))
+        await front.gateway.refresh()
+        pages = [text_of((await front.ask(path)).body) for path in ("/", "/usage")]
+        second = text_of((await front.ask("/usage", key=SECOND_KEY)).body)
+        unlimited = text_of((await front.ask("/usage", key=OTHER_KEY)).body)
+    for page in pages:
+        assert re.search(
+            r"budget of this key for the day (\d+) tokens of 1000 tokens \d+ % (\d+) tokens left; renewed at", page
+        )
+        assert re.search(
+            r"budget of this tenant for the month 0\.\d+ EUR of 500 EUR 0 % 499\.\d+ EUR left; renewed at", page
+        )
+    assert "budget of this tenant" in second and "budget of this key" not in second and "budget of" not in unlimited
+    assert "Each of 2 hosts has its part of a budget" in second

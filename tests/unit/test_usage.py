@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from deploy.cost.usage import added_up, as_csv, groups_of, rows_of, table
+from deploy.inventory.key_limits import MICRO
 from deploy.io import usage
-from deploy.io.usage import usage_of
+from deploy.io.usage import known_budgets, usage_rows
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway, Identity, Price
 from gateway.fields import Fields
@@ -34,7 +37,9 @@ def answered(*rows: dict[str, Any]) -> str:
 
 
 def test_hosts_add_up_and_a_quantile_is_that_of_all_hosts() -> None:
-    report = added_up({"a": rows_of(answered(ROW)), "b": rows_of(answered(ROW, OTHER))}, ("tenant", "model"), "x")
+    report = added_up(
+        {"a": rows_of(answered(ROW)), "b": rows_of(answered(ROW, OTHER))}, ("tenant", "model"), "2026-11-01"
+    )
     second, first = report.lines
     assert (first.group, first.counts["requests"], first.cost_text) == (("chat", "llama"), 100, "")
     assert (second.group, second.counts["requests"], second.cost_text) == (("search", "llama"), 200, "2.5000 USD")
@@ -46,10 +51,10 @@ def test_who_cost_most_comes_first_and_days_after_the_last_one_do_not_count() ->
     dear, free = ROW | {"tenant": "dear", "cost": 9 * 10**12}, OTHER | {"tenant": "free", "prompt_tokens": 10**6}
     later = ROW | {"day": "2026-11-27", "tenant": "later", "cost": 99 * 10**12}
     rows = {"a": rows_of(answered(ROW, OTHER, free, dear, later))}
-    assert [line.group[0] for line in added_up(rows, ("tenant",), "x", "2026-11-26").lines] == [
+    assert [line.group[0] for line in added_up(rows, ("tenant",), "2026-11-01", "2026-11-26").lines] == [
         "dear", "search", "free", "chat",
     ]  # fmt: skip
-    days = [line.group for line in added_up(rows, ("tenant", "day"), "x").lines]
+    days = [line.group for line in added_up(rows, ("tenant", "day"), "2026-11-01").lines]
     assert (days[0], days[-1]) == (("dear", "2026-11-26"), ("later", "2026-11-27"))
 
 
@@ -118,6 +123,75 @@ def test_an_unknown_group_is_refused_by_its_name() -> None:
         groups_of("tenant,colour")
 
 
+NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
+PATH = "secrets/gateway-keys.json"
+
+
+def with_keys(*rows: dict[str, Any], keys: str = "file", hosts: str = "ab") -> tuple[Any, usage.Rows]:
+    """Returns a plan of two hosts with gateways, and what each of `hosts` counted."""
+    gateways = {
+        name: serving(f"10.0.0.1{place}") | {"gateway": Gateway(keys=keys or None)} for place, name in enumerate("ab")
+    }
+    return planned(edge={"balancer": EDGE}, **gateways).only(hosts), {name: rows_of(answered(*rows)) for name in hosts}
+
+
+def test_an_operator_sees_how_much_of_each_budget_is_left_and_who_is_refused_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier days count for the month alone, other keys for the tenant, and other currencies not at all."""
+    monkeypatch.chdir(tmp_path)
+    budget = {"tokens_per_day": 10_000, "cost_per_month": 100 * MICRO, "currency": "USD"}
+    line = {"sha256": "a" * 64, "prefix": ROW["key"], "tenant": "search", "models": ["*"], **budget}
+    Path("secrets").mkdir()
+    Path(PATH).write_text(json.dumps({"keys": [line], "tenants": [{"tenant": "search", "tokens_per_month": 10**6}]}))
+    before, in_euros = ROW | {"day": "2026-11-02"}, ROW | {"key": "eh-99cccc", "currency": "EUR"}
+    budgets, notes = known_budgets(*with_keys(ROW, before, in_euros, ROW | {"day": "2026-10-31"}), NOW)
+    tomorrow, december = datetime(2026, 11, 27, tzinfo=UTC), datetime(2026, 12, 1, tzinfo=UTC)
+    assert [(b.key, b.period, b.text(b.used), b.text(b.left), b.renewed, b.used_up_on) for b in budgets] == [
+        (ROW["key"], "day", "7,000 tokens", "3,000 tokens", tomorrow, ()),
+        (ROW["key"], "month", "5.0000 USD", "95.0000 USD", december, ()),
+        ("", "month", "21,000 tokens", "979,000 tokens", december, ()),
+    ]
+    plan_, rows = with_keys(ROW)
+    (day, *_), _ = known_budgets(plan_, {**rows, "a": rows_of(answered(ROW, ROW))}, NOW)
+    assert (day.text(day.left), day.used_up_on, notes) == ("0 tokens", ("a",), ())
+
+
+def test_budgets_stand_below_the_usage_and_in_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secrets").mkdir()
+    Path(PATH).write_text(
+        json.dumps({"keys": [], "tenants": [{"tenant": "search", "cost_per_day": 5 * MICRO, "currency": "USD"}]})
+    )
+    plan_, rows = with_keys(ROW)
+    budgets, notes = known_budgets(plan_, rows, NOW)
+    report = replace(added_up(rows, ("tenant",), "2026-11-27"), budgets=budgets, notes=notes)
+    console = Console(width=160, record=True, file=io.StringIO())
+    console.print(table(report))
+    line = next(line for line in console.export_text().splitlines() if line.startswith("search"))
+    assert line.split() == [
+        "search", "all", "keys", "day", "5.0000", "USD", "2.5000", "USD", "2.5000", "USD", "2026-11-27", "00:00", "-",
+    ]  # fmt: skip
+    assert report.lines == ()
+    assert report.to_json()["budgets"] == [{
+        "tenant": "search", "key": "", "period": "day", "unit": "USD", "most": 5, "used": 2.5, "left": 2.5,
+        "renewed": "2026-11-27T00:00Z", "used_up_on": [],
+    }]  # fmt: skip
+
+
+def test_budgets_that_cannot_be_known_are_a_sentence_and_the_usage_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert known_budgets(*with_keys(ROW), NOW) == ((), ())
+    Path("secrets").mkdir()
+    Path(PATH).write_text("{")
+    (unread,), (in_part,) = known_budgets(*with_keys(ROW), NOW)[1], known_budgets(*with_keys(ROW, hosts="a"), NOW)[1]
+    assert unread.startswith(f"budgets are not shown: {PATH} is not a file of keys")
+    assert in_part == "budgets are not shown: 1 of 2 hosts were asked; without --limit all are"
+    assert known_budgets(*with_keys(ROW, keys=""), NOW) == ((), ())
+
+
 def test_only_hosts_with_a_gateway_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     hosts = planned(
         a=serving("10.0.0.11") | {"gateway": Gateway(keys=None)}, b=serving("10.0.0.12"), edge={"balancer": EDGE}
@@ -129,8 +203,8 @@ def test_only_hosts_with_a_gateway_are_asked(monkeypatch: pytest.MonkeyPatch) ->
         return answered(ROW)
 
     monkeypatch.setattr(usage, "printed", printed)
-    report = usage_of(hosts, {"a": {}, "b": {}}, (), "2026-11-01")
-    assert (commands, report.lines[0].counts["requests"]) == ([("a", "2026-11-01")], 100)
+    rows = usage_rows(hosts, {"a": {}, "b": {}}, "2026-11-01")
+    assert (commands, [row["requests"] for row in rows["a"] or ()]) == ([("a", "2026-11-01")], [100])
 
 
 def test_a_price_reaches_the_gateway_and_its_cached_part_costs_the_same_if_nothing_else_is_set() -> None:
