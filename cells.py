@@ -23,7 +23,7 @@ from prefect.flow_runs import pause_flow_run, resume_flow_run
 from prefect.runtime import flow_run
 from prefect.states import Cancelled, Crashed, Failed
 
-from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals import Refusal, refuse_all
 from deploy.rollout.cells import Run, deploy_words, next_turn, rollouts, stopped, unserved
 
 A_WEEK = 7 * 24 * 3600

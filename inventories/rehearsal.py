@@ -11,7 +11,7 @@ import os as _os
 from pathlib import Path as _Path
 
 from deploy.catalog.holes import HOLES as _HOLES
-from deploy.refusals.errors import Refusal as _Refusal
+from deploy.refusals import Refusal as _Refusal
 from deploy.spec import (
     LLM,
     AcceptedHoles,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from deploy.catalog.mig import PROFILES, MigProfile, places
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, ask_units, ask_value
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 FORMAT = 1
 ARCHITECTURE = "amd64"

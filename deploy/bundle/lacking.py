@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from deploy.bundle.contents import ARCHITECTURE, Contents
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

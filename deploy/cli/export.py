@@ -9,7 +9,7 @@ from deploy.exports.slurm.cluster import RUNTIMES, Cluster
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say
 from deploy.planning.groups import not_exported
-from deploy.refusals.errors import refuse_all
+from deploy.refusals import refuse_all
 
 EXAMPLE = (
     "enginehouse export cloud-init inventories/h100.py h100-01.example.internal "

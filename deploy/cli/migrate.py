@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from deploy.io.printing import REFUSED, refusals_shown, say
-from deploy.refusals.quoting import on_one_line
+from deploy.refusals import on_one_line
 
 LEFT_OUT = 2
 

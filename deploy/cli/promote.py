@@ -9,7 +9,7 @@ from deploy.cli.knobs import knobs
 from deploy.inventory.promotion import RUNTIMES, Promotion
 from deploy.io.inventory import load_plan
 from deploy.io.printing import refusals_shown, say, show
-from deploy.refusals.errors import Refusal, Refusals
+from deploy.refusals import Refusal, Refusals
 
 
 @click.command(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from deploy.catalog import CHECKPOINTS
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.slices.host import ModelSlice
 
 ENCODERS = {"reranker": "bge-reranker-large", "embedder": "nomic-embed-text-v2-moe"}

@@ -10,8 +10,7 @@ from deploy.catalog import GPUS
 from deploy.catalog.names import nearest
 from deploy.inventory.key_limits import day_meant
 from deploy.planning.fit import near_card
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 MOST_DOLLARS = 100
 """Dollars of one GPU and hour; the dearest card of a cloud's list price costs below 20."""

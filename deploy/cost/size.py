@@ -12,7 +12,7 @@ from typing import Any
 from deploy.catalog import GPUS
 from deploy.cost.measured import Load
 from deploy.planning.fit import Fit, Wish, fit_of
-from deploy.refusals.errors import Refusal, Refusals
+from deploy.refusals import Refusal, Refusals
 from deploy.slices.host import ModelSlice
 from deploy.spec import Model
 from deploy.spec.surroundings import Surroundings

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.planning.plan import Plan
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 FETCHING = "Registry"
 """The stage that waits for the image; weights are downloaded at the same time."""

@@ -13,8 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deploy.cost.budgets import PICO, Budget, budget_table
-from deploy.refusals.quoting import on_one_line
-from deploy.refusals.refuse import refuse
+from deploy.refusals import on_one_line, refuse
 
 GROUPS = ("key", "person", "tenant", "model", "day")
 """The ways to group usage. A person is named in a proxy's header beside a key; empty without the header."""

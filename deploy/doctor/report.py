@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deploy.doctor.finding import SEVERITIES, Finding
-from deploy.refusals.quoting import on_one_line
+from deploy.refusals import on_one_line
 from deploy.rollout.drift import shown
 
 HEALTHY, NOT_ASKED, BROKEN, WARNINGS = 0, 1, 2, 3

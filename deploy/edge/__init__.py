@@ -3,7 +3,7 @@
 TODO: remove after the release that follows 0.1.0.
 """
 
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 raise refuse(
     "renamed-module",

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.slices.host import ServerSlice, Slice
 
 

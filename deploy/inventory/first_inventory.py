@@ -14,8 +14,7 @@ from ipaddress import IPv4Address
 from deploy.catalog import DEFAULT_RELEASE, GPUS, SYSTEMS
 from deploy.inventory.first_models import SHIPPED, SHIPPED_VARIABLES, Named, declared_models, variables_of
 from deploy.inventory.targets import SSH_PORT, Target
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.quoting import inside_quotes, shortened, source
+from deploy.refusals import Refusal, inside_quotes, refuse_all, shortened, source
 
 FIRST_ROUTE_PORT = 8443
 ASKING = "asking; no file was written, and no host was changed"

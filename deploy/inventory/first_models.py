@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 
-from deploy.refusals.quoting import source
+from deploy.refusals import source
 
 SHIPPED = """gpt_oss = LLM(
     name="gpt-oss-20b",

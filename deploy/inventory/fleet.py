@@ -23,9 +23,7 @@ from deploy.inventory.support import BESIDE, beside
 from deploy.inventory.texts import unsafe_texts, words_for_nothing
 from deploy.inventory.types import hints_of, mistyped, with_default
 from deploy.inventory.words import MEANT, word_problems
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
-from deploy.refusals.renamed import renamed
+from deploy.refusals import Refusal, refuse, renamed, server_at
 from deploy.spec import Balancer, BalancerHost, Host, Monitor, MonitorHost, Rollout
 
 SPEC_KEYS = tuple(field.name for field in fields(Host) if field.name not in ("name", "groups"))

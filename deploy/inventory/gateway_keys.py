@@ -29,8 +29,7 @@ from deploy.inventory.key_limits import (
     time_meant,
 )
 from deploy.inventory.key_limits import rights_refusal as _refusal
-from deploy.refusals.errors import Refusal
-from deploy.refusals.json_faults import json_fault
+from deploy.refusals import Refusal, json_fault
 
 ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 """32 letters and digits that cannot be confused: no l, o, 0 or 1."""

@@ -10,8 +10,7 @@ from typing import Any
 from deploy.catalog import CHECKPOINTS
 from deploy.models import memory
 from deploy.models.cards import declared_card
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 
 SETTINGS = {

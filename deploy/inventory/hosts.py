@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, refuse_all
 
 Hosts = list[tuple[str, dict[str, Any]]]
 """(name, host data), as a group of a pyinfra inventory takes them."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.inventory.gateway_keys import GatewayKey, KeyFile
 from deploy.inventory.key_limits import TenantLimits
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 STATE = "the host's keys and settings are as they were"
 Budgeted = GatewayKey | TenantLimits

@@ -7,7 +7,7 @@ from typing import Any
 
 from deploy.inventory.gateway_keys import GatewayKey, gateway_key
 from deploy.inventory.key_limits import LIMITS, UNTOUCHED, money_text, rights_refusal
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 UNLIMITED = 2**63
 """A limit that stands for none; 0 is a limit that the gateway would not take."""

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Protocol
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 MOST = 2**31 - 1
 MOST_OF_PERIOD = 10**15

@@ -14,8 +14,7 @@ from typing import Any, get_args, get_type_hints
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.misplaced_keys import inside
 from deploy.inventory.types import mistyped
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 SUFFIX = "_settings"
 Table = Mapping[str, type[Any]]

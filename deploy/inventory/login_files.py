@@ -4,10 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deploy.inventory.path_texts import slip_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, refuse, secret_in, shortened
 
 
 def login_file_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:

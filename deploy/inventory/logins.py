@@ -19,10 +19,7 @@ from deploy.catalog.names import nearest, offer
 from deploy.inventory.login_files import login_file_problems
 from deploy.inventory.login_texts import filled, hosts_in, is_placeholder, parts_of, setting_meant
 from deploy.inventory.reach import is_address, is_name
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described, kind_of, shortened
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import typed_out
+from deploy.refusals import Refusal, described, kind_of, refuse, shortened, typed_out
 
 HOST = re.compile(r"@?[A-Za-z0-9_:][\w.:%/@+-]*", re.ASCII)
 _USER = (re.compile(r"[A-Za-z0-9_][\w.@\\-]*\$?", re.ASCII), "the name of a user")

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from deploy import spec
 from deploy.catalog import DEFAULT_RELEASE, SYSTEMS
 from deploy.catalog.gpus import card_called
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import secret_in
 from deploy.spec.sources import DIRECTORY
 
 LONGEST = 200

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import Stranger, described
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, Stranger, described, refuse
 
 DEEPEST = 40
 """Largest depth of nesting of one value; the deepest object of the spec has seven levels."""

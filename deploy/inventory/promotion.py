@@ -13,8 +13,7 @@ from typing import Literal, cast
 from deploy.catalog.names import nearest
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, rows_of
 from deploy.models.runtimes import row_of_image
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host
 
 Runtime = Literal["triton", "trtllm-serve", "vllm"]

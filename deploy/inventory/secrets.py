@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import typed_out
+from deploy.refusals import Refusal, refuse, typed_out
 
 BY_PROXY = (
     '"proxy": Proxy(url="http://HOST:3128", username="NAME", password=Secret.env("PROXY_PASSWORD")), for apt, hub and '

@@ -6,7 +6,7 @@ import re
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
 from deploy.inventory.objects_meant import LONGEST, choice_of, class_named, no_choice, object_meant, text_of_list
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import secret_in
 
 NUMBER = re.compile(r"\s*([0-9]{1,3}(?:,[0-9]{3})+|[0-9][0-9_]*(?:\.[0-9]+)?)\s*([a-zA-Z%]*)\s*")
 SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 SSH_PORT = 22
 TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")

@@ -6,10 +6,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_args
 
 from deploy.inventory.types import hints_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in, without_secrets
+from deploy.refusals import Refusal, refuse, secret_in, shortened, without_secrets
 from deploy.spec import Secret
 
 UNSET = re.compile(r"(?:^|[/@:.])(?:None|null|undefined)(?:$|[/@:.])")

@@ -15,10 +15,7 @@ from deploy.catalog.number_ranges import RANGES, shown
 from deploy.inventory.guides import fraction_of_tokens
 from deploy.inventory.objects_meant import example_of, function_of, secret_meant
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import Stranger, described, kind_of, shortened, source
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, Stranger, described, kind_of, refuse, secret_in, shortened, source
 from deploy.spec import Secret
 
 GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")

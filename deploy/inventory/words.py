@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, described, refuse
 
 WORDS = {
     "expect": "expect=plan-0123456789abcdef",

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.bench.load import KEY_VARIABLE
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "locks/requirements-bench.lock"

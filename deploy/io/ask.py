@@ -29,7 +29,7 @@ from deploy.models.questions import (
     question,
 )
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals import Refusal, refuse_all
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 

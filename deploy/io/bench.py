@@ -11,8 +11,7 @@ from deploy.catalog import GPUS
 from deploy.io.aiperf import environment, together
 from deploy.io.prometheus import asker
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.slices.host import ModelSlice, ServerSlice
 
 WATTS = "sum(avg_over_time(DCGM_FI_DEV_POWER_USAGE[{seconds:.0f}s]))"

@@ -16,7 +16,7 @@ from deploy.io.bundle_store import MIB
 from deploy.io.bundle_verify import confirm_whole, opened, unpack
 from deploy.io.local_paths import local_path, turn
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
 
 ROOT = Path(__file__).parents[2]

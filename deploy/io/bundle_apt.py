@@ -17,7 +17,7 @@ from pathlib import Path
 from deploy.bundle.armour import armour
 from deploy.catalog import SYSTEMS
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 APT_HELPER = "/usr/lib/apt/apt-helper"
 FETCH_KEY = Path(__file__).parents[2] / "files/host"

@@ -21,7 +21,7 @@ from deploy.io.bundle_store import MIB, Store, sha256_of, write_list
 from deploy.io.bundle_verify import opened, write_verified
 from deploy.io.local_paths import local_path
 from deploy.io.secrets import read
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.slices.image import ImageSlice
 from deploy.spec import EngineTrust

@@ -10,7 +10,7 @@ from pathlib import Path
 from deploy.bundle.contents import LIST, SIGNATURE, UNTOUCHED, Contents
 from deploy.io.bundle_store import Store, sha256_of
 from deploy.io.signatures import is_signed
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
 
 MEMORY = Path("~/.cache/enginehouse/bundle-sums.json")

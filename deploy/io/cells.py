@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from deploy.io.inventory import confirm_loads, load_inventory, load_plan
-from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals import Refusal, refuse_all
 from deploy.rollout.cells import cell_problems
 
 

@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat,
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_file, local_path
 from deploy.io.secrets import described, read
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import together
+from deploy.refusals import Refusal, together
 from deploy.slices.host import Slice
 from deploy.slices.traffic import BalancerSlice
 from deploy.spec import Secret

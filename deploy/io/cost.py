@@ -13,8 +13,7 @@ from deploy.cost.share import RULES, shares, spent_by
 from deploy.cost.spot import Interruptions, builds, recorded_of, spot
 from deploy.io.prometheus import asker, window_of
 from deploy.planning.plan import Plan
-from deploy.refusals.json_faults import json_fault
-from deploy.refusals.refuse import refuse
+from deploy.refusals import json_fault, refuse
 
 ROOT = Path(__file__).parents[2]
 BY = ("tenant", "model", "engine")

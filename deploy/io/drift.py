@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.rollout.drift import Drift
 
 ROOT = Path(__file__).parents[2]

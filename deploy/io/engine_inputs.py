@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from deploy.io.local_paths import beside, is_directory, is_file, local_path
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, together
+from deploy.refusals import Refusal, refuse, together
 from deploy.rollout import replay
 from deploy.slices.host import EngineSlice, ReplaySlice, Slice
 from deploy.spec import EngineStore, EngineTrust

@@ -13,7 +13,7 @@ from typing import Any
 
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import is_directory, local_path
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.spec import LLM
 from deploy.spec.surroundings import EngineRecord, Surroundings
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, refuse_all
 from deploy.reports.cloud_init import UNIT, Archive, Programs, UserData, user_data
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 FILES = Path(__file__).parents[2] / "files"
 OF_PODS = ("host.__main__", "host.pod")

@@ -20,8 +20,7 @@ from deploy.models.config_json import SERVED
 from deploy.models.kinds import kind_problem
 from deploy.models.names import shape_published
 from deploy.planning.fit import model_named, model_of_kind, on_its_program
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import LLM, Checkpoint, Embedder, Model, Weights
 from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import LocalWeights, Surroundings

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.io.reach import ASKING
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 VARIABLE = "ENGINEHOUSE_KEY"
 TEXT = re.compile(r"[!#-\[\]-~]{1,512}")

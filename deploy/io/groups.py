@@ -7,9 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, described, refuse
 
 EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})'
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from deploy.inventory.ssh_config import address_of
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 LINE = re.compile(r"(\S+) ((?:ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+) ([A-Za-z0-9+/]+=*)(?: [^\r]*)?")
 """Hosts, type, key and a comment. Markers such as @cert-authority work only with OpenSSH."""

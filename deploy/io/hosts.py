@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.hosts import Hosts, hosts_of_ansible, hosts_of_terraform, not_terraform
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT_SECONDS = 120

@@ -29,9 +29,7 @@ from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec.surroundings import LocalWeights
 
 ATTEMPTS = 5

@@ -9,9 +9,7 @@ from pathlib import Path
 from deploy.inventory.first_inventory import Answered
 from deploy.inventory.targets import SSH_PORT, Target
 from deploy.io.output import output_of
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, refuse_all, shortened
 
 QUESTIONS = """
 . /etc/os-release; echo os=$ID-$VERSION_ID

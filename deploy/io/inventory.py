@@ -35,8 +35,7 @@ from deploy.io.mistakes import connector_refusal, ended_itself, explained
 from deploy.io.model_lock import lock_of, read_lock
 from deploy.io.named_files import missing_files
 from deploy.planning.plan import Plan, make_plan
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, refuse_all
 from deploy.validation.rollout import no_hosts, one_program, out_of_step
 
 _plans: WeakKeyDictionary[Any, Plan] = WeakKeyDictionary()

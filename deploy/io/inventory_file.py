@@ -9,8 +9,7 @@ from pathlib import Path
 
 from deploy.catalog.names import nearest
 from deploy.io.inventory_slips import silent_slips
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, refuse_all
 from deploy.spec.sources import HUB_NAME
 
 OTHER_FORMATS = {

@@ -8,8 +8,7 @@ import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 WORD = re.compile(r"[A-Za-z0-9](?:[\w.:/@-]*\w)?")
 """A name, an address or a network, which is no part of a longer text."""

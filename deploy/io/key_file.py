@@ -12,7 +12,7 @@ from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in, ga
 from deploy.inventory.key_change import changed_key
 from deploy.inventory.key_limits import TenantLimits
 from deploy.io.local_paths import turn
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 
 def new_key(

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from deploy.catalog.names import nearest
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 
 def no_host_in_limit(word: str, hosts: Iterable[str], groups: Iterable[str]) -> Refusal:

@@ -13,9 +13,7 @@ from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
 from deploy.catalog.synonyms import CLASSES, setting_meant
 from deploy.io.inventory_slips import correction
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
-from deploy.refusals.renamed import renamed
+from deploy.refusals import Refusal, refuse, renamed
 
 KEYWORD = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
 IMPORTED = re.compile(r"cannot import name '(\w+)' from 'deploy\b")

@@ -9,10 +9,7 @@ from typing import Any
 from deploy.io.hub import COMMIT, Resolved
 from deploy.io.local_paths import turn
 from deploy.io.local_weights import is_file_name
-from deploy.refusals.errors import Refusal
-from deploy.refusals.json_faults import json_fault
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, json_fault, refuse, shortened
 from deploy.spec.sources import HUB_NAME
 from deploy.spec.surroundings import LocalWeights
 

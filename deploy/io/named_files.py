@@ -11,7 +11,7 @@ from typing import Any
 
 from deploy.inventory.fleet import Fleet
 from deploy.io.local_paths import beside, is_directory, is_file, local_path
-from deploy.refusals.refuse import model_at
+from deploy.refusals import model_at
 from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Server
 
 

@@ -4,8 +4,7 @@ import codecs
 import sys
 from pathlib import Path
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 LONGEST_PATH = 1024
 MOST_BYTES = 2**20

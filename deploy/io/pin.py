@@ -9,8 +9,7 @@ from deploy.io.local_paths import turn
 from deploy.io.registry import Login, digest_of
 from deploy.io.secrets import read
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.slices.host import Slice
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

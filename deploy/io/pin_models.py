@@ -12,7 +12,7 @@ from deploy.io.model_lock import add_entry, entry_of, lock_of, read_entries
 from deploy.io.secrets import read
 from deploy.models.names import catalogued, is_named
 from deploy.models.resolve import sources_of
-from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals import Refusal, refuse_all
 from deploy.spec import Checkpoint, Hub, Model
 from deploy.spec.sources import HUB_NAME
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import click
 
-from deploy.refusals.errors import Refusal, Refusals
-from deploy.refusals.quoting import visible
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, Refusals, refuse, visible
 
 REFUSED = 1
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from deploy.cost.share import Counted, Window
 from deploy.io.deadline import within
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 ANSWER_SECONDS = 30
 MOST_BYTES = 64 * 2**20

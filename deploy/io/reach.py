@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 from deploy.models.questions import authority, is_loopback
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import ServerSlice
 
 TUNNEL_SECONDS = 15

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.io.deadline import within
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.slices.image import DOCKER_HUB, registry_host, registry_of
 
 TYPES = (

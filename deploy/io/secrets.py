@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import Secret
 
 

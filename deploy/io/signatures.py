@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
 
 NAMESPACE = "enginehouse-bundle"

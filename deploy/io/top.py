@@ -17,7 +17,7 @@ from deploy.io.prometheus import Ask, Row, asker, rows_of
 from deploy.models.files import ROOT
 from deploy.monitoring.top import FIGURES, HostRow, Look, Sample, ServerRow, samples
 from deploy.planning.plan import Plan
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.topology.balancing import LOOPBACK, is_loopback

@@ -14,7 +14,7 @@ from deploy.inventory.ssh_config import ssh_words
 from deploy.io.key_file import content_of
 from deploy.io.output import MIB, output_of
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 SECONDS = 120
 AT_ONCE = 32

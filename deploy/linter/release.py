@@ -11,7 +11,7 @@ from deploy.catalog.flags import confidence_of
 from deploy.catalog.names import offer
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.linter.words import Word
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 TRITON_IMAGE = re.compile(r"(?:^|/)nvidia/tritonserver:(\d\d\.\d\d)(-[\w-]+)?")
 TRTLLM_IMAGE = re.compile(r"(?:^|/)nvidia/tensorrt-llm/release:v?([\d.]+)")

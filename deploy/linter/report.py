@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from deploy.linter.findings import NEW_LINE, Finding
 from deploy.linter.release import CHECKED, Target
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 WIDTH = 78
 """A right command longer than this goes over several lines."""

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.migrate.places import Given, gateway_port
 from deploy.migrate.weights import Source
-from deploy.refusals.quoting import source as quoted
+from deploy.refusals import source as quoted
 
 CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 

@@ -27,7 +27,7 @@ from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
 from deploy.migrate.vllm_only import program_finding, reason_for_vllm, serve_with_vllm
 from deploy.migrate.weights import is_model, source_of
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.spec import LLM
 from deploy.spec.sources import HUB_NAME
 

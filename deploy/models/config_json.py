@@ -6,8 +6,7 @@ from typing import Any
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.formats import FORMATS
 from deploy.models.formats import MODELOPT_FILE, format_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Checkpoint
 
 NAMES = {

@@ -7,8 +7,7 @@ from typing import Any
 from deploy.catalog.architectures import ENCODER_FILES
 from deploy.models.config_json import architecture_of
 from deploy.models.names import files_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 EXTRA = ("hf_quant_config.json", "quant_cfg.json")
 """Files of ModelOpt, which the PyTorch backend reads if a repository has them."""

@@ -10,8 +10,7 @@ from dataclasses import replace
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS, KnownCheckpoint
 from deploy.models.config_json import checkpoint_of
 from deploy.models.memory import head_dim, kv_heads
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Checkpoint, Encoder, Model, Weights
 from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.slices.host import ModelSlice
 
 ANSWER_TOKENS = 64

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from deploy.refusals.quoting import on_one_line
+from deploy.refusals import on_one_line
 
 WINDOW = "1m"
 MIB = 2**20

@@ -7,7 +7,7 @@ from deploy.catalog import GPUS
 from deploy.catalog.gpus import counted
 from deploy.catalog.names import offer
 from deploy.planning.fit import near_card
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 
 X86 = [row.name for row in GPUS.values() if row.platform == "x86_64"]
 

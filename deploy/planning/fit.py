@@ -21,7 +21,7 @@ from deploy.models.paths import choose_path
 from deploy.models.resolve import Served, serve, shape_of
 from deploy.models.runtimes import image_for, runtime_instead
 from deploy.planning.plan import Plan, make_plan
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse
 from deploy.spec import (
     GPU,
     LLM,

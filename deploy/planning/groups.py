@@ -12,8 +12,7 @@ from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, serve
 from deploy.models.runtimes import known_only, row_of_image
 from deploy.models.stages import layers_of_stages, stage_kv_bytes, stage_weights_mib
 from deploy.planning.mpi import PYTHON, STORE, mpi_words
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, together
+from deploy.refusals import Refusal, model_at, refuse, together
 from deploy.slices.group import GroupSlice, MemberSlice, RankSlice, TrafficOfRanks
 from deploy.slices.host import MemorySlice, ModelSlice, Slice
 from deploy.slices.runtime import RuntimeSlice

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from deploy.catalog.names import offer
-from deploy.refusals.errors import refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse, refuse_all
 from deploy.slices.host import Slice
 
 

@@ -21,8 +21,7 @@ from deploy.planning.digest import digest
 from deploy.planning.groups import with_groups
 from deploy.planning.key_models import key_notices
 from deploy.planning.serving import served_by, server_slice
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import model_at, refuse, together
+from deploy.refusals import Refusal, model_at, refuse, refuse_all, together
 from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice, images_beside
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

@@ -17,9 +17,7 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.catalog.systems import SYSTEMS
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal, refuse_all
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, refuse, refuse_all, secret_in
 from deploy.slices.host import Slice
 from deploy.spec import Secret
 

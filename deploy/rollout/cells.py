@@ -14,8 +14,7 @@ from typing import Literal
 
 from deploy.catalog.names import offer
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import ReplaySlice
 
 SHOWN = 3

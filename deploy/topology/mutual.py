@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from deploy.models.llm_contract import model_name
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.slices.gateway import GatewayOtherSlice, GatewaySlice, MutualGatewaySlice, MutualSlice
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.spec import Host

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 from deploy.topology.balancing import address_of, is_reachable
 

@@ -7,8 +7,7 @@ from deploy.catalog.versions import version
 from deploy.inventory.fleet import Fleet
 from deploy.inventory.named_models import with_names
 from deploy.models.resolve import image_of, release_row, serve
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import together
+from deploy.refusals import Refusal, together
 from deploy.spec import LLM, Balancer, Host, Https
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.addresses import address_problems

@@ -7,8 +7,7 @@ from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.names import offer
 from deploy.catalog.versions import at_least
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, refuse, server_at
+from deploy.refusals import Refusal, at, refuse, server_at
 from deploy.spec import Balancer, BalancerHost, Host, Route, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_loopback, is_reachable

@@ -12,8 +12,7 @@ from deploy.engine.sizes import build_gpu_mib, build_host_mib
 from deploy.inventory.fleet import Fleet
 from deploy.models.budget import is_compiled
 from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host, Server
 from deploy.spec.surroundings import Surroundings
 

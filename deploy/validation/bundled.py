@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import image_of, release_row
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import BalancerHost, Host, MonitorHost
 from deploy.validation.proxies import proxy_of_no_network
 

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import GPUS
 from deploy.models.cards import declared_card
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import GPU, Host
 
 PCI_ID = re.compile(r"10de:[0-9a-f]{4}")

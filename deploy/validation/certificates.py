@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Balancer, BalancerHost, Host, Https
 from deploy.spec.surroundings import CertificateFile, Surroundings
 

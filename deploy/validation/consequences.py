@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 Refused = tuple[str, Refusal]
 """(host, refusal)."""

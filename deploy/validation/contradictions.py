@@ -11,9 +11,7 @@ from deploy.catalog.names import offer
 from deploy.catalog.number_ranges import RANGES
 from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse, shortened
 from deploy.spec import LLM, Checkpoint, Host, Registry, Release
 from deploy.validation.repositories import sources
 

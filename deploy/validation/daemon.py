@@ -7,10 +7,7 @@ from typing import Any
 from deploy.catalog.daemon_keys import DAEMON_KEYS
 from deploy.catalog.names import slip_of
 from deploy.inventory.slips import SWITCHES
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import described, shortened
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, described, refuse, secret_in, shortened
 from deploy.spec import Host
 
 RUNTIMES = ("runc", "io.containerd.runc.v2")

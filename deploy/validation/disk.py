@@ -17,8 +17,7 @@ from deploy.models.files import (
 )
 from deploy.models.resolve import image_of, release_row, serve
 from deploy.models.runtimes import image_of_runtime, row_of_image
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import LLM, Host
 from deploy.spec.surroundings import Surroundings
 

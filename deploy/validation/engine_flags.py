@@ -12,7 +12,7 @@ from deploy.engine.gaps import Gap, gaps_of
 from deploy.engine.recipe import recipes_of
 from deploy.engine.scripts import FIRST_WITH_SCRIPTS
 from deploy.models.resolve import precision_of
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.validation.placed_llm import Placed
 
 USELESS = {

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 from deploy.models.budget import host_mib, is_compiled
 from deploy.models.resolve import image_of, layout_of, release_row, serve
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, EngineStore, EngineTrust, Host, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.replay import replay_missing

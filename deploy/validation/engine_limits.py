@@ -9,7 +9,7 @@ from deploy.catalog.releases import LAST_WITH_ENGINES, first_offered
 from deploy.catalog.runtime_keys import RUNTIME_KEYS
 from deploy.catalog.versions import at_least
 from deploy.models.budget import pages_context
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import Engine
 from deploy.validation.engine_flags import USELESS
 from deploy.validation.placed_llm import Placed

@@ -5,8 +5,7 @@ import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals import Refusal, refuse, server_at
 from deploy.spec import BalancerHost, Firewall, Host, Opening, Server
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 from deploy.topology.groups import group_of

@@ -10,7 +10,7 @@ from deploy.models.formats import format_by_name, format_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
 from deploy.models.runtimes import row_of_image
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import Checkpoint
 from deploy.validation.placed_llm import Placed
 from deploy.validation.try_lines import beside_triton, engine_path, or_else

@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, model_at, refuse
+from deploy.refusals import Refusal, at, model_at, refuse
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named

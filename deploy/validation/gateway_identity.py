@@ -4,8 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Gateway, Identity
 
 HEADER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog.names import offer
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, refuse
+from deploy.refusals import Refusal, at, refuse
 from deploy.spec import Gateway, Host, Price
 
 MOST_PRICE = 1_000_000

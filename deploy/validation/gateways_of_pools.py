@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import at, refuse
+from deploy.refusals import Refusal, at, refuse
 from deploy.spec import BalancerHost, Gateway, Host, Route
 from deploy.topology.balancing import balancers_of, firewall_of, is_loopback
 from deploy.validation.firewall import is_wide

@@ -9,8 +9,7 @@ from deploy.catalog.number_ranges import RANGES
 from deploy.catalog.runtimes import TRITON, VLLM
 from deploy.models.memory import TOKENS_PER_BLOCK, kv_tokens_useful
 from deploy.models.resolve import Served
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host, Server
 from deploy.validation.engine_flags import flag_problems
 from deploy.validation.engine_limits import engine_problems

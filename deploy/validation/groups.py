@@ -9,8 +9,7 @@ from deploy.catalog.names import nearest
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import layout_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host, Server
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.groups import grouped

@@ -8,8 +8,7 @@ from deploy.catalog.names import offer
 from deploy.catalog.releases import DEFAULT_RELEASE
 from deploy.catalog.versions import version
 from deploy.models.resolve import image_of, release_row
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals import Refusal, refuse, server_at
 from deploy.spec import Host, Release, Server
 from deploy.topology.balancing import is_loopback
 

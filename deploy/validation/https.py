@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.versions import at_least
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Acme, Firewall, Gateway, Host, Https
 from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import is_loopback

@@ -11,7 +11,7 @@ from deploy.catalog.versions import at_least
 from deploy.engine.recipe import ADAPTERS_ARE
 from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import LoRA
 from deploy.validation.placed_llm import Placed
 from deploy.validation.speculation import KEYS_SINCE

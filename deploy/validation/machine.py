@@ -11,9 +11,7 @@ from deploy.catalog.names import nearest, offer
 from deploy.catalog.number_ranges import RANGES
 from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import DataDisk, Host
 from deploy.validation.cards import card_problems
 

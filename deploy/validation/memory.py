@@ -6,8 +6,7 @@ from deploy.catalog.number_ranges import RANGES
 from deploy.models import memory
 from deploy.models.budget import ServerBudget, server_budget
 from deploy.models.resolve import Served, gpu_of, image_of, release_row, serve
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.refusals import Refusal, model_at, refuse, server_at
 from deploy.spec import LLM, Encoder, Host, Server
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.models import KINDS

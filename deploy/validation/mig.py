@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from deploy.catalog.mig import COMPUTE_SLICES, PROFILES, MigProfile, places, profiles_of, rank
 from deploy.catalog.names import offer
 from deploy.models.cards import declared_card, planned_card
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals import Refusal, refuse, server_at
 from deploy.spec import Host, Server
 
 WHERE = "machine.mig"

@@ -8,8 +8,7 @@ from deploy.catalog.architectures import NOMIC_TASKS
 from deploy.catalog.names import offer
 from deploy.models.cards import declared_card
 from deploy.models.resolve import Served, published_files, serve, shape_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.refusals import Refusal, model_at, refuse, server_at
 from deploy.spec import LLM, Embedder, Encoder, Host, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights, Surroundings
 from deploy.validation.generation import llm_problems

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from deploy.catalog import SYSTEMS
 from deploy.catalog.names import offer
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS

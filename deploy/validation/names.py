@@ -8,8 +8,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.catalog.names import slip_of
 from deploy.inventory.fleet import Fleet
 from deploy.models.names import is_named, resolved, shape_named
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import Encoder, Host, Model
 from deploy.spec.sources import DIRECTORY, HUB_NAME
 from deploy.spec.surroundings import Surroundings

@@ -5,8 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from deploy.catalog.number_ranges import RANGES, Believable
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import LLM, Encoder
 
 

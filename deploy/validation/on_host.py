@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.models.files import ROOT
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import LLM, Model, Weights
 
 PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._@+=-]{1,255})+")

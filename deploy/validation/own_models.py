@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from deploy.models.files import ROOT
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals import Refusal, refuse, server_at, shortened
 from deploy.spec import Host, OwnModel, Server
 from deploy.validation.models import MODEL_NAME
 from deploy.validation.on_host import CLOSED, PATH, is_below

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from deploy.models.memory import kv_heads
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse, server_at
+from deploy.refusals import Refusal, refuse, server_at
 from deploy.spec import LLM, Draft
 from deploy.validation.placed_llm import Placed
 

@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from deploy.inventory.path_texts import CONTENT, slip_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, model_at, refuse, secret_in
 from deploy.spec import LLM, Balancer, Host
 
 PRIVATE = re.compile(r"[._-](?:key|priv|private)(?:\.pem)?$", re.IGNORECASE)

@@ -8,8 +8,7 @@ from deploy.catalog import GPU
 from deploy.models.budget import is_compiled
 from deploy.models.resolve import Layout, Served, gpu_of, image_of, layout_of, release_row
 from deploy.models.runtimes import path_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host, Server
 
 

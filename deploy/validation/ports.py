@@ -3,8 +3,7 @@
 from collections.abc import Collection
 from itertools import chain
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.refusals import Refusal, model_at, refuse, server_at
 from deploy.spec import Host
 
 SERVER_PORTS = ("http_port", "grpc_port", "metrics_port")

@@ -8,7 +8,7 @@ from deploy.catalog.runtimes import TRITON
 from deploy.models.budget import pages_context
 from deploy.models.paths import has_engine
 from deploy.models.resolve import precision_of
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.validation.formats import offer_of_vllm
 from deploy.validation.placed_llm import Placed
 from deploy.validation.try_lines import engine_path, or_else

@@ -5,9 +5,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.inventory.reach import is_address, is_name
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, refuse, secret_in
 from deploy.spec import Host, Proxy
 from deploy.validation.secrets import named_secret
 from deploy.validation.urls import has_place

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from deploy.catalog import architecture_as
 from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.models.resolve import Served
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import Encoder, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights
 

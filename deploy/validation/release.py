@@ -18,8 +18,7 @@ from deploy.catalog.releases import FLOOR_CUDA_12, LAST_WITH_CUDA_12
 from deploy.catalog.versions import at_least, version
 from deploy.models.paths import choose_path
 from deploy.models.resolve import release_row
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Driver, Host, Release
 
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")

@@ -7,8 +7,7 @@ from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.names import offer
 from deploy.catalog.versions import at_least
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host, Model
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.gateway import adapter_names

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 from deploy.topology.balancing import balancers_of
 from deploy.topology.groups import group_of, pools_of_hosts

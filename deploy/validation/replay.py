@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from deploy.models.paths import has_pytorch
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import LLM, Replay
 from deploy.validation.placed_llm import Placed
 

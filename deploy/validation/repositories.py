@@ -14,8 +14,7 @@ from deploy.models.memory import head_dim, kv_heads
 from deploy.models.names import shape_published
 from deploy.models.prompts import other_prompts
 from deploy.models.resolve import published_files
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Host, Model, Weights
 from deploy.spec.sources import DIRECTORY
 from deploy.spec.surroundings import LocalWeights, Surroundings

@@ -4,9 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import source
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, source
 from deploy.spec import Host, Rollout
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool

@@ -9,8 +9,7 @@ from dataclasses import fields
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, rows_of
 from deploy.models.resolve import Served, image_of, parsers_of, release_row
 from deploy.models.runtimes import IMAGE, path_of, row_of_image, runtime_instead
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, server_at
+from deploy.refusals import Refusal, model_at, refuse, server_at
 from deploy.spec import LLM, Host, KVCache, Server
 from deploy.validation.gateway import gateway_beside
 from deploy.validation.lora import adapter_problems

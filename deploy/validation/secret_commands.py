@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Secret
 
 PROGRAMS = frozenset(

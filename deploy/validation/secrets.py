@@ -4,9 +4,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.inventory.path_texts import slip_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, refuse, secret_in
 from deploy.spec import Host, Secret
 from deploy.validation.secret_commands import command_problems
 

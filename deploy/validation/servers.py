@@ -4,9 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse, server_at
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, model_at, refuse, secret_in, server_at
 from deploy.spec import Host, Server
 from deploy.validation.ports import SERVER_PORTS, free_port, port_twice
 

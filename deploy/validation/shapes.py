@@ -1,8 +1,7 @@
 """Judges whether the numbers of an operator's own checkpoint can belong to a network; a test covers the catalog's."""
 
 from deploy.catalog import ARCHITECTURES
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Checkpoint, Draft, Model, Server
 
 LATENT = ("kv_lora_rank", "qk_rope_head_dim", "head_dim")

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from deploy.inventory.fleet import Fleet
 from deploy.models.resolve import image_of, release_row
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host, Sharing
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import OURS

@@ -4,8 +4,7 @@ import os.path
 import re
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 from deploy.validation.paths import path_problems
 from deploy.validation.urls import url_in, url_problems

@@ -9,7 +9,7 @@ from deploy.catalog.versions import at_least
 from deploy.models.memory import kv_heads
 from deploy.models.paths import choose_path, has_engine
 from deploy.models.speculation import drafted_tokens, tree_of
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import Checkpoint, Draft, Eagle, Lookahead, Medusa, ReDrafter, Speculative
 from deploy.validation.placed_llm import Placed
 from deploy.validation.try_lines import draft_offer, engine_path, or_else

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from deploy.catalog.runtimes import SERVE
 from deploy.models.budget import is_beside, is_compiled, reuses_blocks
 from deploy.models.resolve import Served
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Host
 from deploy.topology.gateway import SALTS_SINCE, takes_salt
 

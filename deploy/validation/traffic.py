@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.inventory.reach import is_name
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 from deploy.topology.balancing import is_reachable
 

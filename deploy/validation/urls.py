@@ -6,9 +6,7 @@ from typing import NamedTuple
 
 from deploy.inventory.reach import is_address, is_name
 from deploy.models.resolve import sources_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
-from deploy.refusals.secrets_in_text import secret_in
+from deploy.refusals import Refusal, refuse, secret_in
 from deploy.spec import Host
 
 PUBLIC_HUBS = ("huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com", "modelscope.cn", "www.modelscope.cn")

@@ -6,8 +6,7 @@ from fnmatch import fnmatch
 
 from deploy.catalog import CHECKPOINTS
 from deploy.models.resolve import sources_of
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import model_at, refuse
+from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import Encoder, Host, Model, Server, Weights
 from deploy.spec.surroundings import Surroundings
 from deploy.validation.on_host import on_host_problems

@@ -10,8 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
+from deploy.refusals import Refusal, shortened
 
 STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions raised by a reader of a text of an unexpected form."""

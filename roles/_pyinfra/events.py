@@ -20,7 +20,7 @@ from typing import Any
 
 from pyinfra import logger
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 """A logger below pyinfra's own, whose handlers receive it. Its records are for a View (view.py) and shown nowhere

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from pyinfra import host, logger, state
 from pyinfra.api import FactBase, FunctionCommand, Host, State, operation
 
-from deploy.refusals.errors import Refusal, Refusals
+from deploy.refusals import Refusal, Refusals
 from roles._pyinfra import fact_batch
 from roles._pyinfra.hold import FILE, SILENT_SECONDS, Hold
 from roles._pyinfra.runs import this_run

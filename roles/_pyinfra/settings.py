@@ -11,7 +11,7 @@ from pyinfra.api import Host
 
 import roles
 from deploy.inventory.knobs import SUFFIX, role_problems
-from deploy.refusals.errors import refuse_all
+from deploy.refusals import refuse_all
 
 D = TypeVar("D")
 

@@ -21,7 +21,7 @@ from pyinfra.api.command import PyinfraCommand
 from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra import fact_batch
 from roles._pyinfra.answers import STRANGE, unanswered, unreadable
 

@@ -23,7 +23,7 @@ from pyinfra.api.exceptions import ConnectError
 from pyinfra.api.operation import OperationMeta
 
 from deploy.doctor.readings import fields
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra import connections
 from roles._pyinfra.steps import CachedFact, Command, Refuse, step, write
 from roles._shipping.places import SETTINGS, command, program, unit

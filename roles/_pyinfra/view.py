@@ -22,7 +22,7 @@ from pyinfra import logger
 from pyinfra.context import ctx_state
 
 from deploy.io.inventory import override_data
-from deploy.refusals.quoting import visible
+from deploy.refusals import visible
 from roles._pyinfra.events import EventFile, event_logger
 from roles._pyinfra.runs import this_run
 

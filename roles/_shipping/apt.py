@@ -13,7 +13,7 @@ from shlex import join, quote
 
 from deploy.bundle.armour import armour
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import AptMirror
 from roles._pyinfra.facts import HostFacts, Installed, ask_files, ask_value
 from roles._pyinfra.steps import Command, write

@@ -26,7 +26,7 @@ from deploy.bundle.lacking import Bundled, kernel_problem, lacking
 from deploy.io.bundle_verify import confirm_whole, opened
 from deploy.io.local_paths import local_path
 from deploy.planning.bundled import PLACE, PORT
-from deploy.refusals.errors import PREFLIGHT, Refusal, refuse_all
+from deploy.refusals import PREFLIGHT, Refusal, refuse_all
 from deploy.slices.host import Slice
 from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words

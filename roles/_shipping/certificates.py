@@ -16,7 +16,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from deploy.io.authority import CERTIFICATES, KEY, Authority, Use, known, made, now, signed, why_anew
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra.facts import HostFacts, ask_files, ask_value
 from roles._pyinfra.settings import known_settings, overridden
 from roles._pyinfra.steps import Command, Refuse, write

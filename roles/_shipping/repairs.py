@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra.turns import turn
 
 CACHE = Path("~/.cache/enginehouse/wheels")

@@ -16,7 +16,7 @@ from pyinfra.api import Host
 
 from deploy.inventory.ssh_config import in_brackets
 from deploy.models.files import ROOT
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 # Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)

@@ -7,7 +7,7 @@
 from collections.abc import Iterator
 
 from deploy.io.secrets import described, read
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import Secret
 
 __all__ = ["SecretText", "described", "missing", "read"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.inventory.gateway_keys import FILE, GatewayKey, KeyFile, file_in
 from deploy.inventory.key_limits import PERIODS
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.traffic import BalancerSlice, RouteSlice
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import CachedFact, Command, Refuse, write

@@ -7,7 +7,7 @@ from pathlib import Path
 from shlex import join
 
 from deploy.catalog import SYSTEMS
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

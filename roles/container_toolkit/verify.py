@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse

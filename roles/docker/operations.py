@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.catalog import SYSTEMS
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra import undo
 from roles._pyinfra.facts import HostFacts

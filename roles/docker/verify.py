@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from deploy.catalog.versions import at_least
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse
 from roles.docker.defaults import Defaults

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 
 def confirm_new(path: str | None) -> None:

@@ -8,7 +8,7 @@ from pyinfra.api import Host, State, StringCommand
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import EngineSlice
 from roles._shipping.places import command
 from roles._shipping.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer

@@ -10,7 +10,7 @@ from pathlib import Path
 from gevent import subprocess
 
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import EngineSlice
 from deploy.spec import EngineStore, EngineTrust
 from roles._pyinfra.turns import turn

@@ -11,7 +11,7 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
 from deploy.models.files import ROOT
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.image import ImageSlice
 from roles._pyinfra.steps import Refuse
 from roles._shipping.repairs import unpacked, wheels

@@ -10,7 +10,7 @@ from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.rollout import replay
 from deploy.rollout.replay import Answer, Verdict
 from deploy.slices.host import EngineSlice, ReplaySlice

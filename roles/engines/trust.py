@@ -13,7 +13,7 @@ from typing import IO
 from gevent import subprocess
 
 from deploy.io.local_paths import local_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
 from roles._shipping.texts import HERE
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from shlex import join
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra import undo
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Command, Refuse, write

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deploy.inventory.gateway_keys import FILE, file_in
 from deploy.inventory.key_budgets import check_budgets
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.host import Slice
 from deploy.topology.mutual import common_name

@@ -18,7 +18,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra.steps import Refuse
 from roles._pyinfra.turns import turn
 from roles._shipping.rsync import RESUMING, TELLING, reach, transfer

@@ -19,7 +19,7 @@ from typing import TypeVar
 import gevent
 from gevent.lock import BoundedSemaphore
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MEMORY = Path("~/.cache/enginehouse/sha256.json")

@@ -16,7 +16,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.io.local_paths import local_path
 from deploy.models.files import WEIGHTS, weights_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub
 from roles._pyinfra.facts import HostFacts

@@ -11,8 +11,7 @@ from functools import partial
 from pyinfra import host, state
 from pyinfra.api import FunctionCommand, operation
 
-from deploy.refusals.errors import PREFLIGHT, Refusal, Refusals
-from deploy.refusals.quoting import shortened
+from deploy.refusals import PREFLIGHT, Refusal, Refusals, shortened
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

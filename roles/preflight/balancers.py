@@ -6,7 +6,7 @@ A foreign HAProxy configuration, or another program on our ports, is reported he
 from collections.abc import Iterator
 from ipaddress import ip_address
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra.facts import HostFacts, ask_value, script

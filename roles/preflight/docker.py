@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import DOCKER_FLOOR, SYSTEMS
 from deploy.catalog.versions import at_least
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, ask_packages, ask_value
 

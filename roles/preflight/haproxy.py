@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, ask_units, ask_value
 from roles._shipping.haproxy import DISTRIBUTION as THEIRS

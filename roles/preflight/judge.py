@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
 from deploy.models.files import IMAGE_UNPACK_FACTOR, distinct_images
-from deploy.refusals.errors import PREFLIGHT, Refusal
-from deploy.refusals.quoting import source
+from deploy.refusals import PREFLIGHT, Refusal, source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice

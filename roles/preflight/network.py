@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from deploy.slices.proxy import ProxySlice, reached_directly
 from deploy.topology.balancing import LOOPBACK

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from deploy.models.files import WEIGHTS
-from deploy.refusals.errors import PREFLIGHT, Refusal
-from deploy.refusals.quoting import shortened
+from deploy.refusals import PREFLIGHT, Refusal, shortened
 from deploy.slices.container import CONTAINER_UID
 from deploy.slices.host import Slice
 from deploy.slices.on_host import OnHostSlice

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deploy.catalog.versions import at_least
-from deploy.refusals.errors import PREFLIGHT, Refusal
+from deploy.refusals import PREFLIGHT, Refusal
 from deploy.slices.host import Slice
 from roles._pyinfra.facts import HostFacts, ask_value
 from roles._shipping.places import SETTINGS

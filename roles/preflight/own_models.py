@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from deploy.catalog.model_config import FIELDS
 from deploy.catalog.releases import RELEASES
 from deploy.linter.pbtxt import Message, Unreadable, read
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
+from deploy.refusals import Refusal, shortened
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.own_model import OwnModelSlice
 from roles._pyinfra.facts import HostFacts

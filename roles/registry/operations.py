@@ -8,7 +8,7 @@ from pyinfra.api.command import PyinfraCommand, StringCommand
 
 from deploy.io.local_paths import local_path
 from deploy.models.files import ROOT, blobs_path
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from deploy.slices.image import ImageSlice, registry_of
 from roles._pyinfra.steps import Refuse

@@ -22,7 +22,7 @@ from pyinfra.context import ctx_host
 
 from deploy.planning.groups import groups_in_part
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import refuse_all
+from deploy.refusals import refuse_all
 from deploy.rollout.run import Event
 from deploy.slices.host import Slice
 from roles._pyinfra import fact_batch

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.rollout.run import Failure, Hold, Stop
 from deploy.slices.host import Slice
 from deploy.spec import Rollout

@@ -7,7 +7,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand, StringCommand
 
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from roles._pyinfra.steps import Refuse
 from roles._shipping import places
 from roles._shipping.places import RELEASES

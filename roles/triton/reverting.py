@@ -13,7 +13,7 @@ from pyinfra.api.operation import OperationMeta
 from pyinfra.context import ctx_host
 
 from deploy.planning.groups import groups_in_part
-from deploy.refusals.errors import Refusal, refuse_all
+from deploy.refusals import Refusal, refuse_all
 from deploy.slices.host import Slice
 from roles._pyinfra.runs import this_run
 from roles._pyinfra.settings import overridden

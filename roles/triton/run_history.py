@@ -10,7 +10,7 @@ from pyinfra.api import FactBase
 
 from deploy.models.files import ROOT
 from deploy.planning.plan import Plan
-from deploy.refusals.errors import Refusal
+from deploy.refusals import Refusal
 from deploy.slices.host import Slice
 from roles.triton.facts import TritonState
 

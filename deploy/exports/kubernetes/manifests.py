@@ -21,7 +21,7 @@ from deploy.exports.kubernetes.page import page
 from deploy.exports.kubernetes.refused import problems
 from deploy.exports.kubernetes.weights import Storage
 from deploy.exports.served import Served, ServedHost, ServedServer
-from deploy.refusals.errors import refuse_all
+from deploy.refusals import refuse_all
 
 PART_OF = {"app.kubernetes.io/part-of": "enginehouse"}
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from deploy.exports.refused import unserved_models, weights_problems
 from deploy.exports.served import Served, ServedHost, ServedServer
 from deploy.models.runtimes import IMAGE
-from deploy.refusals.errors import Refusal
-from deploy.refusals.quoting import shortened
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse, shortened
 
 INSIDE = (8000, 8001, 8002, 8003)
 """Ports that Triton and its page take in every Pod."""

@@ -23,8 +23,7 @@ from deploy.exports.slurm.page import page
 from deploy.exports.slurm.refused import problems
 from deploy.exports.slurm.start_lines import start_line
 from deploy.models.files import ROOT
-from deploy.refusals.errors import refuse_all
-from deploy.refusals.refuse import refuse
+from deploy.refusals import refuse, refuse_all
 
 STAGE = "stage.sbatch"
 AUTHORITY = "hub-ca.crt"

@@ -7,8 +7,7 @@ from deploy.exports.refused import unserved_models, weights_problems
 from deploy.exports.served import ServedHost, ServedServer
 from deploy.exports.slurm.cluster import NO_LIMIT, Cluster, seconds_of
 from deploy.exports.slurm.jobs import Job
-from deploy.refusals.errors import Refusal
-from deploy.refusals.refuse import refuse
+from deploy.refusals import Refusal, refuse
 
 PORTS = (8000, 8001, 8002)
 """Ports on which Triton listens inside its container; pyxis gives a container the network of its node."""
