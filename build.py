@@ -6,7 +6,7 @@ from deploy.io.inventory import planned
 from roles import engines, foundation, ground, preflight, rollout, stage
 from roles._pyinfra import connections, lock
 from roles._pyinfra.settings import known_settings
-from roles.bundled import connected_to_bundle
+from roles.bundle_connection import connected_to_bundle
 
 connections.install(host)
 plan = planned(inventory, host, known_settings())  # the same plan as deploy.py's, so the same engines

@@ -24,7 +24,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled, Crashed, Failed
 
 from deploy.refusals import Refusal, refuse_all
-from deploy.rollout.cells import Run, deploy_words, next_turn, rollouts, stopped, unserved
+from deploy.rollout.cells import Run, deploy_words, failed_cell, next_turn, rollouts, unserved
 
 A_WEEK = 7 * 24 * 3600
 UNDER_WAY = FlowRunFilter(state={"type": {"any_": ["RUNNING", "PENDING", "PAUSED", "CANCELLING"]}})
@@ -64,7 +64,7 @@ def roll(inventory: str, cells: list[str], digest: str) -> State | None:
         )
         if not done.state.is_completed():
             left = cells[cells.index(turn.cell) + 1 :]
-            return Failed(message=str(stopped(turn, left, str(done.id), done.state.message or done.state.name)))
+            return Failed(message=str(failed_cell(turn, left, str(done.id), done.state.message or done.state.name)))
     return None
 
 

@@ -6,7 +6,7 @@ from deploy.io.inventory import planned
 from roles import closing, firewall, foundation, ground, health, preflight, rollout, stage, support, traffic, triton
 from roles._pyinfra import connections, lock, quiet
 from roles._pyinfra.settings import known_settings
-from roles.bundled import connected_to_bundle
+from roles.bundle_connection import connected_to_bundle
 
 connections.install(host)  # a broken connection fails its host, and not the run
 plan = planned(inventory, host, known_settings())  # pure, and the same on every host

@@ -25,7 +25,7 @@ from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import TOTAL
 from roles._pyinfra import hold
 
-INVENTORY, OURS = "benchmarks/inventories/machines.py", "benchmarks/side_by_side/ours.py"
+INVENTORY, OURS = "benchmarks/inventories/machines.py", "benchmarks/side_by_side/as_role.py"
 PLAYBOOK, CONFIG = "benchmarks/side_by_side/site.yml", "benchmarks/side_by_side/ansible.cfg"
 OPERATIONS = 29
 STRATEGIES = ("linear", "free")

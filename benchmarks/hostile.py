@@ -147,14 +147,14 @@ def measured(
             stranger = stack.enter_context(client("stranger", bad, cores.get("stranger", [])))
         before = resident_mib(gateway.pid)
         with Memory(gateway.pid) as memory:
-            tell(tenant, "go")
+            send_line(tenant, "go")
             if stranger:
-                tell(stranger, "go")
+                send_line(stranger, "go")
             time.sleep(options.seconds)
             if stranger:
-                tell(stranger, "stop")
+                send_line(stranger, "stop")
             answers = json.loads(heard(stranger)) if stranger else {}
-            tell(tenant, f"{PATIENCE_SECONDS if gateway.poll() is None else 0}")
+            send_line(tenant, f"{PATIENCE_SECONDS if gateway.poll() is None else 0}")
             seen = json.loads(heard(tenant))
         ended = gateway.poll()
     return {
@@ -196,7 +196,7 @@ def ready(command: list[str], cores: Sequence[int]) -> Iterator[Process]:
         yield process
 
 
-def tell(process: Process, line: str) -> None:
+def send_line(process: Process, line: str) -> None:
     """Sends a line to the process."""
     assert process.stdin
     print(line, file=process.stdin, flush=True)

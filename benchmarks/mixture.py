@@ -58,7 +58,7 @@ Doubt = list[tuple[int, np.ndarray]]
 """Vectors of one answer beyond the bound, each with the number of its text in the pool."""
 
 
-def settled(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
+def fault_of(doubt: Doubt, ties: dict[int, np.ndarray], dtype: str) -> str:
     """Returns the fault of a doubtful answer; "" if each vector equals a float32 vector with other routing ties.
 
     `ties`: such vectors of each text, [draws, width].
@@ -88,7 +88,7 @@ class Mixture:
         self.worst = {"cosine": 0.0, "cosine of cut vectors": 0.0, "logit": 0.0}
         self._has_ties = dtype != "fp32"
         self.doubtful: list[Doubt] = []
-        """Answers beyond the bound that may be right if a routing tie went the other way; `settled` decides."""
+        """Answers beyond the bound that may be right if a routing tie went the other way; `fault_of` decides."""
 
     def draw(self) -> Drawn:
         """Returns the next request of this client."""

@@ -29,7 +29,7 @@ from benchmarks import calls, checkpoints, encoders, gpu, mixture, repositories,
 from benchmarks.encoders import say
 
 WARM_PERCENT = 10
-"""Share of the requests after which memory counts as settled: buffers have then met every kind of request."""
+"""Share of the requests after which memory counts as stable: buffers have then met every kind of request."""
 LEAK_MIB = 64
 KINDS = ["embedder", "reranker"]
 ROOT = Path(__file__).parents[1]
@@ -44,7 +44,7 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
     worst: dict[str, float] = field(default_factory=dict)
     doubtful: list[mixture.Doubt] = field(default_factory=list)
-    """Answers beyond the bound, counted as good until `settle` has examined their routing ties."""
+    """Answers beyond the bound, counted as good until `classify_doubtful` has examined their routing ties."""
     on_a_tie: int = 0
 
 
@@ -86,9 +86,9 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
     ):
         family = server.processes()
         warm_requests = options.requests * WARM_PERCENT // 100
-        say(f"ready after {server.seconds_to_ready:.1f} s; {warm_requests} requests until memory counts as settled")
+        say(f"ready after {server.seconds_to_ready:.1f} s; {warm_requests} requests until memory counts as stable")
         warm = drive(options, server, files, warm_requests, 1)
-        settled = (server.resident_mib(), gpu.used_mib(options.device))
+        stable = (server.resident_mib(), gpu.used_mib(options.device))
         say(f"{options.requests - warm_requests} requests more")
         began = time.monotonic()
         tally = drive(options, server, files, options.requests - warm_requests, 2)
@@ -96,9 +96,9 @@ def measure(options: argparse.Namespace, work: Path) -> dict[str, Any]:
         left = (server.resident_mib(), gpu.used_mib(options.device))
         same = server.processes() == family
     for counts in (warm, tally):
-        settle(options, counts, files)
+        classify_doubtful(options, counts, files)
     return report(options, (first_seconds, server.seconds_to_ready), warm, tally, seconds) | judged(
-        settled, left, peak[0] - before_mib, same, warm.faults + tally.faults
+        stable, left, peak[0] - before_mib, same, warm.faults + tally.faults
     )
 
 
@@ -127,14 +127,14 @@ def report(
 
 
 def judged(
-    settled: tuple[int, int], left: tuple[int, int], peak_mib: int, same: bool, faults: Counter[str]
+    stable: tuple[int, int], left: tuple[int, int], peak_mib: int, same: bool, faults: Counter[str]
 ) -> dict[str, Any]:
-    """Returns memory against its settled level and the plan, restarts, and the verdict."""
+    """Returns memory against its stable level and the plan, restarts, and the verdict."""
     planned = encoders.planned_mib(KINDS)
-    leaks = left[0] - settled[0] > LEAK_MIB or left[1] - settled[1] > LEAK_MIB
+    leaks = left[0] - stable[0] > LEAK_MIB or left[1] - stable[1] > LEAK_MIB
     return {
-        "resident_mib": {"settled": settled[0], "end": left[0]},
-        "gpu_mib": {"settled": settled[1], "end": left[1], "peak_of_server": peak_mib, "planned": planned},
+        "resident_mib": {"settled": stable[0], "end": left[0]},
+        "gpu_mib": {"settled": stable[1], "end": left[1], "peak_of_server": peak_mib, "planned": planned},
         "leaks": leaks,
         "restarted": not same,
         "within_plan": peak_mib <= planned,
@@ -152,7 +152,7 @@ def right_answers(options: argparse.Namespace, work: Path, weights: dict[str, Pa
     return {name: str(path) for name, path in files.items()}
 
 
-def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
+def classify_doubtful(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> None:
     """Counts each doubtful answer as a tie or as a fault, by possible ties that a separate process computes."""
     texts = sorted({text for doubt in tally.doubtful for text, _ in doubt})
     if not texts:
@@ -162,7 +162,7 @@ def settle(options: argparse.Namespace, tally: Tally, files: dict[str, str]) -> 
     subprocess.run([*command, *map(str, texts)], check=True, cwd=ROOT)
     ties = {int(text): vectors for text, vectors in np.load(files["answers"] + ".ties.npz").items()}
     for doubt in tally.doubtful:
-        fault = mixture.settled(doubt, ties, served_dtype(options))
+        fault = mixture.fault_of(doubt, ties, served_dtype(options))
         tally.on_a_tie += not fault
         if fault:
             tally.good -= 1

@@ -78,25 +78,25 @@ def _kept(kept: Path, python: str, label: str) -> Path | None:
 
 
 def _cpu_build(kept: Path, python: str) -> Path | None:
-    _tell(f"{CPU_BUILD} for Python {python}: asking the configured pip ({SMALL})")
+    _report(f"{CPU_BUILD} for Python {python}: asking the configured pip ({SMALL})")
     problem = _downloaded(kept, python, [CPU_BUILD, "--no-deps"])
     index = os.environ.get("TORCH_INDEX", "")
     if problem and index:
-        _tell(f"  the configured pip has none; asking {index}, once and for at most {INDEX_SECONDS} s")
+        _report(f"  the configured pip has none; asking {index}, once and for at most {INDEX_SECONDS} s")
         problem = _downloaded(kept, python, [CPU_BUILD, "--no-deps", *index_options(index)], INDEX_SECONDS)
         if problem:
-            _tell(f"  {index} gave none: {problem}")
+            _report(f"  {index} gave none: {problem}")
     return _kept(kept, python, "+cpu")
 
 
 def _default_build(kept: Path, python: str) -> list[Path]:
     wheel = _kept(kept, python, "")
     if wheel:
-        _tell(f"  no CPU build was found, so the default build of an earlier run is taken: {wheel}")
+        _report(f"  no CPU build was found, so the default build of an earlier run is taken: {wheel}")
     else:
-        _tell(f"  no CPU build was found, so the default build is taken: {SIZES}.")
-        _tell("  Interrupt now if that is too much, and name an index or a directory that has the CPU build:")
-        _tell("    make … TORCH_INDEX=<address of a package index, or a directory of wheels>")
+        _report(f"  no CPU build was found, so the default build is taken: {SIZES}.")
+        _report("  Interrupt now if that is too much, and name an index or a directory that has the CPU build:")
+        _report("    make … TORCH_INDEX=<address of a package index, or a directory of wheels>")
         # Files that another version of Python downloaded are not downloaded again.
         if problem := _downloaded(kept, python, [DEFAULT_BUILD, "--find-links", str(kept)]):
             raise RehearsalRefused(
@@ -164,7 +164,7 @@ def _pip(verb: str) -> list[str]:
     return [sys.executable, "-m", "pip", verb, "--disable-pip-version-check"]
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(f"torch: {text}" if not text.startswith(" ") else text, file=sys.stderr, flush=True)
 
 

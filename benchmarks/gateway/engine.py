@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gateway import alike, beside
+from benchmarks.gateway import alike, encoder_load
 from benchmarks.gateway.alike import ENGINE, GATEWAY, PEER, Servers
 from benchmarks.gateway.processes import ROOT, Process, begun, free_ports, heard, listens, litellm, start_gateway
 from rehearsal.real_gpu.generating import Prompts
@@ -82,7 +82,7 @@ def measure(options: argparse.Namespace, work: Path, stack: contextlib.ExitStack
     weights = work / MODEL
     llama_files(weights, "8b")
     engine = stack.enter_context(begun(serve(weights, ports[ENGINE], options.serve), path=options.site))
-    encoders = stack.enter_context(beside.encoders(work / "encoders")) if options.encoders else None
+    encoders = stack.enter_context(encoder_load.encoders(work / "encoders")) if options.encoders else None
     client = stack.enter_context(bench(options.site))
     ready(engine, ports[ENGINE])
     say("the engine is ready")
@@ -109,7 +109,7 @@ def measure(options: argparse.Namespace, work: Path, stack: contextlib.ExitStack
         ports.pop(PEER, None)
         with encoders[1]() as documents:
             servers.rows(result, "beside_encoders", alike.BESIDE_ENCODERS, 1)
-        result["encoders_meanwhile"] = beside.rates_of(documents)
+        result["encoders_meanwhile"] = encoder_load.rates_of(documents)
 
 
 def say(text: str) -> None:

@@ -1,1 +1,1 @@
-"""29 operations in two forms: as the roles here write them (`ours.py`), and as an Ansible playbook (`site.yml`)."""
+"""29 operations in two forms: as the roles here write them (`as_role.py`), and as an Ansible playbook (`site.yml`)."""

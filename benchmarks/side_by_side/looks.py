@@ -1,4 +1,4 @@
-"""Facts that the steps of `ours.py` ask of a host."""
+"""Facts that the steps of `as_role.py` ask of a host."""
 
 from __future__ import annotations
 

@@ -42,16 +42,16 @@ def bundle(
     packages. Sizes are printed first. After an interruption the same command continues. A host with `connected=False`
     takes its parts from here.
     """
-    from deploy.io.bundle import judged, made, unpacked
+    from deploy.io.bundle import made, unpacked, verified
 
     with refusals_shown(inventory, False):
         plan = load_plan(inventory, (*data, "connected=true"), limit, knobs())
         if verify or unpack:
-            contents = judged(plan, directory, say)
+            contents = verified(plan, directory, say)
             if unpack:
                 unpacked(directory, contents, unpack, say)
         else:
-            from roles.bundled import needs, wheels
+            from roles.bundle_needs import needs, wheels
 
             wanted = needs(
                 (*plan.slices, *plan.balancers, *plan.monitors), host_data(inventory, data), _by_system(kernels)

@@ -17,7 +17,7 @@ def of_unknown_options(command: click.Command, verb: list[str], typed: list[str]
     """The line with each unknown option left out, or replaced by the option or argument that was probably meant."""
     words, remarks, options = list(typed), list[str](), options_of(command)
     while (at := _unknown_at(command, words)) is not None:
-        remark, mended = _settled(command, words, at)
+        remark, mended = _correction(command, words, at)
         if mended is None:
             return f"Options of {' '.join(['enginehouse', *verb])}: {', '.join(sorted(options))}." if options else ""
         remarks += [remark] if remark else []
@@ -49,7 +49,7 @@ def _names(option: click.Option) -> list[str]:
     return [*option.opts, *option.secondary_opts]
 
 
-def _settled(command: click.Command, words: list[str], at: int) -> tuple[str, list[str] | None]:
+def _correction(command: click.Command, words: list[str], at: int) -> tuple[str, list[str] | None]:
     """The words without the unknown option at this place, or with its counterpart, and a remark on it; None if there
     is none."""
     whole, equals, typed_value = words[at].partition("=")

@@ -14,9 +14,9 @@ from typing import Any
 
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.ssh_config import ssh_words
+from deploy.io.endpoints import ASKING, address_of
 from deploy.io.gateway_key import VARIABLE, GivenKey, key_wanted
 from deploy.io.model_requests import Exchange, Request
-from deploy.io.reach import ASKING, address_of
 from deploy.models.answers import UnreadableReply, answer, gateway_answer
 from deploy.models.questions import (
     NO_CHATS,

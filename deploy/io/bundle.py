@@ -20,7 +20,7 @@ from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
 
 ROOT = Path(__file__).parents[2]
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 Wheels = tuple[str, tuple[str, ...]]
 """The text of a lock, and the words with which pip downloads it for some Python."""
 
@@ -32,7 +32,7 @@ def made(
     directory: Path,
     base: Path | None,
     split: int,
-    tell: Tell,
+    report: Report,
 ) -> None:
     """Makes, signs and reports the bundle. Raises: a Refusal; fetched parts are kept."""
     trust = trust_of(plan)
@@ -41,23 +41,23 @@ def made(
     work = directory / ".work"
     with _alone(directory):
         (work / "control").mkdir(parents=True, exist_ok=True)
-        tell("this repository and its Python packages")
+        report("this repository and its Python packages")
         order = Order(
             slices=plan.slices,
             needs=tuple(needs),
             directory=directory,
             trust=trust,
-            tell=tell,
-            control={**repository(work, tell), **dict(packages(work, wheels)), **engines(plan, tell)},
+            report=report,
+            control={**repository(work, report), **dict(packages(work, wheels)), **engines(plan, report)},
             base=base,
             split_mib=split,
             today=date.today(),
         )
         contents = make(order)
-    tell(f"{directory} is bundled and signed: {len(contents.parts)} files")
+    report(f"{directory} is bundled and signed: {len(contents.parts)} files")
     for line in (*totals(contents), *beside(plan.slices)):
-        tell(line)
-    tell(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
+        report(line)
+    report(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
 
 
 @contextmanager
@@ -77,21 +77,21 @@ def _alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def judged(plan: Plan, directory: Path, tell: Tell) -> Contents:
+def verified(plan: Plan, directory: Path, report: Report) -> Contents:
     """The list of a bundle, after its signature and every byte were verified. Raises: a Refusal."""
     contents = opened(directory, trust_of(plan))
     size = confirm_whole(directory, contents)
-    tell(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
+    report(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
     for line in (*totals(contents), *beside(plan.slices)):
-        tell(line)
+        report(line)
     return contents
 
 
-def unpacked(directory: Path, contents: Contents, target: Path, tell: Tell) -> None:
+def unpacked(directory: Path, contents: Contents, target: Path, report: Report) -> None:
     """Unpacks the control machine's part of the bundle into `target`."""
     size = unpack(directory, contents, target)
-    tell(f"{target} has {len(contents.below('control'))} files, {size / MIB:,.1f} MiB")
-    tell(f"next: export PIP_NO_INDEX=1 PIP_FIND_LINKS={target.resolve() / 'wheels'}")
+    report(f"{target} has {len(contents.below('control'))} files, {size / MIB:,.1f} MiB")
+    report(f"next: export PIP_NO_INDEX=1 PIP_FIND_LINKS={target.resolve() / 'wheels'}")
 
 
 def trust_of(plan: Plan) -> EngineTrust:
@@ -109,14 +109,14 @@ def trust_of(plan: Plan) -> EngineTrust:
     return trusts[0]
 
 
-def repository(work: Path, tell: Tell) -> dict[str, Path]:
+def repository(work: Path, report: Report) -> dict[str, Path]:
     """The archive of this repository's commit; empty if this is not a checkout."""
     target = work / "control/enginehouse.tar.gz"
     words = ["git", "-C", str(ROOT), "archive", "--format=tar.gz", "-o", str(target.resolve()), "HEAD"]
     try:
         subprocess.run(words, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        tell("  this is not a git checkout: carry this directory beside the bundle")
+        report("  this is not a git checkout: carry this directory beside the bundle")
         return {}
     return {"enginehouse.tar.gz": target}
 
@@ -144,7 +144,7 @@ def packages(work: Path, wheels: Iterable[Wheels]) -> Iterator[tuple[str, Path]]
         yield from ((f"wheels/{file.name}", file) for file in sorted(target.glob("*")) if file.name[0] != ".")
 
 
-def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
+def engines(plan: Plan, report: Report) -> dict[str, Path]:
     """The files of each planned engine that the store, a directory, has; the other engines are built on their hosts."""
     files = dict[str, Path]()
     for mine in plan.slices:
@@ -152,7 +152,7 @@ def engines(plan: Plan, tell: Tell) -> dict[str, Path]:
         for engine in mine.engines:
             place = local_path(store.place) / engine.name if store and store.kind == "directory" else None
             if place is None or not place.is_dir():
-                tell(f"  the engine {engine.name} is in no directory here: its host builds it")
+                report(f"  the engine {engine.name} is in no directory here: its host builds it")
                 continue
             paths = (path for path in sorted(place.rglob("*")) if path.is_file())
             files |= {f"engines/{engine.name}/{path.relative_to(place)}": path for path in paths}

@@ -38,7 +38,7 @@ class Order:
     needs: tuple[Need, ...]
     directory: Path
     trust: EngineTrust
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     control: Mapping[str, Path] = field(default_factory=dict)
     """Files for the control machine, by their path below `control/`."""
     base: Path | None = None
@@ -92,7 +92,7 @@ def make(order: Order) -> Contents:
     work.mkdir(parents=True, exist_ok=True)
     apts = [Apt(need, work / f"apt-{number}-{need.os}") for number, need in enumerate(order.needs)]
     for apt in apts:
-        order.tell(f"{apt.need.os}: reading the lists of {len(apt.need.repositories)} repositories")
+        order.report(f"{apt.need.os}: reading the lists of {len(apt.need.repositories)} repositories")
         apt.prepare()
     pending = [download for download in downloads(order, work) if not below(known, download.folder)]
     sizes = {download.folder: sum(download.ask(sizes_only=True).values()) for download in pending}
@@ -100,7 +100,7 @@ def make(order: Order) -> Contents:
     confirm_room(order, sizes)
     gathering, stores = _Gathering(order, store, base), [store, *([Store(order.base)] if order.base else [])]
     for apt in apts:
-        order.tell(f"{apt.need.os}: fetching packages")
+        order.report(f"{apt.need.os}: fetching packages")
         seed(apt, known, stores)
         apt.fetch()
         for fetched in apt.files():
@@ -111,7 +111,7 @@ def make(order: Order) -> Contents:
         if parts := below(known, download.folder):
             gathering.parts |= {part.path: part for part in parts}
             continue
-        order.tell(f"fetching {download.source}")
+        order.report(f"fetching {download.source}")
         wanted = download.ask(sizes_only=False)
         for name, file in download.files().items():
             if name in wanted:
@@ -250,10 +250,10 @@ def confirm_pinned(slices: Iterable[Slice]) -> None:
 def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
     """Prints the sizes. Raises: a Refusal if the disk has no room for the missing parts."""
     for name, size in sizes.items():
-        order.tell(f"  {size / MIB:>12,.1f} MiB  {name}")
+        order.report(f"  {size / MIB:>12,.1f} MiB  {name}")
     total, free = sum(sizes.values()), shutil.disk_usage(order.directory).free
     here = sum(file.stat().st_size for file in (order.directory / ".work").rglob("*") if file.is_file())
-    order.tell(f"  {total / MIB:>12,.1f} MiB  to fetch at most; {free / MIB:,.0f} MiB are free")
+    order.report(f"  {total / MIB:>12,.1f} MiB  to fetch at most; {free / MIB:,.0f} MiB are free")
     if total - here > free:
         raise Refusal(
             f"{order.directory} has too little room for the bundle",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.io.reach import ASKING
+from deploy.io.endpoints import ASKING
 from deploy.refusals import Refusal
 
 VARIABLE = "ENGINEHOUSE_KEY"

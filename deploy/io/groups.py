@@ -122,9 +122,9 @@ def _host_data_problems(name: str, hosts: Iterable[Any], file: str) -> Iterator[
 
 def contradictions(inventory: Any, is_read: Callable[[str], bool]) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each key that two groups of a host set differently, unless its data or `--data` sets it."""
-    settled = set(getattr(inventory, "override_data", {}))
+    overridden = set(getattr(inventory, "override_data", {}))
     for host in inventory:
-        above = settled | set(inventory.get_host_data(host.name))
+        above = overridden | set(inventory.get_host_data(host.name))
         groups = [(name, inventory.get_group_data(name)) for name in dict.fromkeys(host.groups)]
         keys = {key for _name, data in groups for key in data if isinstance(key, str) and is_read(key)}
         for key in sorted(keys - above):

@@ -26,7 +26,7 @@ from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tens
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.formats import MODELOPT_FILE, with_modelopt
-from deploy.models.kinds import fetched, kind_problem, rewritten_files, telling, weights_files
+from deploy.models.kinds import fetched, hint_files, kind_problem, rewritten_files, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
 from deploy.refusals import Refusal, refuse, shortened
@@ -108,7 +108,7 @@ def resolve(source: str, access: Access) -> Resolved:
         revision=commit,
         stored_bytes=sum(count * BITS.get(kind, 8) // 8 for kind, count in elements.items()),
         parameters=sum(elements.values()),
-        files=tuple(sorted({*names, *telling(sizes)})),
+        files=tuple(sorted({*names, *hint_files(sizes)})),
         config={**kept(config), **kept_prompts(prompts)},
         repository=repository,
         fetched=names,

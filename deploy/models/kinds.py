@@ -11,9 +11,9 @@ from deploy.refusals import Refusal, refuse
 
 EXTRA = ("hf_quant_config.json", "quant_cfg.json")
 """Files of ModelOpt, which the PyTorch backend reads if a repository has them."""
-TELLING = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
+HINTS = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
 """Files beside the fetched ones that describe a repository."""
-MOST_TELLING = 20
+MOST_HINTS = 20
 REWRITTEN = "pytorch_model.bin"
 _PICKLES = ("pickles, and loading a pickle runs the code in it", "a revision with safetensors: OWNER/NAME@refs/pr/N")
 _SOURCE = "the repository that these were converted from; it has safetensors"
@@ -44,10 +44,10 @@ def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
     return tuple(sorted(name for name in matching if not (name.endswith(REWRITTEN) and _folder(name) in safe)))
 
 
-def telling(names: Collection[str]) -> tuple[str, ...]:
+def hint_files(names: Collection[str]) -> tuple[str, ...]:
     """Files that describe a repository, sorted; only the first few of many."""
-    matching = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in TELLING))
-    return tuple(matching[:MOST_TELLING])
+    matching = sorted(name for name in names if any(fnmatch(name, pattern) for pattern in HINTS))
+    return tuple(matching[:MOST_HINTS])
 
 
 def weights_files(names: Collection[str], architecture: str) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
     ]
 
 
-def stopped(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
+def failed_cell(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
     return Refusal(
         f"cell {turn.cell} was not updated",
         facts={

@@ -1,25 +1,24 @@
-"""Sentence embedder and passage reranker for Triton's Python backend: right first, then fast, and strict.
+"""Sentence embedder and passage reranker for Triton's Python backend.
 
 A release has a copy of this folder as `encoders/` in the version directory of every embedder and reranker, which the
-Python backend puts on `sys.path`; `model.py` beside it is that kind's file of `models/`. All else here runs without
-Triton. Imports torch, numpy, tokenizers and
-safetensors, and the Triton language where there is a GPU; never transformers, whose own `nomic_bert` builds another
-network from the same config without an error.
+Python backend puts on `sys.path`; `model.py` in that directory is the file of `models/` for its kind. Everything else
+in this package runs without Triton. Imports torch, numpy, tokenizers and safetensors, and on a GPU the Triton language.
+Never imports transformers: its own `nomic_bert` silently builds a different network from the same config.
 
-How a request runs (pipeline.py has the threads, everything else is pure but for the device):
+The path of a request (only pipeline.py has threads; everything else is pure except for the device):
 
     serving ─▶ embedding | reranking ─▶ tokens ─▶ batching ─▶ packing ─▶ device, graphs ─▶ network ─▶ back
     bytes      options, prefixes         ids       passes      one row     launch           bert | nomic | gated
 
-Few words that come while nothing else is under way go the same way in the thread that brings them, and are answered by
-the call itself. Words of tokenisers that split at spaces are looked up for them (words).
+A short request on an idle device takes the same path in the calling thread, which also answers it. If the tokeniser
+splits at spaces, the token ids of known words come from a table (words.py).
 
-No sequence is padded: those of all requests lie one after another, under a budget of tokens a pass. Each step of the
-networks has a plain form in torch (plain, linear, routing, attention) and where it pays one in the Triton language
-(fused, product_kernels, expert_kernels, expert_tiles, attention_kernels); `choices` takes at start what works and
-agrees with the plain one, and says so.
+Sequences are packed without padding, across requests, up to a token budget per pass. Each step of the networks has an
+implementation in plain torch (plain, linear, routing, attention). Steps that gain from it also have one in the Triton
+language (fused, product_kernels, expert_kernels, expert_tiles, attention_kernels). At start, `choices` takes the
+implementation that runs on this device and agrees with the plain one, and logs the choice.
 
-Families, chosen from `architectures` in config.json; a module of a network enters its own (family.py):
+Families, chosen from `architectures` in config.json; each network's module registers its own (family.py):
 
     embedder   BertModel · RobertaModel, XLMRobertaModel, CamembertModel · NomicBertModel (v1, v1.5, v2 with experts) ·
                ModernBertModel · Qwen3Model, Qwen3ForCausalLM (last token) · Gemma3TextModel (EmbeddingGemma)
@@ -34,17 +33,17 @@ Request, embedder                                     Request, reranker
     embeddings    FP32  [B, N, D]                         scores        FP32  [B, P]
     token_counts  INT32 [B, N]                            token_counts  INT32 [B, P]
 
-`token_counts` are the tokens the network read: prefix and special tokens included, after truncation; for the
-reranker those of the pair. N = 0 and P = 0 are answered with empty tensors of the same rank.
+`token_counts` are the tokens that the network read, after truncation: prefix and special tokens included, for the
+reranker those of the pair. N = 0 and P = 0 give empty tensors of the same rank.
 
 Options travel as request parameters, because optional tensors would keep the batcher from merging requests
 (`options.py` has types and defaults): task, normalize, dimensions, truncate for the embedder; raw_scores, truncate for
-the reranker. An option that is not known is refused by name.
+the reranker. An unknown option is refused by name.
 
-Errors reach only the request that earned them: INVALID_ARG for what the client can repair, CANCELLED if the client has
-gone and the request waited for a quarter of a second, UNAVAILABLE when
-memory ran out even for one sequence, or a thread died, or Triton's own queue (max_queue_size) is full, INTERNAL else.
-No message and no log line carries text of a request.
+An error ends only its own request. INVALID_ARG: the client can correct the request. CANCELLED: the client has
+disconnected and the request waited for a quarter of a second. UNAVAILABLE: memory ran out even for one sequence, a
+thread died, or Triton's own queue (max_queue_size) is full. INTERNAL: anything else. No message and no log line
+contains text of a request.
 
 Metrics beside Triton's own, label `model`: enginehouse_encoder_{answers,documents,tokens,passes,pass_seconds}_total,
 enginehouse_encoder_{queued_tokens,pass_fill,peak_memory_bytes} (metrics.py says what each is).

@@ -1,17 +1,17 @@
-"""Softmax attention within each of many packed sequences: the implementations there may be.
+"""Softmax attention within each packed sequence: all known implementations.
 
-Which of them a machine has depends on its torch release and on what else its image carries, so each is looked up by
-name here and tried by `choices` before it is used.
+The torch release and the packages of the image decide which implementations a machine has. So each is looked up by
+name, and `choices` tries it before use.
 
     own        attention_kernels.py, in the Triton language
     fa3        flash_attn_interface (FlashAttention-3, in the TensorRT-LLM images)
     varlen     torch.nn.attention.varlen (torch 2.10 and later)
-    aten       the operator under it, private, there since torch 2.2
+    aten       the private operator below it, since torch 2.2
     fa2        flash_attn (FlashAttention-2)
     sequences  one scaled_dot_product_attention per sequence: everywhere, and the only one on the CPU and in float32
 
-The last part of this module is attention that is causal, looks through a window, or shares keys and values among
-heads: `mixings` has the implementations of that, and `mixed_by_sequence` is the one that is right everywhere.
+The last part of this module is attention that is causal, has a sliding window, or shares keys and values among heads.
+`mixings` lists its implementations; `mixed_by_sequence` is correct on every device.
 
 All but the first are functions of query, key and value [tokens, heads, head], int32 `starts` [sequences + 1] and the
 length of the longest sequence, and return [tokens, heads, head]; `adapted` gives each the signature of
@@ -42,7 +42,7 @@ heads, head], the pass, `causal` and `window`, the tokens attended to on either 
 def own() -> Attention:
     """`attention_kernels.attend`.
 
-    Raises: ImportError where the Triton language is not installed.
+    Raises: ImportError if the Triton language is not installed.
     """
     attend: Attention = importlib.import_module(f"{__package__}.attention_kernels").attend
     return attend
@@ -76,7 +76,7 @@ def sequences(query: Tensor, key: Tensor, value: Tensor, starts: Tensor, longest
 def fa3() -> Flash:
     """The function of FlashAttention-3.
 
-    Raises: ImportError where the package is not installed.
+    Raises: ImportError if the package is not installed.
     """
     return _flash(importlib.import_module("flash_attn_interface").flash_attn_varlen_func)
 
@@ -84,7 +84,7 @@ def fa3() -> Flash:
 def fa2() -> Flash:
     """The function of FlashAttention-2.
 
-    Raises: ImportError where the package is not installed.
+    Raises: ImportError if the package is not installed.
     """
     return _flash(importlib.import_module("flash_attn").flash_attn_varlen_func)
 
@@ -101,7 +101,7 @@ def varlen() -> Flash:
 def aten() -> Flash:
     """The operator under torch's public function.
 
-    Raises: AttributeError where a torch release has no such operator.
+    Raises: AttributeError if the torch release has no such operator.
     """
     run = torch.ops.aten._flash_attention_forward
     return lambda q, k, v, starts, longest: run(q, k, v, starts, starts, longest, longest, 0.0, False, False)[0]
@@ -120,9 +120,9 @@ FLASH: dict[str, Callable[[], Flash]] = {"fa3": fa3, "varlen": varlen, "aten": a
 
 
 def implementations(steps: Steps) -> dict[str, Callable[[], Attention]]:
-    """Every implementation but `sequences` by name, best first.
+    """Every implementation except `sequences` by name, best first.
 
-    Not measured: whether FlashAttention-3 beats `own` where it is there.
+    Not measured: whether FlashAttention-3 is faster than `own`.
     """
     return {"own": own} | {name: lambda find=find: adapted(find(), steps) for name, find in FLASH.items()}
 
@@ -189,7 +189,8 @@ def _mixing_aten() -> Mixing:
 
 
 def mixings() -> dict[str, Callable[[], Mixing]]:
-    """Every implementation but `mixed_by_sequence` by name, best first; each raises where its release lacks it."""
+    """Every implementation except `mixed_by_sequence` by name, best first; each raises if this torch release lacks
+    it."""
     return {
         "fa3": lambda: _mixing(importlib.import_module("flash_attn_interface").flash_attn_varlen_func),
         "varlen": _mixing_varlen,

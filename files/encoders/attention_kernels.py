@@ -1,9 +1,9 @@
 """Softmax attention within packed sequences in the Triton language (CUDA only).
 
-A program computes runs of TILE queries of one head; how many runs there are and of which sequence each is comes with
-the pass (packing.py), so a CUDA graph, which has to be made without knowing lengths, does no more than the work. Tiles
-of 64 were best at 128 and 512 tokens. H100 80GB HBM3, fp16, 16 heads of 64, microseconds, read 2026-11-21, this over
-16,384 tokens and the other over 16,896:
+A program computes runs of TILE queries of one head. The pass itself has the number of runs and the sequence of each
+(packing.py): a CUDA graph is captured before the lengths are known, and still computes no more than the sequences need.
+Tiles of 64 were best at 128 and 512 tokens. H100 80GB HBM3, fp16, 16 heads of 64, microseconds, read 2026-11-21, this
+over 16,384 tokens and the other over 16,896:
 
     tokens of a sequence    32   128   512
     this                    76    56   103
@@ -80,9 +80,9 @@ def _attend(out, qkv, starts, tiles, count, programs, scale, factor,
 @triton.jit
 def _more(query, keys, begin, length, highest, weight, mixed, scale,
           HIDDEN: tl.constexpr, HEAD: tl.constexpr, BLOCK_N: tl.constexpr, MASKED: tl.constexpr):  # fmt: skip
-    """The softmax so far with the keys and values from `begin` on; `keys` are those of the first token.
+    """Continues the running softmax with the keys and values from `begin` on; `keys` points at the first token's.
 
-    Shape: query [BLOCK_M, HEAD]; highest and weight [BLOCK_M], mixed [BLOCK_M, HEAD], given and returned.
+    Shape: query [BLOCK_M, HEAD]; highest and weight [BLOCK_M], mixed [BLOCK_M, HEAD], each as argument and as result.
     """
     rows, columns = begin + tl.arange(0, BLOCK_N), tl.arange(0, HEAD)
     key_at = keys + rows[None, :] * (3 * HIDDEN) + columns[:, None]

@@ -1,10 +1,10 @@
-"""All sequences of all requests as packed passes bounded by a budget of tokens; pure but for `launch`, no threads.
+"""Packs the sequences of all requests into passes within a token budget. Without threads, and pure except for `launch`.
 
-Requests are taken in order of arrival, a window of a few budgets at a time, so nobody waits for more than what came
-before plus one window. Within a window sequences are sorted by length, longest first, and cut into passes. Two passes
+Requests are taken in order of arrival, a window of a few budgets at a time. So a request waits at most for the earlier
+requests and one window. Within a window sequences are sorted by length, longest first, and cut into passes. Two passes
 are under way: the device computes one while the host prepares and reads the other. While full passes wait, a device
-with several streams computes one in each, and another waits behind each; of less than that two halves would end late
-together instead of one early. What a request gets does not depend on which others share its passes.
+with several streams computes one pass per stream, and another is queued behind each. With fewer waiting passes, two
+streams would only delay both. A request's result does not depend on the other requests in its passes.
 """
 
 import math
@@ -18,17 +18,17 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from .errors import RequestError, stopped
+from .errors import RequestError, worker_stopped
 from .packing import Ids
 
 WINDOW = 2  # budgets
 # Each question crosses to the server and back, in the thread that the device waits for.
 ASKED_AFTER_SECONDS = 0.25
-"""A request that has waited so long is asked, before every pass, if its client has gone."""
+"""After this wait, every pass first checks whether the request's client has disconnected."""
 
 
 class Pass(Protocol):
-    """A pass under way."""
+    """A running pass."""
 
     def wait(self) -> np.ndarray:
         """Waits for the pass, and returns a result per sequence, [sequences, …]."""
@@ -40,14 +40,14 @@ Launch = Callable[[Sequence[Ids], bool], Pass]
 
 @dataclass
 class Job:
-    """A request on its way through: its sequences, then a result for each of them, or the error of its answer."""
+    """A request in progress: its sequences, then a result for each sequence, or the request's error."""
 
     sequences: list[Ids] = field(default_factory=list)
     results: list[np.ndarray] = field(default_factory=list)
     error: Exception | None = None
     is_cancelled: Callable[[], bool] = lambda: False
     finish: Callable[["Job"], None] = lambda job: None
-    """Called once, when every result or an error is there."""
+    """Called once, with all results or an error."""
     answered: Callable[[Any], object] = lambda response: None
     """Called with the response."""
     left: int = 0
@@ -57,7 +57,7 @@ class Job:
     letters: int = 0
     """Characters of all its texts together."""
     arrived: float = 0.0
-    """Moment it came to the batcher, by the monotonic clock."""
+    """Time of arrival at the batcher, by the monotonic clock."""
 
     def expect(self, sequences: list[Ids]) -> None:
         """Sets the sequences to run; results come in the same order."""
@@ -69,7 +69,7 @@ Slot = tuple[Job, int]
 
 
 class Batcher:
-    """Jobs in, passes through `launch`, results into the jobs; `step` by `step`, by whichever thread."""
+    """Turns jobs into passes, launches them, and writes the results into the jobs; any thread may call `step`."""
 
     def __init__(self, launch: Launch, budget: int, streams: int = 1) -> None:
         self.budget, self.launch = budget, launch
@@ -80,14 +80,14 @@ class Batcher:
         self._window_tokens = 0
         self._allowed = budget
         self._cautious = 0
-        """Tokens to be computed in passes of `_allowed` before full ones are tried again."""
+        """Tokens to compute in reduced passes of `_allowed` tokens before a full pass is tried again."""
         self._running: deque[tuple[list[Slot], Pass]] = deque()
         self.waiting = 0
-        """Tokens that wait for their pass."""
+        """Tokens that wait for a pass."""
         self.launched: Callable[[int, int], None] = lambda sequences, tokens: None
 
     def add(self, job: Job) -> None:
-        """`job` waits for its passes; one with nothing to compute is finished."""
+        """Adds a job to the waiting ones; finishes a job without sequences at once."""
         if job.error is not None or not job.sequences:
             job.finish(job)
         else:
@@ -97,7 +97,7 @@ class Batcher:
             self.waiting += job.tokens
 
     def abandon(self) -> list[Job]:
-        """The jobs that have neither all results nor an error; they are forgotten here."""
+        """Removes and returns the unfinished jobs: those with neither all results nor an error."""
         slots = [*self._window, *(slot for batch, _ in self._running for slot in batch)]
         jobs = {id(job): job for job in [*self._arrived, *(job for job, _ in slots)] if job.error is None and job.left}
         self._arrived.clear()
@@ -107,13 +107,14 @@ class Batcher:
 
     @property
     def busy(self) -> bool:
-        """True if a step would do anything."""
+        """True if there is a pass to launch or to wait for."""
         return bool(self._arrived or self._window or self._running)
 
     def step(self) -> None:
-        """Launches the next pass; or, with enough under way or none to launch, delivers the results of the oldest.
+        """Launches the next pass. If enough passes run, or none is left to launch, delivers the results of the oldest.
 
-        Raises: what ends a thread (SystemExit, a panic), once the jobs of its pass are answered as stopped.
+        Raises: exceptions that end a thread (SystemExit, a panic), after failing the jobs of the pass with
+        `worker_stopped`.
         """
         if self._arrived and self._window_tokens < self.budget:
             self._widen()
@@ -125,7 +126,7 @@ class Batcher:
         self.waiting = self._arrived_tokens + self._window_tokens
 
     def _widen(self) -> None:
-        """A new window behind what is left of the old: that is taken first, and passes stay full."""
+        """Appends a new window to the rest of the old one; the rest is taken first, and passes stay full."""
         room, old = WINDOW * self.budget, len(self._window)
         while self._arrived and (len(self._window) == old or self._arrived[0].tokens <= room):
             job = self._arrived[0]
@@ -156,7 +157,7 @@ class Batcher:
         except Exception as error:
             _fail(batch, error)
         except BaseException:  # the thread ends, and `abandon` no longer sees this batch
-            _fail(batch, stopped())
+            _fail(batch, worker_stopped())
             raise
 
     def _try_smaller(self, batch: list[Slot], tokens: int) -> None:
@@ -177,7 +178,7 @@ class Batcher:
             _fail(batch, error)
             return
         except BaseException:
-            _fail(batch, stopped())
+            _fail(batch, worker_stopped())
             raise
         for (job, index), result, good in delivered:
             if not good:
@@ -202,7 +203,8 @@ class Batcher:
 def run(
     jobs: Iterable[Job], launch: Launch, budget: int, launched: Callable[[int, int], None] = lambda *_: None
 ) -> None:
-    """Runs passes until every job has all its results, or an error: CANCELLED, UNAVAILABLE (memory), or the pass's."""
+    """Runs passes until every job has all its results or an error: CANCELLED, UNAVAILABLE (memory), or the error of its
+    pass."""
     batcher = Batcher(launch, budget)
     batcher.launched = launched
     for job in jobs:
@@ -212,7 +214,7 @@ def run(
 
 
 def cut(lengths: Iterable[int], budget: int) -> int:
-    """The number of `lengths`, in this order, that the next pass takes: within `budget`, at least 1."""
+    """Number of sequences from the start of `lengths` that fit into a pass of `budget` tokens; at least 1."""
     taken = tokens = 0
     for length in lengths:
         tokens += length
@@ -223,7 +225,7 @@ def cut(lengths: Iterable[int], budget: int) -> int:
 
 
 def _sound(results: np.ndarray) -> list[bool]:
-    """True for each row of finite numbers; a finite sum spares the look at each."""
+    """True for each row of finite numbers. If the sum of all is finite, the rows are not checked one by one."""
     with np.errstate(all="ignore"):
         total = results.sum()
     if math.isfinite(total):

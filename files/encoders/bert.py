@@ -2,8 +2,8 @@
 
 The two trunks are one network. They differ in where positions start: BERT counts from 0, RoBERTa (XLM-RoBERTa,
 CamemBERT) from padding_idx + 1 over the tokens that are not `<pad>`, anew in every sequence. Segment ids are 0 in
-RoBERTa and in single texts. The second text of a pair has segment 1 in BERT; its positions lead to a second half of
-the position table, where the difference of the two segments is added, so a pass needs no third row of numbers.
+RoBERTa and in single texts. In BERT, the second text of a pair has segment 1: its positions point into a second half of
+the position table, whose rows include the difference of the two segments. So a pass needs no row of segment ids.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Shape:
     padding_id: int | None
     """XLM-RoBERTa's padding_idx; None for BERT, whose positions start at 0."""
     head: Head = ""
-    """The one-label head that follows; its family's name is also what the trunk's tensors begin with."""
+    """The one-label head; its family's name is also the prefix of the trunk's tensors."""
 
     @property
     def prefix(self) -> str:
@@ -95,10 +95,10 @@ class Trunk:
         ]
 
     def __call__(self, batch: Packed, only_first: bool = False) -> Tensor:
-        """Hidden states [tokens, hidden]; with `only_first` those of each sequence's first token, [sequences, hidden].
+        """Hidden states [tokens, hidden]; with `only_first`, of each sequence's first token, [sequences, hidden].
 
-        Nobody reads the others then, so the last layer computes them only as far as attention needs: at 128 tokens
-        3 % less work, with the same result.
+        The last layer then computes other tokens only as far as attention needs them: 3 % less work at 128 tokens, with
+        the same result.
         """
         x = self.kernels.steps.embed(batch.ids, batch.positions, self.word, self.place, self.segment, self.norm)
         for layer in self.layers[:-1]:
@@ -107,7 +107,7 @@ class Trunk:
 
 
 class Layer:
-    """Attention and feed-forward, each added to its input and normalised after."""
+    """Attention and feed-forward, each followed by residual addition and LayerNorm."""
 
     def __init__(self, shape: Shape, weights: Weights, at: str, kernels: Kernels) -> None:
         self.heads, self.kernels = shape.heads, kernels
@@ -119,7 +119,7 @@ class Layer:
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
     def __call__(self, x: States, batch: Packed, rows: Tensor | None = None) -> States:
-        """The next states; of `rows` alone where they are given.
+        """The next layer's input; only the `rows`, if present.
 
         Shape: [tokens, hidden] to the same; with `rows` [sequences] to [sequences, hidden].
         """
@@ -147,9 +147,9 @@ class Classifier:
 @embeds("BertModel", "XLMRobertaModel", "RobertaModel", "CamembertModel")
 @reranks("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification", "BertForSequenceClassification")
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of BERT or RoBERTa that `config` declares.
+    """The family of a BERT or RoBERTa checkpoint.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     must_be(directory, FIXED | config, FIXED)
     roberta, classifies = not name.startswith("Bert"), name.endswith("ForSequenceClassification")

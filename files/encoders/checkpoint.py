@@ -1,7 +1,8 @@
-"""Read a checkpoint directory's small files, and load its safetensors by name, every one and nothing else.
+"""Reads a checkpoint directory's small files, and loads exactly the expected safetensors by name.
 
-A weight left out or left over means that another network was trained than the one built here; it would still answer,
-with plausible numbers. So both are errors, and so is a shape that differs. Pickles are refused: loading one runs code.
+A missing or an extra weight means that the checkpoint was trained as a different network than the one built here, which
+would still return plausible numbers. So both are errors, as is a different shape. Pickles are refused: loading a pickle
+runs code.
 """
 
 import json
@@ -27,20 +28,20 @@ HARMLESS = {
 
 @dataclass(frozen=True)
 class Kind:
-    """The type of a network's tensors, and a pattern of the names that stay float32 whatever it is."""
+    """The dtype of a network's tensors, and a pattern of the names that always stay float32."""
 
     dtype: torch.dtype
     float32: str = r"(?!)"
 
     def of(self, name: str) -> torch.dtype:
-        """The type that the tensor `name` has while it serves."""
+        """The dtype of the tensor `name` on the device."""
         return torch.float32 if re.search(self.float32, name) else self.dtype
 
 
 def read_json(directory: Path, name: str) -> Any:
     """The JSON object or array in `directory`/`name`.
 
-    Raises: CheckpointError where the file is missing or no JSON.
+    Raises: CheckpointError if the file is missing or is not JSON.
     """
     try:
         return json.loads((directory / name).read_text("utf-8"))
@@ -51,7 +52,7 @@ def read_json(directory: Path, name: str) -> Any:
 
 
 def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: Kind) -> dict[str, torch.Tensor]:
-    """The checkpoint's tensors on the host, of exactly the `wanted` names and shapes, of the types `kind` says.
+    """The checkpoint's tensors on the host, with exactly the `wanted` names and shapes, in the dtypes of `kind`.
 
     Raises: CheckpointError for missing, unexpected or duplicate names, other shapes, integer weights, pickles.
     """
@@ -72,9 +73,9 @@ def load_strictly(wanted: Mapping[str, tuple[int, ...]], directory: Path, kind: 
 
 
 def tensor_names(directory: Path) -> list[str]:
-    """Names of every tensor that is stored.
+    """Names of all stored tensors.
 
-    Raises: CheckpointError where there are no weights, or a file cannot be read.
+    Raises: CheckpointError if there are no weights or a file cannot be read.
     """
     return [name for path in weight_files(directory) for name, *_ in _tensors(path)]
 
@@ -82,7 +83,7 @@ def tensor_names(directory: Path) -> list[str]:
 def weight_files(directory: Path) -> list[Path]:
     """The safetensors files of `directory`: the single file, or all that the index names.
 
-    Raises: CheckpointError where there is neither, or where the index names a file that is not there.
+    Raises: CheckpointError if there is neither, or if a file of the index is missing.
     """
     single, index = directory / "model.safetensors", directory / "model.safetensors.index.json"
     if single.is_file():

@@ -1,8 +1,8 @@
 """Chooses the implementation of each step for this device, once at start, by trying them, best first.
 
-A candidate is taken if it can be found and agrees with the plain computation on a small random input. A name that
-another torch release lacks, a missing package, a compiler that is not there: each only means the next candidate, and
-the log says which was taken and what was passed over.
+A candidate is chosen if it can be imported and agrees with the plain computation on a small random input. If the torch
+release lacks a function, or a package or compiler is missing, the next candidate is tried. The log names the chosen
+candidates and the rejected ones.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from .packing import Packed, form, pack
 
 SEQUENCES = attention.adapted(attention.sequences, plain)
 MANY = 20_480
-"""Rows of a trial: more tiles than a GPU has multiprocessors, so that programs that walk over tiles take several."""
+"""Rows of a trial: enough for more tiles than a GPU has multiprocessors, so that each program computes several
+tiles."""
 TWO_STEPS = linear.in_two_steps(plain.gelu_)
 THEN_ROTATED = linear.then_rotated(plain.rotate_)
 Agrees = Callable[[Any, str, torch.dtype], bool]
@@ -35,29 +36,29 @@ class Kernels:
     steps: plain.Steps = plain
     attend: attention.Attention = SEQUENCES
     mix: attention.Mixing = attention.mixed_by_sequence
-    """Attention of `Family.mixes`."""
+    """Attention of families with `Family.mixes`."""
     gated: gated_steps.Steps = gated_steps
-    """The steps between products of `Family.mixes`."""
+    """The steps between matrix products of families with `Family.mixes`."""
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
     rotated: linear.Rotated = THEN_ROTATED
-    """A projection to queries, keys and values, the first two rotated."""
+    """A projection to queries, keys and values, with queries and keys rotated."""
     product: Callable[..., Tensor] | None = None
-    """The product of product_kernels, which takes and returns 8 bits, too."""
+    """The product of product_kernels, which also takes and returns 8-bit tensors."""
     route: Callable[[Tensor, Tensor, int], routing.Routing] = routing.route
     experts: Callable[[Tensor, routing.Routing, Tensor, Tensor], Tensor] = routing.one_by_one
     silent: bool = False
-    """Nothing in a pass reads back from the device, so that it can be captured in a CUDA graph."""
+    """True if no step of a pass reads back from the device, so that the pass can be captured in a CUDA graph."""
     tiled: bool = False
-    """Attention goes by the pass's tiles, so that a graph does not pay for sequences it might have held."""
+    """True if attention follows the pass's tiles, so that a graph computes no more than the sequences in it."""
     notes: list[str] = field(default_factory=list)
-    """For the log: the candidates that were chosen, and those passed over, with the reason."""
+    """Lines for the log: the chosen candidates, and the rejected ones with the reason."""
 
 
 def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = False) -> Kernels:
     """The best kernels that work on `device` for tensors of `dtype`.
 
-    Raises: torch.OutOfMemoryError where a trial has no memory.
+    Raises: torch.OutOfMemoryError if a trial runs out of memory.
     """
     kernels = Kernels(device, dtype)
     if device == "cpu":
@@ -97,7 +98,7 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = 
 def fused() -> plain.Steps:
     """The steps in the Triton language; its compiler is imported only here.
 
-    Raises: ImportError where the Triton language is not installed.
+    Raises: ImportError if the Triton language is not installed.
     """
     from . import fused
 
@@ -107,7 +108,7 @@ def fused() -> plain.Steps:
 def fused_gated() -> gated_steps.Steps:
     """The steps of gated networks in the Triton language.
 
-    Raises: ImportError where the Triton language is not installed.
+    Raises: ImportError if the Triton language is not installed.
     """
     from . import gated_kernels
 
@@ -115,7 +116,7 @@ def fused_gated() -> gated_steps.Steps:
 
 
 def own_products() -> Any:
-    """The module of matrix products in the Triton language, for GPUs that bring operands by a unit of their own.
+    """The module of matrix products in the Triton language, for GPUs with a tensor memory accelerator.
 
     Raises: ImportError without the Triton language, NotImplementedError before compute capability 9.0.
     """
@@ -131,9 +132,9 @@ def _require_accelerator() -> None:
 
 
 def own_experts() -> tuple[Any, Any]:
-    """Routing and expert products in the Triton language, the products as in `own_products`.
+    """Routing and expert products in the Triton language, with the products of `own_products`.
 
-    Raises: as `own_products`.
+    Raises the exceptions of `own_products`.
     """
     from . import expert_kernels, expert_tiles
 
@@ -144,7 +145,7 @@ def own_experts() -> tuple[Any, Any]:
 def own_experts_by_pointers() -> tuple[Any, Any]:
     """Routing and expert products for every device and release that the Triton language knows.
 
-    Raises: ImportError where the Triton language is not installed.
+    Raises: ImportError if the Triton language is not installed.
     """
     from . import expert_kernels
 
@@ -154,16 +155,16 @@ def own_experts_by_pointers() -> tuple[Any, Any]:
 def grouped_mm() -> tuple[Any, Any]:
     """Routing, and expert products by torch's grouped product: public since 2.10, `torch._grouped_mm` before.
 
-    Raises: AttributeError where torch has neither.
+    Raises: AttributeError if torch has neither.
     """
     product = getattr(F, "grouped_mm", None) or torch._grouped_mm
     return routing.route, routing.grouped(product)
 
 
 def expert_implementations(dtype: torch.dtype) -> dict[str, Callable[[], Any]]:
-    """Functions that look implementations of routing and expert products up, by name, best first.
+    """Functions that look up implementations of routing and expert products, by name, best first.
 
-    The first is for 16 bits; torch's grouped product has a fast path for bfloat16 alone.
+    The first is for 16-bit types; torch's grouped product is fast only in bfloat16.
     """
     tiles = {} if dtype == torch.float32 else {"own": own_experts}
     own = tiles | {"own by pointers": own_experts_by_pointers}

@@ -1,11 +1,13 @@
-"""DeBERTa-v2 and v3 with a one-label head: rerankers whose attention reads positions beside contents.
+"""DeBERTa-v2 and v3 with a one-label head: rerankers whose attention scores positions as well as contents.
 
 The score of two tokens is a sum of three products: query with key, query with the key of their distance, and key with
 the query of their distance, all divided by the root of three heads' width. Distances are buckets: exact near a token,
-ever wider ones further away. Keys and queries of the buckets depend on no text, so they are made once, at start.
+ever wider ones further away. Keys and queries of the buckets do not depend on the text, so they are computed once, at
+start.
 
-No library's attention takes such a score, so a pass reads its lengths back, and sequences of like length are computed
-together, a few at a time. No CUDA graph holds such a pass. Scores and their softmax are float32.
+No library's attention kernel supports this score. So a pass reads its lengths back to the host, and sequences of
+similar length are computed together, a few at a time. Such a pass cannot be captured in a CUDA graph. Scores and their
+softmax are float32.
 """
 
 import math
@@ -39,7 +41,7 @@ FIXED = {
 }
 AT, HEAD = "deberta.", ("pooler.dense", "classifier")
 MOST_SCORES = 2**24
-"""Scores of one kind that are held at once, about: 64 MiB each, and five of them."""
+"""Approximate number of scores of one kind in memory at a time; five arrays of 64 MiB each."""
 
 
 @dataclass(frozen=True)
@@ -54,16 +56,17 @@ class Shape:
     positions: int
     epsilon: float
     buckets: int
-    """Buckets of distances on either side."""
+    """Number of distance buckets on either side."""
     furthest: int
     """The distance at which the last bucket begins."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Sequences of like length: the row of every token, and its place among sequences of `width` tokens.
+    """Sequences of similar length: the row of every token, and its place among sequences padded to `width` tokens.
 
-    Shape: rows and places [tokens]; absent, bool [sequences, 1, 1, width], is true behind the end of a sequence.
+    Shape: rows and places [tokens]; absent, bool [sequences, 1, 1, width], is true for places after the end of a
+    sequence.
     """
 
     rows: Tensor
@@ -74,9 +77,9 @@ class Group:
 
 @reranks("DebertaV2ForSequenceClassification")
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of the DeBERTa that `config` declares.
+    """The family of a DeBERTa reranker.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     kinds = config["pos_att_type"]
     kinds = sorted(kinds.split("|") if isinstance(kinds, str) else kinds)
@@ -128,23 +131,24 @@ def shapes(s: Shape) -> Shapes:
 
 def spread(shape: Shape) -> int:
     """Buckets on either side: as declared, or one for each distance."""
-    return shape.buckets if shape.buckets > 0 else reach(shape)
+    return shape.buckets if shape.buckets > 0 else max_distance(shape)
 
 
-def reach(shape: Shape) -> int:
+def max_distance(shape: Shape) -> int:
     return shape.furthest if shape.furthest > 0 else shape.positions
 
 
 def buckets(shape: Shape, width: int) -> Tensor:
-    """The bucket of every two tokens of a sequence, int64 [width, width]; computed on the host, where logs are alike.
+    """The bucket of each pair of tokens of a sequence, int64 [width, width]; computed on the host, so that logarithms
+    round alike.
 
-    A distance below half the buckets has one of its own; those of the other half grow with its logarithm.
+    Each distance below half the number of buckets has its own bucket; the widths of the others grow logarithmically.
     """
     apart = torch.arange(width)[:, None] - torch.arange(width)[None, :]
     if shape.buckets > 0:
         half = shape.buckets // 2
         far = torch.where(apart.abs() < half, torch.full_like(apart, half - 1), apart.abs())
-        steps = torch.log(far / half) / torch.log(torch.tensor((reach(shape) - 1) / half)) * (half - 1)
+        steps = torch.log(far / half) / torch.log(torch.tensor((max_distance(shape) - 1) / half)) * (half - 1)
         apart = torch.where(far <= half, apart, ((torch.ceil(steps) + half) * apart.sign()).long())
     return (apart + spread(shape)).clamp(0, 2 * spread(shape) - 1)
 
@@ -175,7 +179,7 @@ class Trunk:
 
 
 def grouped(batch: Packed, shape: Shape) -> Iterator[Group]:
-    """The pass's sequences in groups of like length; reads `starts` back to the host."""
+    """The pass's sequences in groups of similar length; reads `starts` back to the host."""
     starts = batch.starts.cpu().numpy()
     lengths, device = np.diff(starts), batch.starts.device
     widths = -(-lengths // TILE) * TILE
@@ -193,7 +197,7 @@ def grouped(batch: Packed, shape: Shape) -> Iterator[Group]:
 
 
 class Layer:
-    """A layer of BERT whose attention scores distances too."""
+    """A BERT layer whose attention also scores distances."""
 
     def __init__(self, shape: Shape, weights: Weights, at: str, places: Tensor, kernels: Kernels) -> None:
         self.heads, self.kernels = shape.heads, kernels
@@ -212,7 +216,7 @@ class Layer:
         self.norm2 = norm(weights, f"{at}.output.LayerNorm", shape.epsilon)
 
     def next(self, x: States, groups: list[Group], table: Tensor, rows: Tensor | None = None) -> States:
-        """The next states; of `rows` alone where they are given.
+        """The next layer's input; only the `rows`, if present.
 
         Shape: [tokens, hidden] to the same; with `rows` [sequences] to [sequences, hidden].
         """

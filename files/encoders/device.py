@@ -20,13 +20,13 @@ MIB = 2**20
 PROMPT_LETTERS = 4096
 ROUND = 64  # tokens of a pass on CUDA are a multiple: fewer shapes for cuBLAS to choose kernels for
 Held = tuple[Tensor, np.ndarray]
-"""Pinned memory for a packed row, as torch and as numpy have it."""
+"""Pinned memory for a packed row, as a torch tensor and as a numpy array."""
 
 
 def claim(settings: Settings) -> None:
-    """Checks that the device exists, and caps this process's allocations on it (memory_mib); called before loading.
+    """Checks that the device exists, and limits this process's allocations on it (memory_mib). Called before loading.
 
-    Raises: CheckpointError where it does not exist or has less memory.
+    Raises: CheckpointError if the device does not exist or has less memory.
     """
     if settings.device == "cpu":
         return
@@ -46,10 +46,10 @@ def claim(settings: Settings) -> None:
 class Runner:
     """A network on its device as a function of token sequences; `finish` turns its output into a row per sequence.
 
-    On CUDA passes may run in `streams` streams beside each other: where one waits for memory, or its last tiles leave
-    processors idle, the other multiplies, and the same power does more at a lower clock. Full passes of
-    bge-reranker-large, fp16, H100 80GB HBM3, 2026-11-21, texts a second in one stream and in two: 6,357 and 6,505 of
-    128 tokens, 1,487 and 1,550 of 512.
+    On CUDA, passes may run in `streams` streams concurrently. While one stream waits for memory, or its last tiles
+    leave multiprocessors idle, another computes; within the same power limit the GPU does more work at a lower clock.
+    Full passes of bge-reranker-large, fp16, H100 80GB HBM3, 2026-11-21, texts a second in one stream and in two: 6,357
+    and 6,505 of 128 tokens, 1,487 and 1,550 of 512.
     """
 
     def __init__(
@@ -63,32 +63,34 @@ class Runner:
         self._network, self._kernels, self._family, self._finish = network, kernels, family, finish
         self._on_cuda = kernels.device != "cpu"
         self.lanes: list[Graphs] = []
-        """A stream and its graphs each; none on the CPU."""
+        """Pairs of a stream and its graphs; none on the CPU."""
         if self._on_cuda:
             torch.cuda.synchronize()  # the weights are being made in a stream for which the lanes' do not wait
             self.lanes = [Graphs(self._compute, torch.cuda.Stream()) for _ in range(streams)]
         self._lane = 0
         self._launching = threading.Lock()
         self._spare: list[Held] = []
-        """Rows that no pass reads any more."""
+        """Pinned rows that no pass uses any more."""
         self.is_well = True
         self.time = DeviceTime()
         """Time that the device spent in passes."""
 
     @property
     def prompt_letters(self) -> int:
-        """Characters of texts whose pass is over so soon that other threads need not hear of it; 0 without graphs."""
+        """Up to this number of characters, a pass is so short that the calling thread computes it; 0 without graphs."""
         return PROMPT_LETTERS if self.lanes and self.lanes[0].offered else 0
 
     @property
     def streams(self) -> int:
-        """Number of passes that can run beside each other."""
+        """Number of passes that can run at the same time."""
         return max(1, len(self.lanes))
 
     def launch(self, sequences: Sequence[Ids], beside: bool = False) -> "Running":
-        """A pass over `sequences`, under way; behind the pass before, or `beside` it if there are streams for both.
+        """Launches a pass over `sequences`: after the pass before, or with `beside` concurrently, if another stream is
+        free.
 
-        Raises: torch.OutOfMemoryError, and what the network raises; `is_well` then says if the device still computes.
+        Raises: torch.OutOfMemoryError, and the network's own exceptions; `is_well` then tells whether the device still
+        computes.
         """
         with self._launching:  # a graph's input and replay belong together
             return self._launched(sequences, beside)
@@ -140,13 +142,13 @@ class Runner:
         return row, row.numpy()
 
     def warm_up(self, tokens: int, budget: int) -> int:
-        """The budget of tokens one pass had memory for: `budget`, or halved until it fitted; small graphs captured.
+        """The token budget of a pass: `budget`, halved until a pass fits into memory. Also captures the small graphs.
 
-        On CUDA the graphs hold the workspace of the widest pass from now on, so memory taken later by other processes
-        cannot starve them; a pass of more short texts than any room has seats for takes memory of its own, and is cut
-        until it has a room where there is none. On the CPU nothing is held, and one sequence is enough.
+        On CUDA, the graphs keep the workspace of the widest pass, so that other processes cannot take this memory
+        later. A pass with more short texts than any graph holds allocates further memory; if there is none, it is split
+        until a graph holds it. On the CPU no memory is kept, and one sequence is enough.
 
-        Raises: CheckpointError where one sequence of `tokens` tokens has no room.
+        Raises: CheckpointError if memory does not suffice for one sequence of `tokens` tokens.
         """
         if not self._on_cuda:
             self._fits(tokens, tokens)
@@ -186,15 +188,15 @@ class Runner:
         return True
 
     def held_mib(self) -> int:
-        """MiB of CUDA memory this process holds for weights and workspace; 0 on the CPU."""
+        """MiB of CUDA memory that this process holds for weights and workspace; 0 on the CPU."""
         return int(torch.cuda.memory_reserved(self._kernels.device)) // MIB if self._on_cuda else 0
 
     def peak_bytes(self) -> int:
-        """Bytes that this process's allocator held on the device at most."""
+        """Peak number of bytes that this process's allocator held on the device."""
         return int(torch.cuda.max_memory_reserved(self._kernels.device)) if self._on_cuda else 0
 
     def _answers(self) -> bool:
-        """True if the device still computes; a CUDA context that met an illegal access never does again."""
+        """True if the device still computes; a CUDA context never does after an illegal memory access."""
         try:
             return bool(torch.ones(2, device=self._kernels.device).sum().item() == 2.0)
         except RuntimeError:
@@ -202,14 +204,14 @@ class Runner:
 
 
 class DeviceTime:
-    """Time in which a pass was under way on the device, never more than went by: passes of two streams overlap."""
+    """Time during which at least one pass ran on the device; overlapping passes of two streams count once."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._last: torch.cuda.Event | None = None
 
     def add(self, began: torch.cuda.Event, ended: torch.cuda.Event) -> None:
-        """Adds a pass between two events that have happened, without the part before the latest end so far."""
+        """Adds the time between two recorded events, except for the part before the latest end so far."""
         milliseconds = began.elapsed_time(ended)
         if self._last is not None:
             milliseconds = min(milliseconds, self._last.elapsed_time(ended))  # below 0: it ended before the latest
@@ -219,15 +221,16 @@ class DeviceTime:
 
 
 def stand_in(tokens: int, family: Family, generator: np.random.Generator | None = None) -> Ids:
-    """Ids [tokens] of a sequence from all over the vocabulary, for passes nobody asked for."""
+    """Random ids [tokens] from the whole vocabulary, for warm-up passes."""
     ids = (generator or np.random.default_rng(0)).integers(0, family.vocabulary, tokens, dtype=np.int32)
     return np.where(ids == family.padding_id, (family.padding_id + 1) % family.vocabulary, ids).astype(np.int32)
 
 
 class Running:
-    """A pass under way: on CUDA its kernels are queued, and its results on their way into pinned memory.
+    """A running pass: on CUDA its kernels are queued, and its results are being copied to pinned memory.
 
-    While it waits for a long pass its thread sleeps; for a short one it keeps a core busy, which answers sooner.
+    The thread sleeps while it waits for a long pass. It polls for a short one, which returns sooner and keeps a core
+    busy.
     """
 
     def __init__(
@@ -255,7 +258,7 @@ class Running:
     def wait(self) -> np.ndarray:
         """Waits for the pass; a float32 row (or number) per sequence, [sequences, …].
 
-        Raises: what the device reports; `is_well` of the runner then says if it still computes.
+        Raises: the device's error; the runner's `is_well` then tells whether the device still computes.
         """
         runner = self._runner
         if runner._on_cuda:

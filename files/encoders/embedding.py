@@ -1,4 +1,4 @@
-"""Texts to vectors: prefix, tokens, network, pooling, then dimensions and normalisation as each request asks."""
+"""Texts to vectors: prefix, tokens, network, pooling, then the dimensions and normalisation of each request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class Embedder:
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> EmbedJob:
         """The job of one request, checked except for lengths.
 
-        Raises: RequestError where the client is mistaken.
+        Raises: RequestError for a wrong request.
         """
         options = parse(parameters, EmbedOptions)
         if options.task and options.task not in self._prefixes:
@@ -75,13 +75,13 @@ class Embedder:
         return EmbedJob(shape=shape, texts=texts, options=options)
 
     def encode(self, jobs: Sequence[EmbedJob]) -> None:
-        """Gives every job its token sequences or an error of its own."""
+        """Sets the token sequences, or the error, of every job."""
         singles = iter(self.tokenizer.singles([text for job in jobs for text in job.texts]))
         for job in jobs:
             self._prepare(job, [next(singles) for _ in job.texts])
 
     def work(self, jobs: Sequence[EmbedJob]) -> None:
-        """Gives every job its vectors or an error of its own; all in this thread."""
+        """Sets the vectors, or the error, of every job; computes in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 
@@ -97,7 +97,7 @@ class Embedder:
         job.expect([self.tokenizer.shortened(single, self.max_tokens) for single in singles])
 
     def answer(self, job: EmbedJob) -> dict[str, np.ndarray]:
-        """Output tensors of a job that was worked without error.
+        """Output tensors of a job that ended without an error.
 
         Shape: embeddings float32 [rows, texts, dimensions], token_counts int32 [rows, texts].
         """
@@ -126,7 +126,7 @@ POOLS = {"cls": _first, "last": _last, "mean": _mean}
 
 
 def _then(pool: Finish, dense: Sequence[sentence.Dense], kernels: Kernels) -> Finish:
-    """`pool`, and the projections `dense` after it."""
+    """`pool`, followed by the projections `dense`."""
     steps = [step.load(kernels.device) for step in dense]
 
     def finish(states: Tensor, batch: Packed) -> Tensor:

@@ -1,12 +1,12 @@
 """The two exceptions of this package.
 
-CheckpointError   at load: these files, settings or this device cannot be served; the model never becomes ready
-RequestError      at inference: one request is refused; its batch-mates are not touched
+CheckpointError   at load: the files, settings or device are unusable; the model never becomes ready
+RequestError      at inference: one request is refused; other requests of the batch are unaffected
 """
 
 
 class CheckpointError(Exception):
-    """The model cannot be loaded as asked; the message names the file or setting and what was wanted."""
+    """The model cannot be loaded; the message names the file or setting, and the expected value."""
 
 
 class RequestError(Exception):
@@ -17,6 +17,6 @@ class RequestError(Exception):
         self.code = code
 
 
-def stopped() -> RequestError:
+def worker_stopped() -> RequestError:
     """The error of a request whose thread died."""
     return RequestError("the model's worker has stopped; the server needs a restart", "UNAVAILABLE")

@@ -1,13 +1,13 @@
-"""Routing and expert matrix products without a word from the host, in the Triton language (CUDA only).
+"""Routing and expert matrix products without synchronisation with the host, in the Triton language (CUDA only).
 
-    route     router, softmax and choice of experts in float32, and how many slots each block of tokens sends where
+    route     router, softmax and choice of experts in float32, and each block's number of slots per expert
     place     the row of each slot (token x choice) once slots are grouped by expert
     up, down  one grouped product each: gather + up + GELU, then down + routing weight + scatter
 
 Groups begin at multiples of BLOCK_M, so each tile belongs to one expert; grids have their largest possible size and
-tiles beyond the last group return at once. Nothing depends on counts known to the host: all of it can be captured in
-a CUDA graph. `expert_tiles` does the products faster where the machine can. Source of the idea of sorted, block-aligned
-groups: the mixture-of-experts kernels of several servers.
+tiles beyond the last group return at once. No step depends on counts known to the host, so all steps can be captured in
+a CUDA graph. `expert_tiles` computes the products faster on GPUs that support it. Source of the idea of sorted,
+block-aligned groups: the mixture-of-experts kernels of several servers.
 """
 
 import torch
@@ -23,14 +23,15 @@ BLOCK_M = 128
 UP = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
 DOWN = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 4}
 FEW = 256
-"""Tokens of a pass whose time goes into reading every expert's weights: blocks are small, and programs many."""
+"""Up to this number of tokens, a pass spends its time reading every expert's weights: blocks are small, and programs
+many."""
 BLOCK_OF_FEW = 16
 UP_OF_FEW = {"BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4, "num_stages": 4}
 DOWN_OF_FEW = {"BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "num_stages": 3}
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
-    """Experts and softmax weights of every token, the likeliest first, and the slots grouped by expert.
+    """Experts and softmax weights of every token in descending order, and the slots grouped by expert.
 
     Shape: x [tokens, hidden], router float32 [experts, hidden]; slots are tokens x chosen. `order` is longer:
     each group begins at a multiple of `block(tokens)`.
@@ -77,12 +78,12 @@ def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
 
 
 def block(tokens: int) -> int:
-    """Rows of a block of a pass of so many tokens; the groups of experts begin at multiples of it."""
+    """Rows of a block in a pass of `tokens` tokens; the groups of experts begin at multiples of it."""
     return BLOCK_OF_FEW if tokens <= FEW else BLOCK_M
 
 
 def _grid(slots: int, count: int, group: int) -> int:
-    """Number of blocks of `group` rows that the groups of `slots` fill at most, whatever the routing."""
+    """Largest number of blocks of `group` rows that the groups of `slots` can fill, for any routing."""
     return slots // group + min(count, slots)
 
 
@@ -149,7 +150,7 @@ def _place(experts, counts, order, totals, tokens, blocks,
 
 @triton.jit
 def _tile(totals, blocks, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """This program's block, column tile, expert, and how many rows of the block are real (none: nothing to do).
+    """This program's block, column tile and expert, and the number of real rows in the block (0: no work).
 
     Eight blocks share their column tiles in turn, so that weights stay in the L2 cache between them.
     """

@@ -1,9 +1,9 @@
-"""The experts' two products from programs that stay on their multiprocessor, in the Triton language (CUDA only).
+"""The experts' two products with persistent programs, in the Triton language (CUDA only).
 
-As in `expert_kernels`, whose routing and groups these use. Each program walks over as many tiles as there are, and what
-lies in one piece (weights, and the rows between the two products) travels by the tensor memory accelerator. H100 80GB
-HBM3, 16,384 tokens, 768 to 3072 and back, 2026-11-21: 280 and 227 µs; one program for each tile and plain loads 375 and
-259. Needs tensor descriptors (Triton language 3.4, compute capability 9.0).
+Uses the routing and groups of `expert_kernels`. Each program loops over tiles. Contiguous data (weights, and the rows
+between the two products) is loaded by the tensor memory accelerator. H100 80GB HBM3, 16,384 tokens, 768 to 3072 and
+back, 2026-11-21: 280 and 227 µs; one program for each tile with plain loads: 375 and 259. Needs tensor descriptors
+(Triton language 3.4, compute capability 9.0).
 """
 
 import torch
@@ -21,7 +21,7 @@ from .routing import Routing
 
 TILE = {"BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3}
 TILE_OF_FEW = {"BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4, "num_stages": 4}
-"""For passes that read every expert for a few tokens: more programs that each read less."""
+"""Tile for passes that read every expert for few tokens: more programs, and each reads less."""
 
 
 def experts(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def _tiles(matrix: Tensor, rows: int, columns: int) -> TensorDescriptor:
 
 @triton.jit
 def _groups(totals, COUNT: tl.constexpr, BLOCK_M: tl.constexpr):
-    """Slots of each expert, the blocks they fill, and the block each expert's group ends before."""
+    """Slots of each expert, the number of blocks that they fill, and the block after each expert's group."""
     total = tl.load(totals + tl.arange(0, COUNT))
     filled = (total + BLOCK_M - 1) // BLOCK_M
     return total, filled, tl.cumsum(filled, 0)
@@ -65,7 +65,7 @@ def _groups(totals, COUNT: tl.constexpr, BLOCK_M: tl.constexpr):
 
 @triton.jit
 def _tile(tile, total, filled, ends, columns, COUNT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
-    """The tile's block, column, expert, and how many rows of the block are real.
+    """The tile's block, column and expert, and the number of real rows in the block.
 
     Eight blocks share their column tiles in turn, so that weights stay in the L2 cache between them.
     """

@@ -1,8 +1,7 @@
-"""Choose the network from a checkpoint's config.json, and refuse every setting it would silently get wrong.
+"""Chooses the network by a checkpoint's config.json, and refuses every setting that the network would ignore.
 
-A config value this code does not read is a value it may contradict; so each that changes the arithmetic is compared
-with the only value the networks here implement. The networks are those of the modules imported here: each enters its
-architectures itself.
+Each config value that changes the arithmetic is compared with the only value that the networks here implement. The
+networks are those of the modules imported here: each module registers its own architectures.
 """
 
 from collections.abc import Mapping
@@ -29,9 +28,9 @@ NETWORKS = (_bert, _nomic, _modern, _qwen, _gemma, _deberta)
 
 
 def choose(directory: Path, register: Mapping[str, Reader]) -> Family:
-    """The family of the checkpoint in `directory`, by one of the register's readers.
+    """The family of the checkpoint in `directory`, by one of the registered readers.
 
-    Raises: CheckpointError for any other, by name, and for a setting that the networks here do not compute.
+    Raises: CheckpointError for an unknown architecture, by name, and for an unsupported setting.
     """
     config = read_json(directory, "config.json")
     named = config.get("architectures") or []
@@ -49,7 +48,7 @@ def choose(directory: Path, register: Mapping[str, Reader]) -> Family:
 def load(family: Family, directory: Path, kernels: Kernels) -> Network:
     """`family`'s network with the weights of `directory` on the kernels' device, in their type.
 
-    Raises: CheckpointError where the weights are not this network's, or where there is no memory for them.
+    Raises: CheckpointError if the weights do not belong to this network or do not fit into memory.
     """
     try:
         tensors = load_strictly(family.shapes(), directory, Kind(kernels.dtype, family.float32))

@@ -1,7 +1,7 @@
-"""A family of networks as the rest of the package sees it, and the register in which each family enters itself.
+"""The interface of a family of networks, and the registry of all families.
 
 A network's module reads its own config.json: a function under `embeds` or `reranks` that takes the directory, the
-config and the architecture's name, and returns a Family. `families` imports those modules; nothing else names them.
+config and the architecture's name, and returns a Family. Only `families` imports those modules.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from .weights import Shapes, Weights
 
 @dataclass(frozen=True)
 class Network:
-    """A trunk and, for a reranker, its head, which calls the trunk for as much as it reads."""
+    """A trunk; for a reranker a head, which calls the trunk for the states that it reads."""
 
     trunk: Any
     head: Callable[[Any, Packed], Tensor] | None = None
@@ -31,31 +31,31 @@ class Network:
 
 @dataclass(frozen=True)
 class Template:
-    """The words around a query and a passage of a reranker that reads them as one text."""
+    """The prompt around query and passage, for a reranker that reads both as one text."""
 
     before: str
     text: str
-    """With {query} and {passage}; cut at its end if it is too long."""
+    """The prompt with {query} and {passage}; a too long one is cut at its end."""
     after: str
 
 
 @dataclass(frozen=True)
 class Family:
-    """A network not yet loaded, and what its checkpoint settles for the code around it."""
+    """A network before loading, and the properties of its checkpoint that other modules need."""
 
     build: Callable[[Weights, Kernels], Network]
-    """The network; takes the weights as it goes."""
+    """Builds the network, and takes the weights out of `Weights`."""
     shapes: Callable[[], Shapes]
     """Names and shapes of every tensor of its checkpoint."""
     hidden: int
     vocabulary: int
     position_limit: int
-    """Most tokens a sequence can have, special tokens included."""
+    """Largest number of tokens of a sequence, including special tokens."""
     padding_id: int
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """Task name to the words put before a text; empty where the family was trained without."""
+    """The prefix of a text by task; empty for families trained without prefixes."""
     float32: str = r"(?!)"
-    """Pattern of the tensors that stay float32 whatever the network computes in."""
+    """Pattern of the names of tensors that always stay float32."""
     mixture: bool = False
     """True if some of its layers have experts."""
     mixes: bool = False
@@ -63,19 +63,20 @@ class Family:
     halves: bool = True
     """True if float16 holds all its states."""
     reads_lengths: bool = False
-    """True if a pass reads its lengths back to the host, so that no CUDA graph holds it."""
+    """True if a pass reads its lengths back to the host, and so cannot be captured in a CUDA graph."""
     pooling: str = "mean"
-    """Of an embedder whose checkpoint says nothing of it."""
+    """Default pooling of an embedder whose checkpoint declares none."""
     template: Template | None = None
-    """Of a reranker that reads a pair as one text."""
+    """The prompt of a reranker that reads a pair as one text."""
     counted_from: int = 0
     """Position of a sequence's first token."""
     uncounted: int = -1
-    """A token that takes no position when it stands inside a text; none by default."""
+    """A token that takes no position inside a text; none by default."""
     second_rows: int = 0
-    """Added to the positions of a pair's second text, where the network tells it apart; 0 where it does not."""
+    """Offset added to the positions of a pair's second text; 0 for networks without segments."""
     longest_first: bool = False
-    """A pair that is too long loses tokens of its longer text first (transformers), not of the passage alone."""
+    """True if a too long pair loses tokens of its longer text first (as in transformers); False: of the passage
+    only."""
 
 
 Reader = Callable[[Path, dict[str, Any], str], Family]
@@ -86,12 +87,12 @@ RERANKERS: dict[str, Reader] = {}
 
 
 def embeds(*architectures: str) -> Callable[[Reader], Reader]:
-    """A decorator that enters a reader for `architectures` of embedders."""
+    """Decorator that registers a reader for `architectures` of embedders."""
     return _entered(EMBEDDERS, architectures)
 
 
 def reranks(*architectures: str) -> Callable[[Reader], Reader]:
-    """A decorator that enters a reader for `architectures` of rerankers."""
+    """Decorator that registers a reader for `architectures` of rerankers."""
     return _entered(RERANKERS, architectures)
 
 
@@ -104,7 +105,7 @@ def _entered(register: dict[str, Reader], architectures: tuple[str, ...]) -> Cal
 
 
 def must_be(directory: Path, config: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Checks that every key of `fixed` has that value in `config`.
+    """Checks that `config` has the value of `fixed` for each of its keys.
 
     Raises: CheckpointError for a key with another value.
     """

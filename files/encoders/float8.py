@@ -1,12 +1,12 @@
-"""8-bit products: an option for those who measured on their own data that they can afford it.
+"""8-bit products: an option for operators who have measured the loss of quality on their own data.
 
-Weights and the inputs of every dense projection become e4m3, one scale each; sums stay float32, what attention and
-LayerNorm add up stays in 16 bits, and so do experts, router and head. Input scales come from passes over random tokens
-at start, with room for inputs twice as large; what is larger still is cut off, not wrapped. Whatever step comes before
-a projection writes its result in 8 bits at once, but for the few rows that only_first leaves of a last layer.
+The weights and inputs of every dense projection become e4m3, with one scale each. Sums stay float32; the sums of
+attention and LayerNorm, the experts, the router and the head stay in 16 bits. Input scales are measured at start in
+passes over random tokens, with a factor of two in reserve; larger inputs saturate. The step before a projection writes
+its result in 8 bits directly, except for the few rows of a last layer with only_first.
 
-At start the pooled states of those passes are compared with the 16-bit ones, and a difference above the gate refuses
-the model: so much error is a defect, not noise. That the gate is met does not say how your ranking fares.
+At start, the pooled states of those passes are compared with the 16-bit ones. If the difference exceeds GATE, the model
+is refused: such an error is a defect, not noise. A model within GATE may still rank your documents worse.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,13 +24,13 @@ from .plain import Norm
 LARGEST = 448.0  # of e4m3
 MARGIN = 2.0
 LEAST_INPUT = 0.01
-"""Smaller inputs are scaled as if they were so large: float16 must hold 1 / input_scale."""
+"""Lower bound for the largest input, because float16 must be able to hold 1 / input_scale."""
 GATE = 0.01
-"""1 - cosine of a sequence's pooled state in 8 bits and in 16."""
+"""Largest accepted 1 - cosine between a sequence's pooled states in 8 and in 16 bits."""
 
 
 class Float8Linear(Linear):
-    """The same projection in 8 bits; input in 16 bits, or in 8 from the step before."""
+    """A projection in 8 bits; its input has 16 bits, or 8 bits from the step before."""
 
     def __init__(self, wide: Linear, largest_input: float, kernels: Kernels) -> None:
         self.input_scale = max(largest_input, LEAST_INPUT) * MARGIN / LARGEST
@@ -40,7 +40,7 @@ class Float8Linear(Linear):
         self._scales = [torch.tensor(value, device=self.weight.device) for value in (self.input_scale, weight_scale)]
         self._scale = self.input_scale * weight_scale
         self.output_scale = 1.0
-        """Of the projection after GELU, where there is one."""
+        """Scale of the projection after GELU; 0 without one."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """The projection in 16 bits: [tokens, in] to [tokens, out]."""
@@ -58,7 +58,8 @@ class Float8Linear(Linear):
         return self._kernels.steps.to_float8(self(x), self.output_scale, gelu=True)
 
     def rotated(self, x: Tensor, how: Rotated, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
+        """The projection to queries, keys and values, with queries and keys rotated: [tokens, in] to [tokens, 3 x
+        hidden]."""
         if product := self._kernels.product:
             return product(self._narrowed(x), self.weight, self.bias, self._scale, positions=positions, turns=turns)
         qkv = self(x)
@@ -75,7 +76,7 @@ class Float8Linear(Linear):
 
 
 class Watched(Linear):
-    """A projection that remembers its largest input."""
+    """A projection that records its largest input."""
 
     def __init__(self, wide: Linear) -> None:
         super().__init__(wide.weight, wide.bias)
@@ -97,7 +98,8 @@ class Watched(Linear):
         return super().activated(x, how)
 
     def rotated(self, x: Tensor, how: Rotated, positions: Tensor, turns: Tensor) -> Tensor:
-        """The projection to queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
+        """The projection to queries, keys and values, with queries and keys rotated: [tokens, in] to [tokens, 3 x
+        hidden]."""
         self._watch(x)
         return super().rotated(x, how, positions, turns)
 
@@ -106,7 +108,7 @@ class Watched(Linear):
 
 
 def narrow(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) -> float:
-    """The worst 1 - cosine of `pooled`, states [sequences, hidden] of `trunk`, which multiplies in 8 bits from now on.
+    """Switches `trunk` to 8-bit products; returns the largest 1 - cosine of its `pooled` states [sequences, hidden].
 
     Raises: CheckpointError for a difference above GATE.
     """
@@ -133,7 +135,7 @@ def _narrowed(trunk: Any, kernels: Kernels, pooled: Callable[[], np.ndarray]) ->
 
 
 def _hand_over(trunk: Any) -> None:
-    """Each step before an 8-bit projection knows the scale of what it writes."""
+    """Sets the output scale of each step before an 8-bit projection."""
     before, name = trunk, "norm"
     for layer in trunk.layers:
         setattr(before, name, _for(getattr(before, name), layer.qkv))

@@ -1,8 +1,8 @@
-"""The memory-bound steps between matrix products as one pass over memory each, in the Triton language (CUDA only).
+"""The memory-bound steps between matrix products, each as one kernel in the Triton language (CUDA only).
 
-The same functions as in `plain.py`, which says what each returns; a test holds the two against each other. Sums and
-LayerNorm statistics are float32 whatever the tensors are; the conversion to e4m3 saturates by itself. `add_norm` takes
-rows from the last to the first: the product before wrote the last ones last, and they are still in the L2 cache.
+The functions of `plain.py`, which documents their results; a test compares both. Sums and LayerNorm statistics are
+always float32; the conversion to e4m3 saturates. `add_norm` reads rows from the last to the first, because the last
+rows of the product before are still in the L2 cache.
 """
 
 import torch
@@ -91,7 +91,7 @@ def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
 
 @triton.jit
 def gelu(x):
-    """GELU by the error function to within 1.5e-7 (Abramowitz and Stegun 7.1.26); the library's erf takes longer."""
+    """GELU by the error function, exact to 1.5e-7 (Abramowitz and Stegun 7.1.26); the library's erf is slower."""
     z = tl.abs(x) * 0.7071067811865476
     t = 1.0 / (1.0 + 0.3275911 * z)
     tail = t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))))
@@ -101,7 +101,7 @@ def gelu(x):
 
 @triton.jit
 def fast_gelu(x):
-    """GELU's tanh form by the one instruction the device has for it; within 1e-3, little in fp16 and bf16."""
+    """GELU's tanh form by the device's tanh instruction; exact to 1e-3, which is little in fp16 and bf16."""
     z = x * (0.7978845608028654 + 0.035677408136300125 * (x * x))
     t = tl.inline_asm_elementwise("tanh.approx.f32 $0, $1;", "=f,f", [z], dtype=tl.float32, is_pure=True, pack=1)
     return 0.5 * x * t + 0.5 * x
@@ -109,9 +109,9 @@ def fast_gelu(x):
 
 @triton.jit
 def half_gelu(x):
-    """GELU's tanh form of two values at a time in float16, given and returned, in fewer steps.
+    """GELU's tanh form of two float16 values at a time, in fewer instructions.
 
-    Within 1e-3 and its rounding.
+    Exact to 1e-3 and float16's rounding.
     """
     return tl.inline_asm_elementwise(
         """
@@ -194,7 +194,7 @@ def _gelu(out, x, count, factor, FLOAT8: tl.constexpr, BLOCK: tl.constexpr, GELU
 @triton.jit
 def _rotate(qkv, positions, turns,
             HEAD: tl.constexpr, PAIRS: tl.constexpr, BLOCK: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """Queries and keys lie side by side as PAIRS heads; value 2i of a head turns with value 2i + 1."""
+    """Rotates queries and keys, PAIRS heads in all; value 2i of a head is rotated with value 2i + 1."""
     HALF: tl.constexpr = HEAD // 2
     row = tl.program_id(0).to(tl.int64)
     angle = tl.arange(0, WIDE)

@@ -1,9 +1,9 @@
-"""Networks after BERT over packed sequences: a norm before each step, gated feed-forward, rotary positions.
+"""Pre-norm networks with gated feed-forward and rotary positions, over packed sequences.
 
-One network for three families, which `modern`, `qwen` and `gemma` read from their config.json. They differ in what
-Shape says: which tokens a layer attends to (all, those before, a window on either side), how many heads share their
-keys and values, which norm stands where. States are added up in float32 whatever the products are in: those of the
-decoders reach values that float16 does not hold.
+One network for three families, which `modern`, `qwen` and `gemma` read from their config.json. They differ in the
+fields of Shape: the tokens that a layer attends to (all, earlier ones, a window on either side), the number of heads
+that share keys and values, and the norms. Residual sums are always float32: those of the decoders exceed float16's
+range.
 """
 
 from dataclasses import dataclass
@@ -23,23 +23,24 @@ from .plain import States
 from .weights import Shapes, Weights
 
 FLOAT32 = r"norm\.weight$|^head\.|^classifier\."
-"""Norms, and the head of a reranker."""
+"""Pattern of the float32 tensors: norms, and the head of a reranker."""
 PICKS = {"first": firsts, "last": lasts}
 
 
 @dataclass(frozen=True)
 class Names:
-    """The tensors of a checkpoint without `.weight`; of a layer, behind its number. Empty: the step is not there."""
+    """Names of a checkpoint's tensors without `.weight`; those of a layer without its prefix. Empty: the network lacks
+    the step."""
 
     word: str
     layer: str
-    """With the number of the layer as {}."""
+    """Prefix of a layer's tensors, with {} for the number of the layer."""
     qkv: tuple[str, ...]
     out: str
     before: tuple[str, str]
     """The norms before attention and before the feed-forward."""
     gates: tuple[str, ...]
-    """The gate and what it scales, or both in one tensor."""
+    """The gate and the projection that it scales, or both in one tensor."""
     down: str
     final: str
     embedded: str = ""
@@ -62,19 +63,19 @@ class Shape:
     positions: int
     epsilon: float
     bases: tuple[float, ...]
-    """Of each layer's rotation."""
+    """The rotary base of each layer."""
     windows: tuple[int, ...]
     """Tokens that each layer attends to on either side; 0: all."""
     activation: str
     causal: bool = False
     centred: bool = False
-    """LayerNorm; else the norm of the root mean square."""
+    """True: LayerNorm; False: RMSNorm."""
     shifted: bool = False
-    """Norms scale by 1 + weight."""
+    """True if norms scale by 1 + weight."""
     scale: float = 1.0
-    """Of the words' rows."""
+    """Factor of the rows of the token table."""
     first_norm: bool = True
-    """Whether the first layer has a norm before attention."""
+    """True if the first layer has a norm before attention."""
 
     @property
     def layers(self) -> int:
@@ -132,7 +133,7 @@ class Trunk:
 
 
 class Layer:
-    """Attention and a gated feed-forward, each behind a norm and added to its input; then the next layer's norm."""
+    """Attention and a gated feed-forward, each after a norm and with residual addition; then the next layer's norm."""
 
     def __init__(
         self, shape: Shape, weights: Weights, index: int, turns: Tensor, following: Scale | None, kernels: Kernels
@@ -149,7 +150,7 @@ class Layer:
         self.heads = (first, second) if first and second else None
         self.following = following
         self.kind = torch.float32 if index == shape.layers - 1 else self.out.dtype
-        """Type of the next norm's states: float32 behind the last layer."""
+        """Dtype of the next norm's output: float32 after the last layer."""
 
     def __call__(self, states: States, batch: Packed) -> States:
         """The next states: float32 [tokens, hidden], and their norm, to the same."""
@@ -168,9 +169,9 @@ class Layer:
 
 
 def norm(shape: Shape, weights: Weights, name: str) -> Scale | None:
-    """The norm `name`; none without a name.
+    """The norm `name`; None for an empty name.
 
-    Raises: KeyError for a name that is not there.
+    Raises: KeyError for an unknown name.
     """
     if not name:
         return None
@@ -179,9 +180,9 @@ def norm(shape: Shape, weights: Weights, name: str) -> Scale | None:
 
 
 def bases(directory: Path, config: dict[str, Any], kinds: tuple[str, ...], legacy: dict[str, str]) -> tuple[float, ...]:
-    """The base of each layer's rotation, by its kind of attention; `legacy` has the key of older files for each kind.
+    """The rotary base of each layer, by its kind of attention; `legacy` has the key of older files for each kind.
 
-    Raises: CheckpointError for positions that are scaled, KeyError for a base that is missing.
+    Raises: CheckpointError for scaled positions, KeyError for a missing base.
     """
     declared = config.get("rope_parameters") or {}
     by_kind = {kind: declared.get(kind, declared) for kind in set(kinds)}

@@ -1,6 +1,6 @@
-"""The steps of `gated_steps` as one pass over memory each, in the Triton language (CUDA only).
+"""The steps of `gated_steps`, each as one kernel in the Triton language (CUDA only).
 
-Sums, norms and activations are float32 whatever the tensors are.
+Sums, norms and activations are always float32.
 """
 
 import torch
@@ -18,7 +18,7 @@ ACTIVATIONS = {"silu": 0, "gelu": 1, "gelu_pytorch_tanh": 2}
 
 
 def add_scaled(y: Tensor, x: Tensor, after: Scale | None, norm: Scale | None, kind: torch.dtype) -> States:
-    """States as of gated_steps.add_scaled: y [tokens, hidden], x float32 [tokens, hidden], to [tokens, hidden]."""
+    """As gated_steps.add_scaled: y [tokens, hidden], x float32 [tokens, hidden], to [tokens, hidden]."""
     rows, hidden = x.shape
     narrow, wide = torch.empty((rows, hidden), dtype=kind, device=x.device), torch.empty_like(x)
     _add_scaled[(rows,)](
@@ -34,7 +34,7 @@ def _form(norm: Scale | None) -> int:
 
 
 def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tuple[Scale, Scale] | None) -> Tensor:
-    """Heads as of gated_steps.turn: qkv [tokens, heads, head], in place."""
+    """As gated_steps.turn: qkv [tokens, heads, head], in place."""
     tokens, heads, head = qkv.shape
     first, second = (norms[0].weight, norms[1].weight) if norms else (turns, turns)
     _turn[(tokens,)](
@@ -46,7 +46,7 @@ def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tup
 
 
 def gate(x: Tensor, activation: str) -> Tensor:
-    """Rows as of gated_steps.gate: [tokens, 2 x inner] to [tokens, inner]."""
+    """As gated_steps.gate: [tokens, 2 x inner] to [tokens, inner]."""
     rows, inner = len(x), x.shape[1] // 2
     out = torch.empty((rows, inner), dtype=x.dtype, device=x.device)
     _gate[(rows, triton.cdiv(inner, GATED))](out, x, inner, KIND=ACTIVATIONS[activation], BLOCK=GATED, num_warps=4)
@@ -81,7 +81,7 @@ def _add_scaled(narrow, wide, y, x, after, norm, hidden, after_epsilon, norm_eps
 def _turn(qkv, positions, turns, first, second, epsilon, HEADS: tl.constexpr, QUERIES: tl.constexpr,
           TURNED: tl.constexpr, HALF: tl.constexpr, NORMED: tl.constexpr,
           ROWS: tl.constexpr, WIDE: tl.constexpr):  # fmt: skip
-    """The heads of one token: queries and keys lie in front of the values, which stay as they are."""
+    """Rotates the query and key heads of one token; the value heads after them stay unchanged."""
     token = tl.program_id(0).to(tl.int64)
     heads, angle = tl.arange(0, ROWS)[:, None], tl.arange(0, WIDE)[None, :]
     mask = (heads < TURNED) & (angle < HALF)

@@ -1,7 +1,6 @@
-"""The steps between the products of gated networks in plain torch: right on every device.
+"""The steps between the matrix products of gated networks in plain torch, correct on every device.
 
-`gated_kernels` has the same functions as one pass over memory each, and a trial at start holds the two against each
-other.
+`gated_kernels` has the same functions as one kernel each; a trial at start compares both.
 """
 
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ from .plain import States
 
 @dataclass(frozen=True)
 class Scale:
-    """A norm over the last dimension: its weights in float32."""
+    """A norm over the last dimension, with float32 weights."""
 
     weight: Tensor
     epsilon: float
     centred: bool
-    """LayerNorm; else the norm of the root mean square."""
+    """True: LayerNorm; False: RMSNorm."""
 
     def __call__(self, x: Tensor) -> Tensor:
         """The norm in float32: any shape to the same."""
@@ -46,7 +45,7 @@ class Steps(Protocol):
 
 
 def add_scaled(y: Tensor, x: Tensor, after: Scale | None, norm: Scale | None, kind: torch.dtype) -> States:
-    """`x` and `y` added up, `y` behind the norm `after`: `wide` in float32; `narrow` its norm in `kind`.
+    """The sum of `x` and of `y` after the norm `after`: `wide` is the float32 sum, `narrow` its norm in dtype `kind`.
 
     Shape: y [tokens, hidden], x float32 [tokens, hidden], to [tokens, hidden].
     """
@@ -55,10 +54,10 @@ def add_scaled(y: Tensor, x: Tensor, after: Scale | None, norm: Scale | None, ki
 
 
 def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tuple[Scale, Scale] | None) -> Tensor:
-    """Queries and keys behind their norms, value i of each head turned with value i + head / 2; values as they are.
+    """Queries and keys after their norms, with value i of each head rotated with value i + head / 2; values unchanged.
 
     Shape: qkv [tokens, heads, head] to the same, `queries` heads first, then as many keys as values; positions
-    [tokens]; turns float32 [positions, head]: cosines, then sines. `qkv` is overwritten where that saves memory.
+    [tokens]; turns float32 [positions, head]: cosines, then sines. `qkv` may be overwritten to save memory.
     """
     pairs = (qkv.shape[1] - queries) // 2
     parts = qkv.split((queries, pairs, pairs), dim=1)

@@ -1,4 +1,4 @@
-"""Gemma 3's config.json as EmbeddingGemma has it: attention in both directions, through a window in most layers."""
+"""The config.json of EmbeddingGemma, a Gemma 3: bidirectional attention, with a sliding window in most layers."""
 
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,9 @@ PREFIXES = {
 
 @embeds("Gemma3TextModel")
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of the Gemma 3 that `config` declares.
+    """The family of a Gemma 3 embedder.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     must_be(directory, {"use_bidirectional_attention": False} | FIXED | config, FIXED)
     if config["query_pre_attn_scalar"] != config["head_dim"]:

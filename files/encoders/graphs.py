@@ -1,8 +1,9 @@
-"""Passes as CUDA graphs: a hundred kernels in one launch, in rooms of a few fixed sizes.
+"""Passes as CUDA graphs of a few fixed sizes ("rooms"): a hundred kernels in one launch.
 
-Launching kernels one by one costs the host more than a small pass costs the device, and of a large pass about half
-the time of the only thread that could prepare the next. A pass is laid into the smallest room that holds it; the rest
-of the room is filled with sequences that nobody reads. Under load passes are full, and little is filled.
+Launching the kernels of a small pass one by one takes the host longer than the pass takes the device. For a large pass,
+launching takes about half the time of the only thread that can prepare the next one. A pass goes into the smallest room
+that holds it; filler sequences, whose results are ignored, take the rest. Under load, passes are full and need little
+filler.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,18 +15,19 @@ from .packing import TILE, Form, Ids, Packed
 
 SMALL = (32, 64, 128, 256, 512, 1024, 2048)
 TOKENS_PER_SEQUENCE = 16
-"""As short as sequences may be on average before a room is full of them."""
+"""Smallest average length of sequences for which a room is filled by its tokens, not by its number of sequences."""
 
 
 def rooms(longest: int, budget: int, small: bool = False) -> list[Form]:
-    """The rooms worth a graph for texts up to `longest` tokens, smallest first; above 2,048 sixteenths of `budget`."""
+    """The rooms to capture for texts up to `longest` tokens, smallest first; above 2,048 tokens in steps of a sixteenth
+    of `budget`."""
     large = [] if small else [budget * part // 16 // TILE * TILE for part in range(1, 17)]
     sizes = [size for size in SMALL if size <= budget] + [size for size in large if size > SMALL[-1]]
     return [Form(size, max(2, size // TOKENS_PER_SEQUENCE), min(size, longest)) for size in sizes]
 
 
 def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
-    """The first room that holds `sequences` and whose rest can be filled; None if all are too small."""
+    """The smallest room that holds `sequences` and filler for the rest; None if all are too small."""
     tokens, longest = sum(map(len, sequences)), max(map(len, sequences))
     for room in offered:
         fillers = -(-(room.tokens - tokens) // room.longest)
@@ -35,10 +37,10 @@ def smallest(offered: Sequence[Form], sequences: Sequence[Ids]) -> Form | None:
 
 
 class Graphs:
-    """Captured passes by room; all share one pool of memory, since they run one after the other, in `stream`.
+    """Captured passes by room. All run one after the other in `stream`, so they share one memory pool.
 
-    They are captured there too: the library's products keep their workspace by stream, and passes of two streams that
-    were captured in one would write into the same.
+    They are also captured in `stream`: the library keeps one workspace per stream, so that passes captured in the same
+    stream would share it.
     """
 
     def __init__(self, compute: Callable[[Packed], Tensor], stream: torch.cuda.Stream) -> None:
@@ -47,9 +49,9 @@ class Graphs:
         self.offered: list[Form] = []
 
     def capture(self, wanted: Sequence[Form], example: Callable[[Form], Tensor]) -> None:
-        """Every room of `wanted` can be replayed; `example` gives a packed row [room.size] for a room.
+        """Captures a graph for every room of `wanted`; `example` returns a packed row [room.size] for a room.
 
-        Raises: torch.OutOfMemoryError where the widest pass has no memory.
+        Raises: torch.OutOfMemoryError if the widest pass runs out of memory.
         """
         with torch.cuda.stream(self.stream):
             rows = {room: example(room).to(self.stream.device) for room in wanted}
@@ -72,7 +74,7 @@ class Graphs:
         self.offered = []
 
     def run(self, room: Form, row: Tensor) -> Tensor:
-        """The results of the pass `row` [room.size], [room.sequences, …]; overwritten by the next run."""
+        """The results [room.sequences, …] of the pass `row` [room.size]; the next run overwrites them."""
         graph, held, out = self._captured[room]
         held.copy_(row, non_blocking=True)
         graph.replay()

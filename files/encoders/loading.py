@@ -1,4 +1,4 @@
-"""A checkpoint to a warm runner: device, kernels, weights, and 8-bit products where they are asked for."""
+"""Loads a checkpoint into a warm runner: device, kernels, weights and, if configured, 8-bit products."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +23,9 @@ Finish = Callable[[Tensor, Packed], Tensor]
 def start(
     settings: Settings, family: Family, limit: int, finish: Callable[[Kernels], Finish]
 ) -> tuple[Runner, int, list[str]]:
-    """The runner, its budget of tokens, and what to tell the log; `limit` is the longest sequence.
+    """The runner, its token budget, and lines for the log; `limit` is the longest sequence.
 
-    Raises: CheckpointError where weights, memory or the 8-bit products do not allow it.
+    Raises: CheckpointError if the weights are wrong, memory does not suffice, or 8-bit products are too inexact.
     """
     if settings.products and (family.mixes or family.reads_lengths):
         raise CheckpointError("config.pbtxt: products is `fp8`; this network has no 8-bit products here, leave it out")
@@ -42,7 +42,7 @@ def start(
 
 
 def calibration_states(network: Network, kernels: Kernels, family: Family, limit: int) -> np.ndarray:
-    """Mean states of some random sequences, float32 [sequences, hidden]."""
+    """Mean states of random sequences, float32 [sequences, hidden]."""
     trunk = Runner(network.trunk, kernels, family, lambda states, batch: kernels.steps.mean(states, batch.starts))
     generator = np.random.default_rng(1)
     rows = [stand_in(min(tokens, limit), family, generator) for tokens in CALIBRATION_TOKENS]

@@ -1,9 +1,9 @@
 """Counts of the encoders, published as Triton's custom metrics about once a second, beside Triton's own.
 
-Every update crosses from this process to the server, so counts are kept here and sent together. On releases without
-custom metrics (before 23.05) nothing is published.
+Every update is a message from this process to the server, so counts are collected and sent together. On releases
+without custom metrics (before 23.05) nothing is published.
 
-The watchdog detects a hang by `answers_total`: Triton counts a request as answered once it is taken over.
+The watchdog detects a hang by `answers_total`: Triton counts a request as answered as soon as this process accepts it.
 """
 
 import time
@@ -40,15 +40,15 @@ class Meter:
         self._metrics = _metrics(pb_utils, model) if hasattr(pb_utils, "MetricFamily") else {}
 
     def passed(self, documents: int, tokens: int) -> None:
-        """Counts a pass that was launched."""
+        """Counts a launched pass."""
         self.documents, self.tokens, self.passes = self.documents + documents, self.tokens + tokens, self.passes + 1
 
     def answered(self) -> None:
-        """Counts a request that has its results; called by the thread that replies, while there is one."""
+        """Counts a request that has its results; called by the replying thread, if there is one."""
         self.answers += 1
 
     def publish(self, queued_tokens: int) -> None:
-        """Sends the counts to the server, if they were last sent long enough ago."""
+        """Sends the counts to the server, about once a second."""
         now = time.monotonic()
         if not self._metrics or now < self._due:
             return

@@ -22,9 +22,9 @@ LEGACY = {"full_attention": "global_rope_theta", "sliding_attention": "local_rop
 @embeds("ModernBertModel")
 @reranks("ModernBertForSequenceClassification")
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of the ModernBERT that `config` declares.
+    """The family of a ModernBERT checkpoint.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     classifies = name != "ModernBertModel"
     fixed = FIXED | (HEAD if classifies else {})
@@ -90,7 +90,7 @@ def _network(shape: Shape, pooling: str, weights: Weights, kernels: Kernels) -> 
 
 
 class Classifier:
-    """The one-label head: the first token's state, or the mean of all, to one float32 logit."""
+    """The one-label head: the state of the first token, or the mean of all tokens, to one float32 logit."""
 
     def __init__(self, shape: Shape, weights: Weights, pooling: str, kernels: Kernels) -> None:
         self.pooling, self.kernels = pooling, kernels

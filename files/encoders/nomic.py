@@ -1,10 +1,10 @@
 """NomicBert over packed sequences: v2 with a mixture of experts (nomic-embed-text-v2-moe), v1 and v1.5 without.
 
-Four details decide whether the vectors of v2 are right, and a test holds each: rotary halves (not interleaved pairs)
-with the base of config.json; the two routing weights used as the softmax over all experts gave them, not renormalised;
-one bias for all experts, added once after the weighted sum; experts on every second layer, layer 1 the first. v1 and
-v1.5 have a gated feed-forward in every layer and no bias outside the norms. Rows of the weights are reordered at load
-so that the two halves of a head that turn together lie side by side.
+The vectors of v2 are right only with four details, each of which has a test: rotary halves (not interleaved pairs) with
+the base of config.json; the two routing weights taken from the softmax over all experts, not renormalised; one bias for
+all experts, added once after the weighted sum; experts on every second layer, beginning with layer 1. v1 and v1.5 have
+a gated feed-forward in every layer and no bias outside the norms. At load, the rows of the weights are reordered so
+that values that are rotated together are adjacent.
 """
 
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Shape:
     chosen: int
     moe_every: int
     positions: int
-    """Longest sequence the rotation table is made for."""
+    """Longest sequence of the rotation table."""
 
     def mixes(self, layer: int) -> bool:
         """True if the layer with this index has experts."""
@@ -134,7 +134,7 @@ class NomicBert:
 
 
 class Layer:
-    """Attention and a dense, gated or expert feed-forward, each added to its input and normalised after."""
+    """Attention and a dense, gated or expert feed-forward, each followed by residual addition and LayerNorm."""
 
     def __init__(self, shape: Shape, weights: Weights, index: int, turns: Tensor, kernels: Kernels) -> None:
         at = f"encoder.layers.{index}"
@@ -154,7 +154,7 @@ class Layer:
     def mixed(self, x: Tensor, batch: Packed) -> Tensor:
         """Attention over the states: [tokens, hidden] to the same.
 
-        In a function, so that queries, keys and values are held no longer.
+        A separate function, so that queries, keys and values are freed at its end.
         """
         qkv = self.qkv.rotated(x, self.kernels.rotated, batch.positions, self.turns)
         return self.kernels.attend(qkv, self.heads, batch, self.out.input_scale)
@@ -168,7 +168,8 @@ class Dense:
         self.up, self.down = weights.linear(f"{at}.fc1"), weights.linear(f"{at}.fc2")
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The summands of `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
+        """The output for `x` [tokens, hidden] as two summands: a row for each token, [tokens, hidden], and a bias
+        [hidden]."""
         return self.down.bare(self.up.activated(x, self.kernels.activated)), self.down.bias
 
 
@@ -179,13 +180,14 @@ class Gated:
         self.up, self.down = weights.linear(f"{at}.fc12", f"{at}.fc11"), weights.linear(f"{at}.fc2")
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The summands of `x` [tokens, hidden]: a row for each token, [tokens, hidden], and a bias [hidden]."""
+        """The output for `x` [tokens, hidden] as two summands: a row for each token, [tokens, hidden], and a bias
+        [hidden]."""
         gate, inner = self.up(x).chunk(2, dim=1)
         return self.down.bare(F.silu(gate) * inner), self.down.bias
 
 
 class Experts:
-    """Each token through its `chosen` most likely experts, weighted by the router's softmax in float32.
+    """Passes each token through its `chosen` most likely experts, weighted by the router's softmax in float32.
 
     w1 is used transposed, w2 as it is stored; one bias for all experts, added once.
     """
@@ -197,7 +199,7 @@ class Experts:
         self.up, self.down = (weights[f"{at}.experts.mlp.{name}"].view(cut) for name in ("w1", "w2"))
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The summands of `x` [tokens, hidden]: a row for each slot, and a bias.
+        """The output for `x` [tokens, hidden] as two summands: a row for each slot, and a bias.
 
         Shape: [tokens x chosen, hidden] and [hidden].
         """
@@ -206,10 +208,11 @@ class Experts:
 
 
 def side_by_side(qkv: Linear, heads: int) -> Linear:
-    """The projection with values i and i + head / 2 of each query and key, which turn together, as 2i and 2i + 1.
+    """The projection with values i and i + head / 2 of each query and key, which are rotated together, moved to 2i and
+    2i + 1.
 
-    Shape: weight [3 x hidden, hidden], bias [3 x hidden], as before.
-    Products of queries and keys stay the same, and whoever turns them finds both in one place.
+    Shape: weight [3 x hidden, hidden], bias [3 x hidden], unchanged. Products of queries and keys stay the same, and
+    the rotation reads adjacent values.
     """
     rows = torch.arange(len(qkv.weight), device=qkv.weight.device).view(3, heads, 2, -1)
     queries, keys, values = rows[0].mT, rows[1].mT, rows[2]
@@ -228,7 +231,7 @@ def rotations(positions: int, head: int, base: float) -> Tensor:
 def read(directory: Path, config: dict[str, Any], name: str) -> Family:
     """The family of a NomicBert, with experts or without.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     experts = config.get("num_experts") or 0
     must_be(directory, config, FIXED | (MIXED if experts else GATED))

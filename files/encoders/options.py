@@ -1,6 +1,6 @@
 """Options of a request, sent as request parameters: task, normalize, dimensions, truncate, raw_scores.
 
-Parameters rather than optional tensors: Triton's batcher does not merge requests whose sets of inputs differ.
+Parameters instead of optional tensors, because Triton's batcher does not merge requests with different sets of inputs.
 """
 
 import difflib
@@ -35,7 +35,7 @@ class EmbedOptions:
     normalize: bool = True
     """Scale every vector to length 1, after `dimensions` cut it."""
     dimensions: int = 0
-    """Keep the first so many values of each vector (Matryoshka), 1 to D; 0, the default, keeps all."""
+    """Number of leading values of each vector to keep (Matryoshka), 1 to D; 0, the default, keeps all."""
     truncate: bool = True
     """Cut a text that is longer than max_tokens; false refuses the request and names the text."""
 

@@ -1,10 +1,10 @@
-"""Token sequences as one packed row, the form the networks read, built on the host in one int32 array.
+"""Packs token sequences into one int32 row, the networks' input, on the host.
 
     ids | positions | starts | tiles        tokens, tokens, sequences + 1, 1 + 2 x tiles
 
-One array, so one copy brings it to the device. `positions` count within each sequence, as its network counts. `tiles`
-cut every sequence into runs of TILE tokens: how many runs, the sequence of each, then which run of it each is. Filling
-tokens, where a pass needs a round number of them, form sequences of their own after the real ones.
+A single array needs a single copy to the device. `positions` count within each sequence, by the network's rule. `tiles`
+splits every sequence into runs of TILE tokens: the number of runs, the sequence of each run, then its index in that
+sequence. If a pass needs a round number of tokens, filler sequences follow the real ones.
 """
 
 import struct
@@ -28,7 +28,7 @@ Ids = np.ndarray
 
 @dataclass(frozen=True)
 class Packed:
-    """A pass on its device."""
+    """A packed pass on its device."""
 
     ids: Tensor
     positions: Tensor
@@ -46,7 +46,7 @@ class Packed:
 
 @dataclass(frozen=True)
 class Form:
-    """Room of one pass: how many tokens and sequences, and the longest sequence."""
+    """Size of a pass: numbers of tokens and sequences, and the longest sequence."""
 
     tokens: int
     sequences: int
@@ -54,7 +54,7 @@ class Form:
 
     @property
     def tiles(self) -> int:
-        """Number of runs of TILE tokens that so many sequences of so many tokens have at most."""
+        """Largest number of runs of TILE tokens for these numbers of sequences and tokens."""
         return self.tokens // TILE + self.sequences
 
     @property
@@ -64,7 +64,7 @@ class Form:
 
 
 def form(sequences: Sequence[Ids], multiple: int = 1) -> Form:
-    """The room `sequences` need, tokens rounded up to a `multiple`."""
+    """The size that `sequences` need, with tokens rounded up to a `multiple`."""
     lengths = [len(ids) for ids in sequences]
     real, longest = sum(lengths), max(lengths)
     tokens = -(-real // multiple) * multiple
@@ -80,14 +80,14 @@ def pack(
     second_rows: int = 0,
     into: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The packed row of `sequences` in `room`, int32 [room.size], written `into` memory of that size if it is given.
+    """The packed row of `sequences` in `room`, int32 [room.size], written `into` memory of that size, if present.
 
-    Positions start at `counted_from`. With `second_rows`, the tokens of a pair's second text come as ~id, and their
-    positions are so many rows further on. A token `uncounted` inside a text takes no position: XLM-RoBERTa counts
-    around a literal <pad>, as in training, and gives it the position before the first.
+    Positions start at `counted_from`. With `second_rows`, the tokens of a pair's second text are encoded as ~id, and
+    `second_rows` is added to their positions. A token `uncounted` inside a text takes no position: as in training,
+    XLM-RoBERTa skips a literal <pad>, which gets the position before the first.
 
-    Bytes are joined, since every array operation would let go of Python's lock, and a busy server's other threads
-    keep it for longer than the whole row takes.
+    Joins bytes instead of arrays: an array operation releases Python's lock, and the other threads of a busy server
+    hold the lock for longer than this function runs.
     """
     sizes = [len(sequence) for sequence in sequences]
     real = sum(sizes)
@@ -147,10 +147,10 @@ def _layout(count: int) -> struct.Struct:
 
 
 def firsts(batch: Packed) -> Tensor:
-    """Row of every sequence's first token, [sequences]; room without a sequence gives some row that nobody reads."""
+    """Row of every sequence's first token, [sequences]; an unused place has an arbitrary row, which is ignored."""
     return batch.starts[:-1].clamp(max=len(batch.ids) - 1)
 
 
 def lasts(batch: Packed) -> Tensor:
-    """Row of every sequence's last token, [sequences]; room without a sequence gives some row that nobody reads."""
+    """Row of every sequence's last token, [sequences]; an unused place has an arbitrary row, which is ignored."""
     return (batch.starts[1:] - 1).clamp(min=0)

@@ -1,12 +1,13 @@
-"""Threads between `execute` and the clients, so that the device never waits for text or transport.
+"""Threads between `execute` and the clients, so that the device does not wait for tokenising or sending.
 
     encode   texts to token ids, in ENCODERS threads; the tokeniser lets go of the GIL and has threads of its own
     compute  ids to passes on the device, two under way (batching.py decides what shares a pass)
     reply    results to tensors to clients
 
-Each stage takes what the one before left; a stage that is ahead blocks, until requests wait in Triton's own queue,
-which is bounded and answers UNAVAILABLE. All decisions are elsewhere; here are only threads and queues. When a thread
-dies the model is no longer ready, and the others end; each answers what it held, and what nobody else is there for.
+A bounded queue connects each stage with the next; a faster stage blocks. Further requests wait in Triton's own queue,
+which answers UNAVAILABLE when it is full. This module has only threads and queues; other modules decide. If a thread
+dies, the model is no longer ready, and the other threads end. They fail the jobs that they hold, and those in queues
+without a reader.
 """
 
 import queue
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from .batching import Batcher, Job, run
-from .errors import stopped
+from .errors import worker_stopped
 from .metrics import Meter
 
 AHEAD = 2  # budgets of encoded tokens that may wait for the device, and a batch of Triton's for each encoder
@@ -28,11 +29,11 @@ IDLE_SECONDS = 1.0
 CLOSE_SECONDS = 10.0  # after a thread has died: another may hang in the driver
 
 Stage = tuple[Callable[[], None], list[threading.Thread]]
-"""A function that tells one thread of a stage to end, and the stage's threads."""
+"""The threads of a stage, and a function that ends one of them."""
 
 
 class Pipeline:
-    """Jobs go in by `submit`; `reply` is called with each once it has results or an error."""
+    """Takes jobs by `submit`; calls `reply` with each job that has its results or an error."""
 
     def __init__(
         self, encode: Callable[[Sequence[Job]], None], batcher: Batcher, reply: Callable[[Job], None], meter: Meter
@@ -45,12 +46,12 @@ class Pipeline:
         self._refusing = threading.Lock()
         self._handed = 0  # tokens encoded and not yet with the batcher
         self.dead = False
-        """A thread died: what comes is answered as stopped."""
+        """True if a thread died; new jobs fail with `worker_stopped`."""
         self.closed = False
-        """`close` has ended every thread: what comes is answered as stopped."""
+        """True after `close` ended every thread; new jobs fail with `worker_stopped`."""
         self._closing = threading.Lock()
         self.prompt_letters = 0
-        """Characters of jobs that `at_once` computes."""
+        """Largest number of characters of jobs that `at_once` computes."""
         self._submitted = self._replied = 0
         self._moved = 0.0  # when a thread died, or somebody had an answer since
         self._ended_stages: set[str] = set()  # stages nobody is in any more
@@ -61,17 +62,17 @@ class Pipeline:
         )
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Takes jobs in; each of them will be replied to. Blocks while the stages before the device have enough."""
+        """Queues jobs, each of which gets a reply. Blocks while the queues before the device are full."""
         self._submitted += len(jobs)
         for job in jobs:
             job.finish = self._finished.put
         self._put(self._raw, list(jobs))
 
     def at_once(self, jobs: Sequence[Job]) -> bool:
-        """True if all jobs have results or an error now, computed by the thread that asks; nobody replies to them.
+        """True if the calling thread has computed all jobs; the caller has to send the replies.
 
-        Only few words, while nothing else is under way: three threads would hand them on for longer than they take.
-        Nobody asks whether their clients are still there.
+        Only for short jobs on an idle device: passing them through three threads would take longer than computing them.
+        Their clients are not checked for disconnects.
         """
         letters = sum(job.letters for job in jobs)
         if letters > self.prompt_letters or self._submitted != self._replied or self.dead or self.closed:
@@ -85,11 +86,11 @@ class Pipeline:
                 self._meter.note(f"the thread that answers at once died: {type(error).__name__}")
         for job in jobs:
             if job.left:
-                job.error = job.error or stopped()
+                job.error = job.error or worker_stopped()
         return True
 
     def close(self) -> None:
-        """Waits until all jobs are replied to and the threads have ended, except for jobs that hang after a death.
+        """Waits until all jobs have a reply and the threads have ended, except for jobs that hang after a thread died.
 
         May be called again, and by several threads at once: each call waits.
         """
@@ -101,7 +102,7 @@ class Pipeline:
             self._refuse([])  # what came beside, behind the last word to the first stage
 
     def _is_hung(self) -> bool:
-        """True if no request was answered for CLOSE_SECONDS after a death: none will be."""
+        """True if no request was answered for CLOSE_SECONDS after a thread died; the rest is given up."""
         return self.dead and time.monotonic() > self._moved + CLOSE_SECONDS
 
     def _started(self, name: str, stage: Callable[[], None]) -> threading.Thread:
@@ -148,7 +149,7 @@ class Pipeline:
         self._put(self._encoded, jobs)
 
     def _encode_all(self, jobs: list[Job]) -> None:
-        """Gives every job its sequences or an error of its own: the failure of one job does not fail the others."""
+        """Sets the sequences, or the error, of every job; a failing job does not affect the others."""
         error = self._trouble_encoding(jobs)
         if error is None:
             return
@@ -213,7 +214,7 @@ class Pipeline:
             self._moved = time.monotonic()
             self._replied += 1
         except BaseException:
-            job.error = job.error or stopped()
+            job.error = job.error or worker_stopped()
             self._finished.put(job)  # nothing may have been sent; where it was, Triton refuses a second answer
             raise
 
@@ -234,13 +235,13 @@ class Pipeline:
                     self._meter.note(f"thread {name} died: {died}")
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
-        """Answers the jobs, and all that wait in queues without a reader, with an error."""
+        """Fails these jobs, and all jobs in queues without a reader."""
         with self._refusing:
             held = [*jobs, *_drained(self._raw), *_drained(self._encoded)]
             if "compute" in self._ended_stages:
                 held += self._batcher.abandon()
             for job in held:
-                job.error = job.error or stopped()
+                job.error = job.error or worker_stopped()
             if "reply" in self._ended_stages:
                 with suppress(queue.Empty):
                     while True:
@@ -252,7 +253,7 @@ class Pipeline:
 
 
 def _end(end_one: Callable[[], None], threads: Sequence[threading.Thread], is_hung: Callable[[], bool]) -> None:
-    """Tells each of a stage's threads to end, and waits for it unless it hangs."""
+    """Ends each thread of a stage, and waits for it unless it hangs."""
     for _ in threads:
         end_one()
     for thread in threads:

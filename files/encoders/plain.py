@@ -1,4 +1,4 @@
-"""The steps between matrix products in plain torch: right on every device, and what `fused.py` is held against.
+"""The steps between matrix products in plain torch: correct on every device, and the reference for `fused.py`.
 
 Everything is packed: sequences lie one after another in [tokens, hidden], and sequence i is rows starts[i] to
 starts[i + 1]. No padding exists, so none can leak into a result.
@@ -18,23 +18,23 @@ class Norm(NamedTuple):
     bias: Tensor
     epsilon: float
     output_scale: float = 0.0
-    """Of the e4m3 states it writes for a product in 8 bits; 0: they have the tensors' own format."""
+    """Scale of its e4m3 output for an 8-bit product; 0: the output has the tensors' own dtype."""
 
 
 class States(NamedTuple):
-    """A row for each token: `narrow` for products; `wide` for sums, float32 for bfloat16 tensors, else as they are.
+    """A row for each token: `narrow` is the input of products, `wide` that of sums (float32 for bfloat16 networks).
 
-    Both are the same tensor unless that is bfloat16 or products are in 8 bits. bfloat16 keeps 8 bits of each state, and
-    24 layers add up what was cut off: with sums in float32 the vectors of a full-size NomicBert come a third nearer to
-    a reference that follows routing ties (1 - cosine without the mean 1.35e-4 to 0.92e-4, the worst of 24 texts, CPU,
-    random weights, 2026-11-21). float16 keeps 11 bits and needs no help.
+    Both are the same tensor, except in bfloat16 networks and with 8-bit products. bfloat16 keeps 8 bits of each state,
+    and the rounding errors of 24 layers add up. With float32 sums, the vectors of a full-size NomicBert are a third
+    nearer to a reference with the same routing ties (1 - cosine without the mean 1.35e-4 to 0.92e-4, the worst of 24
+    texts, CPU, random weights, 2026-11-21). float16 keeps 11 bits, which suffice.
     """
 
     narrow: Tensor
     wide: Tensor
 
     def rows(self, index: Tensor) -> "States":
-        """The rows `index` [rows] alone, for sums: [rows, hidden]."""
+        """The `wide` rows at `index` [rows]: [rows, hidden]."""
         wide = self.wide[index]
         return States(wide, wide)
 
@@ -58,7 +58,7 @@ class Steps(Protocol):
 
 
 def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, segment: Tensor, norm: Norm) -> States:
-    """Word, position (where there is a table) and segment row of every token added up and normalised.
+    """Sum of the token, position (if there is a table) and segment rows of every token, normalised.
 
     Shape: ids and positions [tokens], word and place [rows, hidden], segment [hidden], to [tokens, hidden].
     """
@@ -69,10 +69,10 @@ def embed(ids: Tensor, positions: Tensor, word: Tensor, place: Tensor | None, se
 
 
 def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
-    """LayerNorm of `x + bias + y`; where `y` has several rows for each of `x` (one per expert), of their sum.
+    """LayerNorm of `x + bias + y`; several rows of `y` per row of `x` (one per expert) are added first.
 
-    Shape: y [tokens x parts, hidden], bias [hidden], x [tokens, hidden], to [tokens, hidden]; `x` is the wide half of
-    some States.
+    Shape: y [tokens x parts, hidden], bias [hidden], x [tokens, hidden], to [tokens, hidden]; `x` is the `wide` tensor
+    of States.
     """
     parts = y.view(len(x), -1, x.shape[1]).float().sum(1)
     return _states(_normalised(x.float() + parts + bias.float(), norm), y.dtype, norm)
@@ -81,13 +81,13 @@ def add_norm(y: Tensor, bias: Tensor, x: Tensor, norm: Norm) -> States:
 def gelu_(x: Tensor) -> Tensor:
     """GELU by the error function, as all three families were trained: any shape to the same.
 
-    `x` is overwritten where that saves memory.
+    `x` may be overwritten to save memory.
     """
     return F.gelu(x, approximate="none")
 
 
 def rotate_(qkv: Tensor, positions: Tensor, turns: Tensor) -> None:
-    """Queries and keys in `qkv` [tokens, 3 x hidden] are turned by their position, each head's value 2i with 2i + 1.
+    """Rotates queries and keys in `qkv` [tokens, 3 x hidden] by their position, each head's value 2i with 2i + 1.
 
     Shape: positions [tokens]; turns float32 [positions, head]: cosines, then sines, of every position.
     """
@@ -106,9 +106,9 @@ def mean(x: Tensor, starts: Tensor) -> Tensor:
 
 
 def to_float8(x: Tensor, scale: float, gelu: bool = False) -> Tensor:
-    """`x / scale`, after GELU if asked, as e4m3: any shape to the same.
+    """`x / scale`, optionally after GELU, as e4m3: any shape to the same.
 
-    What lies beyond its range becomes its largest value.
+    Values beyond e4m3's range saturate.
     """
     value = F.gelu(x.float()) if gelu else x.float()
     return (value / scale).clamp(-448.0, 448.0).to(torch.float8_e4m3fn)
@@ -120,7 +120,7 @@ def _normalised(x: Tensor, norm: Norm) -> Tensor:
 
 
 def _states(x: Tensor, dtype: torch.dtype, norm: Norm) -> States:
-    """Float32 [tokens, hidden] as States of a network in `dtype`."""
+    """States of a network in `dtype`, from float32 [tokens, hidden]."""
     same = x.to(dtype)
     narrow = to_float8(x, norm.output_scale) if norm.output_scale else same
     return States(narrow, x if dtype == torch.bfloat16 else same)

@@ -1,10 +1,10 @@
-"""A matrix product with all that follows it done before its tiles leave the chip, in the Triton language (CUDA only).
+"""A matrix product fused with the steps after it, in the Triton language (CUDA only).
 
-    product     bias, then GELU or a rotation, then e4m3 where the next product takes that
+    product     bias, then GELU or a rotation, then e4m3 if the next product is in 8 bits
 
-Programs stay on their multiprocessor and walk over tiles, and while one tile is finished the tensor memory accelerator
-brings the next one's operands. Against the library's product and a pass over its result; H100 80GB HBM3, 16,384 rows,
-2026-11-21: 8 bits, 1024 to 4096, bias, GELU, e4m3 out: 126 µs for 198 µs.
+Persistent programs loop over tiles; the tensor memory accelerator loads the operands of the next tile while one is
+finished. Compared with the library's product and a separate kernel for the steps; H100 80GB HBM3, 16,384 rows,
+2026-11-21: 8 bits, 1024 to 4096, bias, GELU, e4m3 out: 126 µs instead of 198 µs.
 """
 
 import torch
@@ -18,9 +18,9 @@ from .linear import Linear
 
 TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "num_warps": 8, "num_stages": 3}
 FEWER_STAGES = 2
-"""Where a rotation of heads wider than 64 needs the shared memory of the third (compiled for sm_90)."""
+"""Pipeline stages for rotations of heads wider than 64, which need the shared memory of a third stage (sm_90)."""
 DEEP_BYTES = 128
-"""Of each row of both operands a step reads; what one request of the accelerator may span."""
+"""Bytes of each operand row that a step reads: the most that one request of the accelerator may span."""
 
 
 def product(
@@ -38,7 +38,7 @@ def product(
     Shape: x [rows, inside], weight [columns, inside], bias [columns], to [rows, columns]; positions [rows], turns
     float32 [positions, head].
 
-    With `turns` the first two thirds of the columns, queries and keys, are rotated as plain.rotate_ does.
+    With `turns`, the first two thirds of the columns (queries and keys) are rotated as in plain.rotate_.
     """
     rows, inside = x.shape
     columns, kind = len(weight), FLOAT8 if output_scale else bias.dtype
@@ -60,12 +60,12 @@ def product(
 
 
 def activated(x: Tensor, linear: Linear) -> Tensor:
-    """GELU of the projection, [tokens, in] to [tokens, out]; of its tanh form, see `linear.in_one_product`."""
+    """GELU of the projection, [tokens, in] to [tokens, out], in the tanh form (see `linear.in_one_product`)."""
     return product(x, linear.weight, linear.bias, gelu=True)
 
 
 def rotated(x: Tensor, linear: Linear, positions: Tensor, turns: Tensor) -> Tensor:
-    """Queries, keys and values, the first two rotated: [tokens, in] to [tokens, 3 x hidden]."""
+    """Queries, keys and values, with queries and keys rotated: [tokens, in] to [tokens, 3 x hidden]."""
     return product(x, linear.weight, linear.bias, positions=positions, turns=turns)
 
 
@@ -104,7 +104,7 @@ def _rotated(x, positions, turns, row, column, rows, columns,
             HEAD: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):  # fmt: skip
     """`x` [BLOCK_M, BLOCK_N] with columns 2i and 2i + 1 of each head rotated by their row's position.
 
-    The last third's columns stay.
+    The columns of the last third (values) stay unchanged.
     """
     HALF: tl.constexpr = HEAD // 2
     down = row + tl.arange(0, BLOCK_M)

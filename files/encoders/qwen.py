@@ -1,7 +1,7 @@
-"""Qwen3's config.json: decoders that embed by their last token's state, and that rerank by their next word.
+"""Qwen3's config.json: decoders that embed by their last token's state, and rerank by the logits of their next token.
 
-A reranker is asked in a chat whether a document meets a query; the score is the logit of "yes" without that of "no".
-The words around query and document are those of Qwen3-Reranker's model card.
+The reranker's prompt is a chat that asks whether a document meets a query; the score is the logit of "yes" minus that
+of "no". The prompt is that of Qwen3-Reranker's model card.
 """
 
 from functools import partial
@@ -33,9 +33,9 @@ WORDS = ("yes", "no")
 
 @embeds("Qwen3ForCausalLM", "Qwen3Model")
 def read_embedder(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of the Qwen3 that `config` declares, as an embedder.
+    """The family of a Qwen3 embedder.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     shape = _shape(directory, config)
     return _family(
@@ -50,9 +50,9 @@ def read_embedder(directory: Path, config: dict[str, Any], name: str) -> Family:
 
 @reranks("Qwen3ForCausalLM")
 def read_reranker(directory: Path, config: dict[str, Any], name: str) -> Family:
-    """The family of the Qwen3 that `config` declares, as a reranker.
+    """The family of a Qwen3 reranker.
 
-    Raises: CheckpointError for a setting that is not computed here, KeyError for one that is missing.
+    Raises: CheckpointError for an unsupported setting, KeyError for a missing one.
     """
     shape = _shape(directory, config)
     words = _word_ids(directory)
@@ -129,7 +129,7 @@ def _reranker(shape: Shape, table: str, words: tuple[int, ...], weights: Weights
 
 
 class YesNo:
-    """The head: by how much "yes" is likelier than "no" as the word after the last."""
+    """The head: the logit of "yes" minus the logit of "no", as the next token."""
 
     def __init__(self, direction: Tensor) -> None:
         self.direction = direction

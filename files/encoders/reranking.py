@@ -1,4 +1,4 @@
-"""A query and its passages to relevance scores; the query is encoded once, whatever the number of passages."""
+"""A query and its passages to relevance scores; the query is tokenised once for all passages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the pa
 
 @dataclass
 class RerankJob(Job):
-    """A reranking request: a query per row, and as many passages in every row."""
+    """A reranking request: one query per row, and the same number of passages in every row."""
 
     shape: tuple[int, ...] = (0, 0)
     queries: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Reranker:
     def read(self, tensors: Sequence[list[list[str]]], shape: tuple[int, ...], parameters: str | None) -> RerankJob:
         """The job of one request, checked except for lengths.
 
-        Raises: RequestError where the client is mistaken.
+        Raises: RequestError for a wrong request.
         """
         options = parse(parameters, RerankOptions)
         queries, passages = tensors
@@ -73,7 +73,7 @@ class Reranker:
         return RerankJob(shape=shape, queries=[row[0] for row in queries], passages=passages, options=options)
 
     def encode(self, jobs: Sequence[RerankJob]) -> None:
-        """Gives every job its token sequences or an error of its own."""
+        """Sets the token sequences, or the error, of every job."""
         if self.template:
             self._encode_texts(self.template, jobs)
             return
@@ -101,7 +101,7 @@ class Reranker:
             job.expect([template.whole(text, self.max_tokens) for text in ids])
 
     def work(self, jobs: Sequence[RerankJob]) -> None:
-        """Gives every job its scores or an error of its own; all in this thread."""
+        """Sets the scores, or the error, of every job; computes in this thread."""
         self.encode(jobs)
         run(jobs, self.runner.launch, self.budget)
 
@@ -126,7 +126,7 @@ class Reranker:
         return None
 
     def answer(self, job: RerankJob) -> dict[str, np.ndarray]:
-        """Output tensors of a job that was worked without error.
+        """Output tensors of a job that ended without an error.
 
         Shape: scores float32 [rows, passages], token_counts int32 [rows, passages].
         """

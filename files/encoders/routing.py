@@ -1,7 +1,7 @@
-"""A mixture of experts after its router: who goes where, and the two ways to compute it that torch itself offers.
+"""A mixture of experts: its routing, and the two implementations in plain torch.
 
-Each way takes a Routing and gives the weighted output of every slot (token x choice), in slot order. `expert_kernels`
-and `expert_tiles` are the others and faster; `choices` takes the first that works on this device.
+Each implementation takes a Routing and returns the weighted output of every slot (token x choice), in slot order.
+`expert_kernels` and `expert_tiles` are faster implementations; `choices` takes the first that runs on this device.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class Routing(NamedTuple):
 
 
 def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
-    """Experts and softmax weights of every token in float32, the likeliest first.
+    """Experts and softmax weights of every token in float32, in descending order.
 
     Shape: x [tokens, hidden], router [experts, hidden]; slots are tokens x chosen.
     """
@@ -38,7 +38,7 @@ def route(x: Tensor, router: Tensor, chosen: int) -> Routing:
 
 
 def one_by_one(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
-    """Every slot's weighted expert output by two products per expert; reads the totals back to the host once.
+    """Every slot's weighted expert output, with two products per expert; reads the totals back to the host once.
 
     Shape: x [tokens, hidden], up and down [experts, inner, hidden], to [slots, hidden].
     """
@@ -48,9 +48,9 @@ def one_by_one(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:
 
 
 def grouped(product: Callable[..., Tensor]) -> Callable[[Tensor, Routing, Tensor, Tensor], Tensor]:
-    """A function like `one_by_one` by `product`, torch's grouped_mm; fast in bfloat16.
+    """A function like `one_by_one` that uses `product`, torch's grouped_mm; fast in bfloat16.
 
-    One call for all experts, nothing read back.
+    One call for all experts, without reading back to the host.
     """
 
     def run(x: Tensor, routing: Routing, up: Tensor, down: Tensor) -> Tensor:

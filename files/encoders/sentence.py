@@ -2,7 +2,7 @@
 
 Read from modules.json, 1_Pooling/config.json and sentence_bert_config.json where they exist; without them mean pooling
 over 512 tokens, the usual case. A Dense step is computed in float32 on the pooled states. Any other step is refused:
-leaving it out would give vectors of the right shape and the wrong meaning.
+without it, vectors would have the right shape and wrong values.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"Identity": lambda x: x, "
 
 @dataclass(frozen=True)
 class Dense:
-    """A projection of the pooled states, by the directory that holds its config.json and its weights."""
+    """A projection of the pooled states; its directory holds its config.json and its weights."""
 
     directory: Path
     inputs: int
@@ -39,7 +39,7 @@ class Dense:
     def load(self, device: str) -> Callable[[Tensor], Tensor]:
         """A function for the step in float32: [sequences, inputs] to [sequences, outputs].
 
-        Raises: CheckpointError where the weights are not there or have another shape.
+        Raises: CheckpointError if the weights are missing or have another shape.
         """
         wanted = pair("linear", self.outputs, self.inputs)
         if not self.bias:
@@ -51,9 +51,9 @@ class Dense:
 
 
 def dense_steps(directory: Path, hidden: int) -> list[Dense]:
-    """The projections after pooling, in their order, the first of `hidden` inputs.
+    """The projections after pooling, in order; the first one has `hidden` inputs.
 
-    Raises: CheckpointError for a step that is not served, in another order, or of other sizes.
+    Raises: CheckpointError for an unsupported step, order or size.
     """
     if not (directory / "modules.json").is_file():
         return []
@@ -93,7 +93,7 @@ def _dense(directory: Path, name: str) -> Dense:
 
 
 def pooling_mode(directory: Path, usual: str = "mean") -> str:
-    """`mean`, `cls` or `last`, as the checkpoint was trained; `usual` where it does not say.
+    """`mean`, `cls` or `last`, as the checkpoint declares; `usual` by default.
 
     Raises: CheckpointError for another pooling.
     """
@@ -112,9 +112,9 @@ def pooling_mode(directory: Path, usual: str = "mean") -> str:
 
 
 def token_limit(directory: Path, max_tokens: int, capacity: int) -> int:
-    """Longest sequence in tokens: `asked`, or for 0 the checkpoint's own or 512; never above `capacity`.
+    """Longest sequence in tokens: `asked`; if that is 0, the checkpoint's own or 512. At most `capacity`.
 
-    Raises: CheckpointError where more is asked than the checkpoint has positions for.
+    Raises: CheckpointError if `asked` exceeds the checkpoint's positions.
     """
     if max_tokens > capacity:
         raise CheckpointError(f"config.pbtxt: max_tokens is {max_tokens}; {directory} has positions for {capacity}")

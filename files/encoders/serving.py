@@ -1,11 +1,11 @@
-"""Between Triton's request objects and the pipeline: bytes in, tensors or one error per request out.
+"""Connects Triton's request objects with the pipeline: bytes in, tensors or one error per request out.
 
-Takes `triton_python_backend_utils` as an argument, so that a test can hand in its own. An exception that left
-`execute` would fail every request of the batch; none does.
+Takes `triton_python_backend_utils` as an argument, so that tests can replace it. An exception from `execute` would fail
+every request of the batch, so `execute` raises none.
 
-Where requests have response senders (24.06 and later in models that are not decoupled), `execute` returns once the
-jobs are in the pipeline, and Triton hands over the next batch while the device computes this one. Else it waits and
-returns the responses.
+If requests have response senders (24.06 and later, also in models that are not decoupled), `execute` returns once the
+jobs are in the pipeline, and Triton hands over the next batch while the device computes this one. Otherwise it waits
+and returns the responses.
 """
 
 import json
@@ -26,16 +26,16 @@ from .pipeline import Pipeline
 from .settings import Settings
 
 MOST_TEXT_BYTES = 2**20
-"""Of one text. The tokeniser reads all of it, to keep `max_tokens` of it at most: 6 s of CPU and 2.4 GiB for 16 MiB
-(tokenizers 0.23.3, 2-core VM, 2026-11-21), while all others wait."""
+"""Largest size of a text. The tokeniser reads all of it, even to keep at most `max_tokens` tokens: 6 s of CPU and 2.4
+GiB for 16 MiB (tokenizers 0.23.3, 2-core VM, 2026-11-21), while all other requests wait."""
 
 
 GATHER_SECONDS = 0.0005
-"""While the device has work, requests gather so long in Triton's queue before the next are taken over together."""
+"""While the device is busy, requests collect in Triton's queue for this long before the next batch is taken."""
 
 
 class Model(Protocol):
-    """An embedder or a reranker. `Any` stands for the jobs that its own `read` makes: no other comes back to it."""
+    """An embedder or a reranker. `Any` stands for the jobs of its own `read`; it receives no others."""
 
     runner: Runner
     budget: int
@@ -85,7 +85,7 @@ class Service:
         self._pipeline.close()
 
     def execute(self, requests: Sequence[Any]) -> list[Any] | None:
-        """The responses in order; or None, and each goes through its request's sender as soon as it is there."""
+        """The responses in order; None if each response goes through its request's sender once computed."""
         jobs = [self._read(request) for request in requests]
         if self._pipeline.at_once(jobs):
             return [self._counted(job) for job in jobs]
@@ -170,7 +170,7 @@ class Service:
 
 
 def _kept(responses: dict[int, Any], key: int, wait: threading.Event) -> Callable[[Any], None]:
-    """A function that keeps the response it is given under `key`, then sets `wait`."""
+    """A function that stores a response under `key`, then sets `wait`."""
 
     def keep(response: Any) -> None:
         responses[key] = response
@@ -180,17 +180,17 @@ def _kept(responses: dict[int, Any], key: int, wait: threading.Event) -> Callabl
 
 
 def _through(sender: Any, pb_utils: Any, job: Job) -> Callable[[Any], None]:
-    """A function that sends the one response of `job`.
+    """A function that sends the response of `job`.
 
-    Cancellation is asked of the sender, since the request is gone by then.
+    The sender, not the request, tells whether the client cancelled: the request no longer exists then.
     """
     job.is_cancelled = getattr(sender, "is_cancelled", job.is_cancelled)
     return lambda response: sender.send(response, flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 def _where(error: Exception | None) -> str:
-    """The error's type and place, without a word of a request: only torch and arithmetic, which see numbers alone,
-    keep their message."""
+    """The error's type and place, without text of a request. Only errors of torch and of arithmetic, which never see
+    text, keep their message."""
     frames = traceback.extract_tb(error.__traceback__) if error else []
     place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{place}{f': {error}' if isinstance(error, RuntimeError | ArithmeticError) else ''}"

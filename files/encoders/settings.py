@@ -15,41 +15,41 @@ TASKS = ("search_query", "search_document", "classification", "clustering")
 
 @dataclass(frozen=True)
 class Settings:
-    """An encoder's parameters after reading; every value is a string in config.pbtxt."""
+    """An encoder's parsed parameters; every value is a string in config.pbtxt."""
 
     model_path: str
-    """Directory with config.json, tokenizer.json and the safetensors; 1_Pooling/config.json is read when present."""
+    """Directory with config.json, tokenizer.json and the safetensors; 1_Pooling/config.json is read if present."""
     device: str = "cuda:0"
     """`cuda:<index>` or `cpu`. A parameter, because KIND_GPU would not place a Python model anyway."""
     dtype: str = "fp16"
-    """fp32, fp16 or bf16. fp16 errs far less than bf16 at the same speed; router and head stay fp32 in both."""
+    """fp32, fp16 or bf16. fp16 is far more exact than bf16 at the same speed; router and head stay fp32 in both."""
     products: str = ""
     """`fp8`: the dense products of an fp16 or bf16 network on CUDA in 8 bits, faster and less exact (float8.py)."""
     max_tokens: int = 0
     """Longest sequence, special tokens included. 0: sentence_bert_config.json's max_seq_length, else 512."""
     max_batch_tokens: int = 16384
-    """Tokens of one forward pass, none of them padding; bounds workspace memory and how long the GPU is held."""
+    """Tokens of one forward pass, without padding; limits the workspace memory and the duration of a pass."""
     streams: int = 1
-    """Full passes beside each other on a CUDA device, each with a workspace of its own (device.py)."""
+    """Number of concurrent full passes on a CUDA device, each with its own workspace (device.py)."""
     max_items: int = 1024
-    """Texts (or passages) of one request, all rows together; more is INVALID_ARG."""
+    """Largest number of texts or passages of a request, over all rows; more is INVALID_ARG."""
     default_task: str = ""
-    """Prefix of requests that name no task; "" means search_document. Only families with prefixes accept one."""
+    """Prefix of requests that name no task; "" means search_document. Only families with prefixes accept a task."""
     prefixes: str = ""
-    """JSON object of a task and the words the model was trained to see before its texts; "" takes the family's own."""
+    """JSON object with the model's prefix for each task; "" takes the family's prefixes."""
     memory_mib: int = 0
-    """Cap on this process's CUDA allocations, context not included. 0: no cap. Not used on cpu."""
+    """Limit of this process's CUDA allocations, without the context. 0: no cap. Not used on cpu."""
     dimensions: int = 0
-    """Width of the vectors the plan expects; another width in the checkpoint is an error at load. 0: not checked."""
+    """Width of the vectors in the plan; a checkpoint with another width is an error at load. 0: not checked."""
 
     least_dimensions: int = 0
-    """Values that a request may shorten a vector to at least (Matryoshka). 0: not known, so one is enough."""
+    """Smallest number of values that a request may shorten a vector to (Matryoshka). 0: not known, so 1 is accepted."""
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> "Settings":
-        """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are passed over.
+        """Settings from config.pbtxt's parameters; UPPER_CASE keys belong to Triton and are ignored.
 
-        Raises: CheckpointError for an unknown name, a value out of range, or values that cannot go together.
+        Raises: CheckpointError for an unknown name, a value out of range, or contradictory values.
         """
         mine = {key: value for key, value in parameters.items() if not key.isupper()}
         known = {field.name: field.type for field in fields(cls)}
@@ -68,7 +68,7 @@ class Settings:
     def task_prefixes(self) -> dict[str, str]:
         """The prefix of each task in `prefixes`.
 
-        Raises: CheckpointError for a text that is no JSON object of known tasks and texts.
+        Raises: CheckpointError unless it is a JSON object of known tasks and texts.
         """
         try:
             prefixes = json.loads(self.prefixes or "{}")

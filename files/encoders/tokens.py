@@ -1,7 +1,7 @@
-"""Text to token ids by the checkpoint's tokenizer.json, and the reference's way of cutting what is too long.
+"""Text to token ids by the checkpoint's tokenizer.json, truncated as in the reference implementations.
 
-Contents are encoded without special tokens and the special tokens put around them here, so a query is encoded once
-for all its passages. Which tokens to put is read from the tokenizer itself. Layouts:
+Texts are encoded without special tokens, which this module adds, so that a query is encoded once for all its passages.
+The tokenizer itself defines the special tokens. Layouts:
 
     RoBERTa    <s> text </s>         <s> query </s> </s> passage </s>    query cut to 3/4 of the limit, then passage
     BERT       [CLS] text [SEP]      [CLS] query [SEP] passage [SEP]     the longer text is cut first
@@ -37,9 +37,9 @@ CHARACTERS_AT_ONCE = 2**20
 
 
 class Tokenizer:
-    """The tokenizer of one checkpoint, held against the rows of its embedding table.
+    """The tokenizer of a checkpoint, checked against the number of rows of its embedding table.
 
-    Raises: CheckpointError where tokenizer.json is missing, unreadable, or of another network.
+    Raises: CheckpointError if tokenizer.json is missing, unreadable, or belongs to another network.
     """
 
     def __init__(self, directory: Path, rows: int) -> None:
@@ -70,7 +70,7 @@ class Tokenizer:
         self._words = Words(self._ids) if splits_at_spaces(self._tokenizer) else None
 
     def _around(self, text: str, pair: str | None = None) -> list[list[int]]:
-        """Ids of the special tokens before, between and after one text or two."""
+        """Ids of the special tokens before, between and after a text or a pair."""
         encoding, texts = self._tokenizer.encode(text, pair), 1 if pair is None else 2
         runs: list[list[int]] = [[]]
         for token, place in zip(encoding.ids, encoding.sequence_ids, strict=True):
@@ -83,11 +83,11 @@ class Tokenizer:
         return runs
 
     def contents(self, texts: Sequence[str]) -> list[Ids]:
-        """Ids [tokens] of each text without special tokens, uncut; the library lets go of the GIL meanwhile."""
+        """Ids [tokens] of each text without special tokens, not truncated; the library releases the GIL."""
         return [_array(ids) for ids in self._of(texts)]
 
     def singles(self, texts: Sequence[str]) -> list[Ids]:
-        """Ids [tokens] of each text as the network reads it, but uncut; the library lets go of the GIL meanwhile."""
+        """Ids [tokens] of each text as the network reads it, but not truncated; the library releases the GIL."""
         before, after = self._before, self._after
         return [_array(b"".join((before, ids, after))) for ids in self._of(texts)]
 
@@ -108,7 +108,7 @@ class Tokenizer:
                 yield packed(encoding.ids)
 
     def pair(self, query: Ids, passage: Ids, limit: int) -> Ids:
-        """Ids of query and passage as the network reads them, at most `limit`; of a second segment ~id."""
+        """Ids of query and passage as the network reads them, at most `limit`; ~id in the second segment."""
         first, between, last = self._pair
         room = limit - self._marks
         if self._longest_first:
@@ -126,17 +126,17 @@ class Tokenizer:
         return sum(map(len, self._pair))
 
     def pair_length(self, query: Ids, passage: Ids) -> int:
-        """Number of ids of the pair if nothing were cut."""
+        """Number of ids of the pair before truncation."""
         return len(query) + len(passage) + self._marks
 
     def most_of_query(self, limit: int) -> int:
-        """Tokens that a query of a pair of `limit` tokens may have without being cut, beside a short passage."""
+        """Largest number of query tokens that are not truncated in a pair of `limit` tokens with a short passage."""
         return limit - self._marks if self._longest_first else query_limit(limit)
 
     def require_pairs(self, second: bool = False, longest_first: bool = False) -> None:
-        """Pairs can be made; their second text is marked if it is a second segment to the network.
+        """Prepares the encoding of pairs; marks the second text for networks with segments.
 
-        Raises: CheckpointError where the tokenizer does not put three or four special tokens around a pair.
+        Raises: CheckpointError unless the tokenizer adds three or four special tokens to a pair.
         """
         runs = self._around("a", "a")
         count = sum(map(len, runs))
@@ -156,11 +156,11 @@ class Templated:
 
     @property
     def marks(self) -> int:
-        """Number of ids that every pair has around its text."""
+        """Number of special ids of every pair."""
         return len(self._before) + len(self._after)
 
     def texts(self, pairs: Sequence[tuple[str, str]]) -> list[Ids]:
-        """Ids of the text of each pair, uncut and without the words around it."""
+        """Ids of the text of each pair, not truncated, without the prompt around it."""
         written = self._template.text
         return self._tokenizer.contents([written.format(query=query, passage=passage) for query, passage in pairs])
 
@@ -170,7 +170,7 @@ class Templated:
 
 
 def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
-    """All of `texts` in order, up to `most` characters at a time, one text at the least."""
+    """`texts` in order, in batches of up to `most` characters and at least one text."""
     part: list[str] = []
     length = 0
     for text in texts:
@@ -184,14 +184,16 @@ def parts(texts: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 def query_limit(limit: int) -> int:
-    """Tokens a query may keep in a pair of `limit` tokens, as the reference cuts it (FlagEmbedding, encoder_only)."""
+    """Largest number of query tokens in a pair of `limit` tokens, by the reference's rule (FlagEmbedding,
+    encoder_only)."""
     return limit * 3 // 4
 
 
 def longest_first(query: int, passage: int, room: int) -> tuple[int, int]:
-    """Tokens that query and passage keep in `room`: the longer one is cut to the other's length, then both alike.
+    """Numbers of tokens that query and passage keep in `room`: the longer one is cut to the shorter's length, then both
+    equally.
 
-    As the `tokenizers` library cuts a pair, which sentence-transformers leaves to it.
+    The rule of the `tokenizers` library, which sentence-transformers uses.
     """
     if query + passage <= room:
         return query, passage

@@ -1,6 +1,6 @@
-"""A checkpoint's tensors on their way to the device: taken by name, joined where one product serves several.
+"""Hands out a checkpoint's tensors by name on the device; joins projections that share one product.
 
-Joined on the host: the device never holds both the parts and the whole, so loading needs no more of it than serving.
+They are joined on the host, so that loading needs no more device memory than serving.
 """
 
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ Shapes = dict[str, tuple[int, ...]]
 class Weights:
     """Tensors by name; `[name]` hands a tensor out once, on the device.
 
-    Raises: KeyError for a name that is not there, or was handed out.
+    Raises: KeyError for an unknown name, or one already handed out.
     """
 
     def __init__(self, tensors: dict[str, Tensor], device: str) -> None:
         self._tensors, self._device = tensors, device
 
     def __getitem__(self, name: str) -> Tensor:
-        """The tensor `name` on the device, of any shape; it cannot be had again."""
+        """The tensor `name` on the device, of any shape; a second call raises KeyError."""
         return self._tensors.pop(name).to(self._device)
 
     def peek(self, name: str) -> Tensor:
-        """The tensor `name` on the host, of any shape; it can still be had. Raises: KeyError as above."""
+        """The tensor `name` on the host, of any shape; it can still be handed out. Raises: KeyError as above."""
         return self._tensors[name]
 
     def __delitem__(self, name: str) -> None:
@@ -38,9 +38,9 @@ class Weights:
         return iter(self._tensors)
 
     def linear(self, *names: str) -> Linear:
-        """The projections `names` side by side as one: weights [out, in] to [sum of out, in].
+        """The projections `names` joined into one: weights [out, in] to [sum of out, in].
 
-        A projection without a bias gets one of zeros. Raises: KeyError as above.
+        A missing bias becomes zeros. Raises: KeyError as above.
         """
         weights = [self._tensors.pop(f"{name}.weight") for name in names]
         biases = [
@@ -54,7 +54,7 @@ class Weights:
 def norm(weights: Weights, name: str, epsilon: float) -> Norm:
     """The LayerNorm `name`, [hidden].
 
-    Raises: KeyError for a name that is not there.
+    Raises: KeyError for an unknown name.
     """
     return Norm(weights[f"{name}.weight"], weights[f"{name}.bias"], epsilon)
 

@@ -38,7 +38,7 @@ from gateway.tokenize import tokenize
 from gateway.try_page import TRIALS, translate
 
 SWEEP_SECONDS = 1.0
-LAST_WORDS_SECONDS = 5.0
+CANCEL_SECONDS = 5.0
 """Seconds for interrupted clients to receive the event that reports the interruption."""
 
 Body = Callable[[ApiError], object]
@@ -110,7 +110,7 @@ OPEN = ("/health", "/metrics")
 
 
 @dataclass
-class Active:
+class OpenRequest:
     """An open request: its task, its key, and the reason for its cancellation, if any."""
 
     work: asyncio.Task[None]
@@ -132,13 +132,13 @@ class App:
         """`/health` says that the process stops, so that balancers send no new requests; arriving ones are still
         answered."""
         self.is_full: Callable[[], bool] = lambda: False
-        self._active: dict[Exchange, Active] = {}
-        self._asking: set[asyncio.Task[Any]] = set()
-        self._cut: list[str] = []
+        self._open_requests: dict[Exchange, OpenRequest] = {}
+        self._request_tasks: set[asyncio.Task[Any]] = set()
+        self._interrupted_ids: list[str] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             exchange = Exchange(scope, receive, send, self.gateway.settings.limits)
             exchange.pauses = self.gateway.pauses
@@ -149,12 +149,12 @@ class App:
         else:
             await send({"type": "websocket.close", "code": 1008})
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         async with self.running():
             await receive()
             await send({"type": "lifespan.startup.complete"})
             await receive()
-            await self._end_the_rest()
+            await self._cancel_open_requests()
         await send({"type": "lifespan.shutdown.complete"})
 
     @contextlib.asynccontextmanager
@@ -172,14 +172,14 @@ class App:
             self.gateway.budgets.close()
             self.gateway.usage.close()
 
-    async def _end_the_rest(self) -> None:
+    async def _cancel_open_requests(self) -> None:
         """Cancels the requests that are still open at the stop's deadline; the log names their ids."""
-        for task in self._asking:
+        for task in self._request_tasks:
             task.cancel()
-        if self._asking:
-            await asyncio.wait(self._asking, timeout=LAST_WORDS_SECONDS)
-        if self._cut:
-            print(f"<4>{json.dumps({'cut': self._cut})}", file=sys.stderr, flush=True)
+        if self._request_tasks:
+            await asyncio.wait(self._request_tasks, timeout=CANCEL_SECONDS)
+        if self._interrupted_ids:
+            print(f"<4>{json.dumps({'cut': self._interrupted_ids})}", file=sys.stderr, flush=True)
 
     async def _keep_sweeping(self) -> None:
         comments: set[asyncio.Task[None]] = set()
@@ -193,12 +193,12 @@ class App:
         Returns the tasks that send the comments.
         """
         comments = set()
-        for exchange, active in self._active.items():
+        for exchange, open_request in self._open_requests.items():
             if exchange.stuck_seconds(now) > exchange.limits.stuck_seconds:
-                active.end(ClientLeft("stuck"))
-            elif not self.gateway.keys.lives(active.key):
+                open_request.end(ClientLeft("stuck"))
+            elif not self.gateway.keys.lives(open_request.key):
                 message = "this API key was revoked or has expired"
-                active.end(ApiError(401, message, code="invalid_api_key", is_spent=True))
+                open_request.end(ApiError(401, message, code="invalid_api_key", is_spent=True))
             elif exchange.streams and exchange.silent_seconds(now) > exchange.limits.silent_seconds:
                 comments.add(asyncio.ensure_future(exchange.comment()))
         return comments
@@ -227,13 +227,13 @@ class App:
         metrics.running.add((label,))
         shape = route.error if route else openai_error
         if task := asyncio.current_task():
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            self._request_tasks.add(task)
+            task.add_done_callback(self._request_tasks.discard)
         try:
             await self._answer(route, exchange, deployment)
         except asyncio.CancelledError:  # the process stops; nothing follows in this task that could be cancelled
             record.end = "cut"
-            self._cut.append(exchange.identity)
+            self._interrupted_ids.append(exchange.identity)
             failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
             with contextlib.suppress(Exception):
                 await exchange.fail(failure, shape(failure))
@@ -296,16 +296,16 @@ class App:
             request.raw = await exchange.body(body_bounds(self.gateway.settings, route.kind).most_bytes)
         work = asyncio.ensure_future(read_and_answer(route, request))
         left = asyncio.ensure_future(exchange.left())
-        active = self._active[exchange] = Active(work, key)
+        open_request = self._open_requests[exchange] = OpenRequest(work, key)
         left.add_done_callback(lambda _: work.cancel())
         try:
             await work  # cancelling this task cancels the work, and waits for its end
         except asyncio.CancelledError:
-            if active.why is None and not left.done():
+            if open_request.why is None and not left.done():
                 raise
-            raise active.why or ClientLeft() from None
+            raise open_request.why or ClientLeft() from None
         finally:
-            del self._active[exchange]
+            del self._open_requests[exchange]
             left.cancel()
 
     async def _options(self, exchange: Exchange, methods: tuple[str, ...]) -> None:

@@ -80,18 +80,18 @@ def batch_of(
     prompts: Sequence[tuple[Sequence[int], int]],
     sampling: Sampling,
     streams: bool,
-    tells_usage: bool,
+    reports_usage: bool,
 ) -> Batch:
     """The generations of these prompts, each with the tokens that its answer may have.
 
     The engine has room for the longest prompt; the audit's line counts the tokens of all prompts.
     """
     longest = max(prompts, key=lambda prompt: len(prompt[0]))
-    placed = Generation(request, name, model, longest[0], sampling, longest[1], streams, tells_usage)
+    placed = Generation(request, name, model, longest[0], sampling, longest[1], streams, reports_usage)
     if len(prompts) == 1:
         return Batch([placed])
     generations = [
-        Generation(request, name, model, tokens, sampling, most, streams, tells_usage, engine=placed.model)
+        Generation(request, name, model, tokens, sampling, most, streams, reports_usage, engine=placed.model)
         for tokens, most in prompts
     ]
     request.exchange.record.prompt_tokens = sum(len(tokens) for tokens, _ in prompts)

@@ -57,7 +57,7 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
             reason = "an answer in this format cannot call tools; leave out `tools`"
             raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
         fields.note("response_format")
-        tell_format(conversation.messages, sampling.guide)
+        add_format_instruction(conversation.messages, sampling.guide)
         sampling = replace(sampling, guide=None)
     guide = tools.guide() or sampling.guide
     shows_special = bool(tools.offered) and model.tool_parser in SPECIAL
@@ -65,7 +65,7 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     refuse_logprobs(sampling, model.has_ids)
     counts_thoughts = bool(model.reasoning_parser) and not guide
     sampling = replace(sampling, stop_ids=prompter.stop_ids, returns_ids=model.is_harmony or counts_thoughts)
-    streams, tells_usage = stream_of(fields)
+    streams, reports_usage = stream_of(fields)
     cache_key = fields.text("prompt_cache_key", "", most=MOST_IDENTITY)
     refuse_the_rest(fields)
     fields.close()
@@ -76,7 +76,7 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     if cuts_answer:
         sampling = replace(sampling, max_tokens=min(wanted, room(model, len(prompt), 0, "messages")))
     max_tokens = room(model, len(prompt), sampling.max_tokens, "messages")
-    generation = Generation(request, name, model, prompt, sampling, max_tokens, streams, tells_usage, cache_key)
+    generation = Generation(request, name, model, prompt, sampling, max_tokens, streams, reports_usage, cache_key)
     generation.is_cut = sampling.max_tokens < wanted
     generation.readers = prompter.readers(model, tools, bool(guide), prompt, sampling.sequences)
     return generation
@@ -141,7 +141,7 @@ def _typed(fields: Fields, name: str) -> bool | None:
     return {"enabled": True, "disabled": False}.get(kind)
 
 
-def tell_format(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
+def add_format_instruction(messages: list[dict[str, Any]], guide: tuple[str, str]) -> None:
     """Adds the format of an answer without tool calls to the first instruction of the messages."""
     kind, text = guide
     formats = {"json_schema": f"JSON that keeps this schema: {text}", "json": "JSON"}
@@ -174,7 +174,7 @@ async def streamed(chat: Generation) -> None:
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
     # The head of every event is the same, so it is made JSON once: each event's whole took a fifth of the event's time.
     before = f'{compact(head)[:-1]},"choices":[{{"index":'
-    after = '}],"usage":null}' if chat.tells_usage else "}]}"
+    after = '}],"usage":null}' if chat.reports_usage else "}]}"
     begun: set[int] = set()
     called: set[int] = set()
 
@@ -197,7 +197,7 @@ async def streamed(chat: Generation) -> None:
                 ours.append(json_of(event.sequence, "{}", compact(finish_of(event.finish, event.sequence in called))))
             if ours:
                 await exchange.events_of(ours)
-    if chat.tells_usage:
+    if chat.reports_usage:
         await exchange.event({**head, "choices": [], "usage": chat.usage()})
     await exchange.done()
 

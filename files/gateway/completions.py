@@ -55,7 +55,7 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
     if len(prompts) * sampling.sequences > most:
         message = f"`n`: {len(prompts)} prompts with {sampling.sequences} choices each are more than {most} choices"
         raise FieldError("n", f"{message}; send fewer prompts at once, or ask for a smaller `n`", "invalid_value")
-    streams, tells_usage = stream_of(fields)
+    streams, reports_usage = stream_of(fields)
     fields.text("user", "")  # changes nothing
     echoes = echoes_of(fields, prompts, sampling.logprobs is not None)
     if not streams:  # each choice repeats its prompt
@@ -72,7 +72,7 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
         param = f"prompt[{number}]" if len(prompts) > 1 else "prompt"
         tokens = await ids(request, prompt, model, param)
         tokenised.append((tokens, room(model, len(tokens), sampling.max_tokens, param)))
-    return batch_of(request, name, model, tokenised, sampling, streams, tells_usage), echoes
+    return batch_of(request, name, model, tokenised, sampling, streams, reports_usage), echoes
 
 
 def prompts_of(fields: Fields, most: int) -> list[Prompt]:
@@ -98,14 +98,14 @@ def is_ids(prompt: list[Any]) -> bool:
     return all(type(token) is int for token in prompt)
 
 
-def echoes_of(fields: Fields, prompts: list[Prompt], tells_logprobs: bool) -> list[str]:
+def echoes_of(fields: Fields, prompts: list[Prompt], wants_logprobs: bool) -> list[str]:
     """The text before each prompt's continuation: the prompt if `echo` is set, else empty.
 
     Raises: FieldError for prompts of ids, and with log probabilities, which exist only for the model's own tokens.
     """
     if not fields.flag("echo", False):
         return [""] * len(prompts)
-    if tells_logprobs:
+    if wants_logprobs:
         reason = "log probabilities of prompts are not supported; leave out `echo` or `logprobs`"
         raise FieldError("echo", f"`echo`: {reason}", "unsupported")
     texts = [prompt for prompt in prompts if isinstance(prompt, str)]
@@ -159,13 +159,13 @@ def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] |
 async def streamed(batch: Batch, choices: Choices) -> None:
     """Sends each event as it arrives; then the usage, if requested."""
     exchange, head = batch.first.request.exchange, batch.first.head(KIND, PREFIX)
-    no_usage = {"usage": None} if batch.first.tells_usage else {}
+    no_usage = {"usage": None} if batch.first.reports_usage else {}
     async with aclosing(batch.events()) as events:
         async for event in events:
             text, logprobs = choices.new(event)
             finish = FINISHES[event.finish] if event.finish else None
             await exchange.event({**head, "choices": [choice(event.sequence, text, finish, logprobs)], **no_usage})
-    if batch.first.tells_usage:
+    if batch.first.reports_usage:
         await exchange.event({**head, "choices": [], "usage": batch.first.usage()})
     await exchange.done()
 

@@ -39,7 +39,7 @@ class Generation:
     sampling: Sampling
     max_tokens: int
     streams: bool
-    tells_usage: bool
+    reports_usage: bool
     cache_key: str = ""
     """`prompt_cache_key`, which keeps prompts together on a server."""
     engine: ModelSettings | None = None
@@ -160,11 +160,11 @@ def stream_of(fields: Fields) -> tuple[bool, bool]:
     if fields.has("stream_options") and not streams:
         raise FieldError("stream_options", "`stream_options` requires `stream` to be true", "invalid_value")
     options = fields.inner("stream_options")
-    tells_usage = options.flag("include_usage", False)
+    reports_usage = options.flag("include_usage", False)
     options.ignore("include_obfuscation", False, because="padding of events is not supported")
     options.ignore("continuous_usage_stats", False, because="usage is sent only with the last event")
     options.close()
-    return streams, tells_usage
+    return streams, reports_usage
 
 
 def most_characters(model: ModelSettings, prompter: Tokens) -> int:

@@ -107,7 +107,7 @@ class HarmonyReader:
         value = value_of(text) if text.strip() else {}
         arguments = arguments_of(value) if isinstance(value, dict) else None
         if arguments is None:
-            self._tell(Content, text)
+            self._append(Content, text)
             return
         name = self._recipient.removeprefix(NAMESPACE)
         self._parts.append(Call(self._count, arguments, name, Hermes.identity()))
@@ -117,9 +117,9 @@ class HarmonyReader:
         if self._is_call:
             self._arguments.append(text)
         else:
-            self._tell(Reasoning if self._channel == "analysis" else Content, text)
+            self._append(Reasoning if self._channel == "analysis" else Content, text)
 
-    def _tell(self, kind: type[Content] | type[Reasoning], text: str) -> None:
+    def _append(self, kind: type[Content] | type[Reasoning], text: str) -> None:
         between = BETWEEN if self._is_apart and kind in self._begun else ""
         self._is_apart = False
         self._begun.add(kind)
@@ -147,7 +147,7 @@ class HarmonyReader:
             text = self._encoding.decode(unread)
         self._unread = []
         if text:
-            self._tell(Content, text)
+            self._append(Content, text)
 
 
 def _id(encoding: HarmonyEncoding, word: str) -> int:

@@ -281,20 +281,20 @@ class Progress:
     """Bytes of all files together, reported to systemd at most once a second."""
 
     def __init__(self, total: int) -> None:
-        self.total, self.files, self.last_said = total, dict[str, int](), 0.0
+        self.total, self.files, self.logged_at = total, dict[str, int](), 0.0
         self.lock = threading.Lock()
 
     def set(self, name: str, bytes_there: int) -> None:
         with self.lock:
             self.files[name] = bytes_there
-            self._tell()
+            self._log_progress()
 
     def add(self, name: str, more: int) -> None:
         with self.lock:
             self.files[name] = self.files.get(name, 0) + more
-            self._tell()
+            self._log_progress()
 
-    def _tell(self) -> None:
-        if time.monotonic() - self.last_said >= 1:
-            self.last_said = time.monotonic()
+    def _log_progress(self) -> None:
+        if time.monotonic() - self.logged_at >= 1:
+            self.logged_at = time.monotonic()
             say(f"{sum(self.files.values()) // MIB:,} of {self.total // MIB:,} MiB")

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         print(f"{len(wrong)} of {len(sums)} files do not match {MANIFEST}: {', '.join(wrong[:5])}", file=sys.stderr)
         return 1
     tidy(staging, set(sums) | {MANIFEST})
-    settle(staging, target)
+    move_into_place(staging, target)
     return 0
 
 
@@ -139,7 +139,7 @@ def _has_writer(handle: int) -> bool:
     return False
 
 
-def settle(staging: Path, target: Path) -> None:
+def move_into_place(staging: Path, target: Path) -> None:
     """Publishes the verified `staging` as `target`, durably, in one rename."""
     for path in [*staging.rglob("*"), staging]:
         flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory

@@ -92,7 +92,7 @@ def swap(server: Server) -> int:
         entry |= server.compared(target)
         result, reason, again = "serves", "", list[str]()
         entry |= {"answers": server.answers(target), "answers_before": answers_before}
-        settle(server, target, before, aside, wanted["keep"])
+        finish_swap(server, target, before, aside, wanted["keep"])
     except DoesNotServe as problem:
         reason = str(problem)
         entry |= server.compared(target)
@@ -124,7 +124,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
     server.start(target)
 
 
-def settle(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
+def finish_swap(server: Server, target: str, before: str, aside: list[Server], keep: int) -> None:
     """Ends the swap: disables `aside`, makes the release before `previous`, removes unneeded releases."""
     for neighbour in aside:
         neighbour.point("current", "")

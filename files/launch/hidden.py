@@ -1,12 +1,11 @@
-"""Becomes a program with a secret in an argument, which no list of processes shows: hidden.py FILE PROGRAM WORD…
+"""Executes a program with a secret in an argument that no process list shows: hidden.py FILE PROGRAM WORD…
 
 Triton takes the key of its restricted APIs on its command line only, and every user of a host may read that in
-/proc/PID/cmdline. So each WORD that names `@KEY@` is handed to the kernel as it is written, and the word with FILE's
-content in its place as a variable of the environment, which only root and the program's own user may read.
-A short-lived child traces the exec: before the program's first instruction it points that argument to the variable's
-text.
+/proc/PID/cmdline. So the kernel gets each WORD with `@KEY@` unchanged, and an environment variable with FILE's content
+in place of `@KEY@`; only root and the program's user can read it. A short-lived child process traces the exec. Before
+the program's first instruction, it points the argument to the variable's text.
 
-The process keeps its number. If it cannot be traced, the program is not started.
+The process id stays the same. If tracing fails, the program is not started.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ libc.prctl.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
 
 
 def main(words: list[str]) -> int:
-    """Returns only if the program does not start."""
+    """Starts the program; returns only if it does not start."""
     key, program, *rest = words
     value = Path(key).read_text().strip()
     environment = dict(os.environ)
@@ -60,7 +59,8 @@ def main(words: list[str]) -> int:
 
 
 def trace(process: int, answered: int) -> None:
-    """Ends this process; the traced one goes on with the secret, or is killed with it."""
+    """Traces the exec, then ends this process. The traced process continues with the secret, or is killed on a
+    failure."""
     if libc.ptrace(SEIZE, process, None, TRACE_EXEC | EXIT_KILL) < 0:
         os._exit(1)
     os.write(answered, b"x")
@@ -76,7 +76,7 @@ def trace(process: int, answered: int) -> None:
 
 
 def point(process: int) -> None:
-    """Every argument with the mark is the text of its variable. On the new stack: a count, arguments, variables."""
+    """Points every argument with the mark to its variable. The new stack has a count, arguments, then variables."""
     start = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[25])
     with Path(f"/proc/{process}/mem").open("rb", buffering=0) as memory:
         count = number_at(memory.fileno(), start)
@@ -93,12 +93,12 @@ def point(process: int) -> None:
 
 
 def number_at(memory: int, address: int) -> int:
-    """The number of 64 bits that is there."""
+    """The 64-bit number at this address."""
     return int.from_bytes(os.pread(memory, WORD, address), sys.byteorder)
 
 
 def text_at(memory: int, address: int) -> bytes:
-    """The text that ends at the next zero."""
+    """The text from this address up to the next zero byte."""
     text = b""
     while b"\0" not in text:
         text += os.pread(memory, 256, address + len(text)) or b"\0"

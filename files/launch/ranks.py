@@ -1,15 +1,15 @@
-"""The ranks of one model on several hosts, under the image's Open MPI and in a container on each host; without ssh.
+"""Runs the ranks of one model on several hosts, with the image's Open MPI in a container on each host, without ssh.
 
     ranks.py lead ADDRESS PORT MEMBER… -- mpirun WORD… -- PROGRAM WORD…   on the first host: runs mpirun
     ranks.py agent MEMBER WORD…       mpirun calls it as it would call ssh, with the start line of a member's daemon
     ranks.py follow ADDRESS PORT OWN  on another host: asks the first one for its start line, and becomes that daemon
     ranks.py serve PROGRAM WORD…      rank 0's program that answers; `lead` knows its number and stops it first
 
-A member asks from its own address, which alone gets its line, and starts nothing but Open MPI's daemon of the first
-host's mpirun. The line has no secret: the firewall keeps these ports and those of the ranks to the hosts of the group.
+Only a member's own address gets its start line, and a member starts only Open MPI's daemon, for the first host's
+mpirun. The line has no secret. The firewall limits these ports, and those of the ranks, to the hosts of the group.
 
-Before a release's first start all ranks add up 64 MiB by the image's nccl-tests, if it has them. A wrong sum, or a link
-that takes nothing, ends the start; the bandwidth is printed, and stays in the release's cache.
+Before a release's first start, all ranks run an all-reduce of 64 MiB with the image's nccl-tests, if present. A wrong
+sum or a dead link ends the start. The bandwidth is printed and stored in the release's cache.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ DAEMON = "orted"
 URI = "orte_hnp_uri"
 """Open MPI's parameter with the address of mpirun."""
 WAIT_SECONDS = 120
-"""Seconds for the other side to come: a container of 14 GB may start slowly."""
+"""Seconds to wait for the other hosts: a container of 14 GB may start slowly."""
 END_SECONDS = 10
-"""Seconds in which the ranks end by themselves once the program that answers has ended."""
+"""Seconds the other ranks get to end after the serving program has ended."""
 POLL_SECONDS = 0.1
 LINE_BYTES = 65_536
 AGAIN = "ENGINEHOUSE_RANKS_AGAIN"
-"""Variable of mpirun's environment: a member asks for a further line once this daemon has ended."""
+"""Variable of mpirun's environment: a member requests a further line after this daemon has ended."""
 GATE = ("all_reduce_perf_mpi", "-b", "64M", "-e", "64M", "-g", "1", "-w", "2", "-n", "5")
-"""nccl-tests, one GPU a rank; it ends badly if a sum is wrong. NVIDIA's PyTorch image, of which TensorRT-LLM's is made,
+"""nccl-tests with one GPU a rank; it fails if a sum is wrong. NVIDIA's PyTorch image, of which TensorRT-LLM's is made,
 has it in /usr/local/bin (NVIDIA's page on 26.01 and TensorRT-LLM's docker/Dockerfile.multi, read 2026-11-27)."""
 GATE_SECONDS = 180
 BANDWIDTH = re.compile(r"^# Avg bus bandwidth\s*:\s*([0-9.]+)", re.MULTILINE)
 
 
 def folder() -> Path:
-    """Start lines and the number of the program that answers; nobody else's in the container."""
+    """Directory of the start lines and the serving program's pid; only this user of the container can read it."""
     place = Path(tempfile.gettempdir()) / "enginehouse-ranks"
     place.mkdir(mode=0o700, exist_ok=True)
     return place
@@ -67,14 +67,14 @@ def lead(address: str, port: int, members: list[str], mpirun: list[str], program
 
 
 def started(command: list[str], output: int | None = None, **variables: str) -> subprocess.Popen[bytes]:
-    """A running mpirun that calls this program in the place of ssh."""
+    """A running mpirun that calls this program instead of ssh."""
     agent = f"{sys.executable} -B {Path(__file__).resolve()} agent"
     environment = {**os.environ, "OMPI_MCA_plm_rsh_agent": agent, **variables}
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, env=environment)
 
 
 def gate(mpirun: list[str], stopping: threading.Event) -> int:
-    """0 once the ranks of this release have reduced right, or if the image has no program for it."""
+    """0 if the all-reduce of this release succeeded once, or if the image has no nccl-tests."""
     record = Path.home() / "all-reduce.txt"
     if record.exists():
         return 0
@@ -95,7 +95,7 @@ def gate(mpirun: list[str], stopping: threading.Event) -> int:
 
 
 def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event, seconds: float = 0) -> int:
-    """The status of mpirun. The program that answers ends first; ranks that outlive it are ended after a while.
+    """The status of mpirun. The serving program ends first; ranks that still run END_SECONDS later are killed.
 
     With `seconds` all ranks are ended after that time.
     """
@@ -116,13 +116,13 @@ def until_end(mpirun: subprocess.Popen[bytes], stopping: threading.Event, second
 
 
 def stop(number: int) -> None:
-    """Asks a process to end, if it is still there."""
+    """Sends SIGTERM to a process, if it still exists."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(number, signal.SIGTERM)
 
 
 def serving() -> int:
-    """The number of the program that answers; 0 if it has not begun."""
+    """The pid of the serving program; 0 if it has not started."""
     try:
         return int((folder() / "server").read_text())
     except (OSError, ValueError):
@@ -130,14 +130,14 @@ def serving() -> int:
 
 
 def hand_out(store: socket.socket, members: list[str]) -> None:
-    """Every member that connects gets its own start line, once mpirun has made it."""
+    """Sends each connecting member its own start line, once mpirun has written it."""
     while True:
         connection, source = store.accept()
         threading.Thread(target=answer, args=(connection, source[0], members), daemon=True).start()
 
 
 def answer(connection: socket.socket, member: str, members: list[str]) -> None:
-    """Sends a member its line, once; others get nothing."""
+    """Sends a member its line once; other addresses get no line."""
     deadline, line = time.monotonic() + WAIT_SECONDS, folder() / member
     with connection:
         while member in members and time.monotonic() < deadline:
@@ -152,7 +152,7 @@ def answer(connection: socket.socket, member: str, members: list[str]) -> None:
 
 
 def agent(member: str, words: list[str]) -> int:
-    """Keeps the start line of a member's daemon for it; mpirun then waits until the daemon reports."""
+    """Stores the start line of a member's daemon; mpirun then waits until the daemon reports."""
     line = folder() / f".{member}"
     line.write_text(json.dumps({"words": words, "again": AGAIN in os.environ}) + "\n")
     line.rename(folder() / member)
@@ -160,9 +160,9 @@ def agent(member: str, words: list[str]) -> int:
 
 
 def follow(address: str, port: int, own: str) -> int:
-    """Becomes the daemon, after those whose lines say that a further one comes.
+    """Runs the daemons of all received start lines; executes the last one in place of this process.
 
-    Returns 1 if no start line comes, or a wrong one.
+    Returns 1 if no start line arrives, or a wrong one.
     """
     try:
         while True:
@@ -178,10 +178,7 @@ def follow(address: str, port: int, own: str) -> int:
 
 
 def line_of(address: str, port: int, own: str) -> str:
-    """The line for this member.
-
-    Raises: OSError if there is none in time.
-    """
+    """The start line of this member. Raises: OSError if none arrives in time."""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:
@@ -198,7 +195,7 @@ def line_of(address: str, port: int, own: str) -> str:
 
 
 def daemon(line: object, leader: str) -> list[str]:
-    """The words of the daemon's start line, as a shell would part them.
+    """The arguments of the daemon's start line, split as by a shell.
 
     Raises: ValueError unless they are Open MPI's daemon and its parameters, for mpirun at the leader's address.
     """
@@ -222,7 +219,7 @@ def is_at(uri: str, address: str) -> bool:
 
 
 def serve(words: list[str]) -> None:
-    """Becomes the program that answers."""
+    """Executes the serving program in place of this process."""
     (folder() / "server").write_text(str(os.getpid()))
     os.execvp(words[0], words)
 

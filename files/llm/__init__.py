@@ -1,4 +1,5 @@
-"""The models that serve an LLM inside Triton. A release has these modules beside its model.py, as the package `llm`.
+"""The models that serve an LLM inside Triton. A release has these modules as the package `llm`, in the directory of its
+model.py.
 
-The tensors that they take and give are the table in deploy/models/llm_contract.py.
+The table in deploy/models/llm_contract.py lists their input and output tensors.
 """

@@ -1,17 +1,18 @@
 """An engine behind the contract of deploy/models/llm_contract.py: the model `<name>_completion`.
 
-It stands where `preprocessing`, `postprocessing` and `tensorrt_llm_bls` of the image stand, and asks the engine's own
-model, ids to ids. What the engine's tensors cannot say (alternatives of a token, `min_p`, `best_of`) is refused.
+It replaces the image's `preprocessing`, `postprocessing` and `tensorrt_llm_bls`, and calls the engine's own model with
+token ids. Options without an engine tensor (alternatives of a token, `min_p`, `best_of`) are refused.
 
-The engine's model lets a request be stopped by its id, whoever sends the stop. So ids are drawn at random here, and a
-client's own id goes nowhere.
+The engine's model stops a request by its id, for any sender. So request ids are random, and a client's own id is not
+passed on.
 
-A streaming engine is asked over Triton's own HTTP. The Python backend's call of a model that streams (BLS) takes this
-process down if several threads use it. A thread of the backend frees a finished stream, numpy's arrays included,
-without Python's lock: three clients corrupted the heap of 24.10 after 261 to 640 requests (mended in 24.12). A stream
-that wakes holds its mutex while it waits for Python's lock, which another call holds while it waits for that stream: no
-request had an end after 1,163 of three clients and 375 of eight (a debugger shows it; python_backend's main branch of
-July 2026 has the same lines). Over HTTP 10,000 of three and 6,000 of eight had one. Triton 2.51, 2026-11-28.
+A streaming engine is called over Triton's HTTP API. The Python backend's call of a streaming model (BLS) crashes this
+process if several threads use it. A thread of the backend frees a finished stream, numpy's arrays included, without
+Python's lock: three clients corrupted the heap of 24.10 after 261 to 640 requests (mended in 24.12). A stream that
+wakes holds its mutex while it waits for Python's lock, and another call holds that lock while it waits for the stream.
+This deadlock came after 1,163 requests of three clients and after 375 of eight (seen in a debugger; python_backend's
+main branch of July 2026 has the same code). Over HTTP, 10,000 requests of three clients and 6,000 of eight ended.
+Triton 2.51, 2026-11-28.
 """
 
 import http.client
@@ -32,7 +33,7 @@ for _name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", 
     del os.environ[_name]  # inherited from mpirun; this process is no rank (tensorrtllm_backend issue 553)
 
 MAX_TOKENS = 32
-"""Default of a request; the same as in TensorRT-LLM's own class on the other path."""
+"""Default number of new tokens; also the default of TensorRT-LLM's SamplingParams, which the llmapi model uses."""
 SAMPLING = {
     "n": ("num_return_sequences", np.int32),
     "temperature": ("temperature", np.float32),
@@ -48,11 +49,11 @@ OUTPUTS = ("output_ids", "sequence_length", "sequence_index", "output_log_probs"
 GUIDE_TYPES = {field: kind for kind, field in GUIDES.items()}
 NO_END = -1
 ADDRESS = os.environ.get("ENGINEHOUSE_HTTP", "127.0.0.1:8000")
-"""Triton's HTTP in this container."""
+"""Address of Triton's HTTP API in this container."""
 
 
 class TritonPythonModel:
-    """The class that Triton's Python backend calls."""
+    """Entry point of Triton's Python backend."""
 
     def initialize(self, args):
         """Loads the tokenizer; the engine's own model is loaded by Triton."""
@@ -156,7 +157,7 @@ class TritonPythonModel:
         whole = {}
 
         def events_of(numbers, is_last):
-            events = [event for number in numbers if (event := sequences[number].tell(growing[number], is_last))]
+            events = [event for number in numbers if (event := sequences[number].next_event(growing[number], is_last))]
             if request.streaming:
                 return events
             for event in events:
@@ -179,18 +180,19 @@ class TritonPythonModel:
         entered.say(request, events if request.streaming else [whole[n] for n in sorted(whole)], True, prompt, -1)
 
     def _on_leave(self, entered):
-        """Called by the thread that looks for clients that left, repeatedly until the request has ended."""
+        """Stops the engine's work; the thread that detects disconnected clients calls this until the request has
+        ended."""
         if entered.work is not None:
             entered.work.has_left = True
             entered.work.stop()
 
     def finalize(self):
-        """Sends the answers that are on their way."""
+        """Sends the remaining answers."""
         self._requests.end()
 
 
 class Work:
-    """A request to the engine's model, under an id that nobody can guess."""
+    """A request to the engine's model, under a random id."""
 
     def __init__(self, engine, streams):
         self._engine, self._streams, self._identity = engine, streams, secrets.token_hex(16)
@@ -241,7 +243,7 @@ def _streamed(engine, identity, inputs):
 
 
 def _plain(array):
-    """The values of a tensor, as Triton's HTTP takes them: its configuration has the shape."""
+    """The values of a tensor as a flat list for Triton's HTTP API; the model's configuration has the shape."""
     values = [value.decode() if isinstance(value, bytes) else value for value in array.reshape(-1).tolist()]
     return values if len(values) > 1 else values[0]
 

@@ -1,15 +1,15 @@
-"""The Python models around an engine: the image's own code, under the names this release gives its models.
+"""The Python models around an engine: the image's own code, with the model names of this release.
 
-Serves as preprocessing, postprocessing and tensorrt_llm_bls: which one is in the name of the model's directory. The
-code must be of the same TensorRT-LLM version as the engine, so it is taken from the image, not shipped here.
+Serves as preprocessing, postprocessing or tensorrt_llm_bls; the name of the model's directory decides. The code must be
+of the same TensorRT-LLM version as the engine, so it is taken from the image, not shipped here.
 
-- The image's tensorrt_llm_bls asks models called `preprocessing` and `postprocessing`, whatever its configuration says;
-  several engines in one server need names of their own.
-- Before it speculates it asks the server's gRPC endpoint for two configurations, which only who has the key may read.
-  What it wants to know there, `exclude_input_in_output`, is true in every release of ours.
-- It asks draft and target for whole answers, in a call that Triton refuses where the engine can stream.
+- The image's tensorrt_llm_bls always calls models named `preprocessing` and `postprocessing`;
+  several engines in one server need different names.
+- Before it speculates, it reads two configurations from the server's gRPC endpoint, which requires a key.
+  The needed value, `exclude_input_in_output`, is true in all our releases.
+- It calls draft and target for whole answers, which Triton refuses if the engine can stream.
 - Under mpirun the Python backend's processes inherit MPI's variables, and importing torch hangs (tensorrtllm_backend
-  issue 553). They are no ranks, so the variables go.
+  issue 553). They are not ranks, so these variables are removed.
 """
 
 import importlib
@@ -29,7 +29,7 @@ def forget_mpi() -> None:
 
 
 def rename_neighbours(public: str) -> None:
-    """The image's decoder asks this release's models, and believes this release's configuration."""
+    """Makes the image's decoder call this release's models and use this release's configuration."""
     decoder = importlib.import_module("lib.triton_decoder")
 
     class Decoder(decoder.TritonDecoder):
@@ -57,7 +57,7 @@ def rename_neighbours(public: str) -> None:
 
 
 def image_model(role: str):
-    """The image's module of this role."""
+    """The image's module for preprocessing, postprocessing or tensorrt_llm_bls."""
     folder = IMAGE_MODELS / role / "1"
     sys.path.insert(0, str(folder))  # tensorrt_llm_bls imports its own `lib` by that bare name
     if role == "tensorrt_llm_bls":

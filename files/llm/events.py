@@ -1,4 +1,4 @@
-"""An engine's output, cut into the events of a stream: the new tokens of each sequence, and how it ended."""
+"""Splits an engine's output into stream events: each sequence's new tokens, and its finish reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 UNFINISHED = "\ufffd"
-"""A tokenizer's text ends so while a character's last bytes are missing."""
+"""End of a tokenizer's text while the last bytes of a character are missing."""
 
 
 @dataclass
@@ -27,13 +27,13 @@ class Event:
     cumulative_logprob: float = 0.0
 
     def and_then(self, later: Event) -> Event:
-        """Both events as one, which ends as the later one ends."""
+        """Both events merged into one, with the finish reason of the later one."""
         both = {"text": self.text + later.text, "ids": self.ids + later.ids}
         return replace(later, **both, logprobs=self.logprobs + later.logprobs)
 
 
 class Text:
-    """A growing text of which only what can no longer become a stop string may be sent."""
+    """A growing text; its end is held back while it may become a stop string."""
 
     def __init__(self, stops: Several[str] = ()) -> None:
         self._stops, self._sent = [stop for stop in stops if stop], 0
@@ -53,7 +53,7 @@ class Text:
         return new
 
     def _held(self, text: str) -> int:
-        """Number of characters at the end that may begin a stop string, or are half a character."""
+        """Number of characters at the end that may begin a stop string, or belong to an incomplete character."""
         half = len(text) - len(text.rstrip(UNFINISHED))
         unsent = text[self._sent : len(text) - half]
         longest = max((len(stop) for stop in self._stops), default=0)
@@ -64,14 +64,14 @@ class Text:
 
 
 class Sequence:
-    """A sequence of a request, as events."""
+    """Splits a sequence of a request into events."""
 
     def __init__(self, number: int, stops: Several[str], most: int, alternatives: int | None, echoed: str = "") -> None:
         self._number, self._text, self._most, self._alternatives = number, Text(stops), most, alternatives
         self._echoed, self._ids, self._probabilities = echoed, 0, 0
         self.is_finished = False
 
-    def tell(self, output: Any, is_last: bool) -> Event | None:
+    def next_event(self, output: Any, is_last: bool) -> Event | None:
         """The new part of TensorRT-LLM's CompletionOutput; None if there is none."""
         if self.is_finished:
             return None
@@ -84,7 +84,8 @@ class Sequence:
         return event if event.text or event.ids or event.finish_reason else None
 
     def _finish(self, event: Event, output: Any, is_last: bool) -> None:
-        """Sets the finish reason. TensorRT-LLM gives that of the last sequence; others ended by length, or stopped."""
+        """Sets the finish reason. TensorRT-LLM reports the reason of the last sequence only; other sequences ended by
+        length or by a stop string."""
         reason, stopped_by = output.finish_reason or "", output.stop_reason
         if self._text.stop:
             reason, stopped_by = "stop", self._text.stop

@@ -1,6 +1,6 @@
-"""The input tensors of a request as plain values, validated as far as that needs no engine.
+"""The input tensors of a request as plain values, validated without the engine.
 
-Nothing is ignored: an input that this module does not know is a `Mistake`.
+An unknown input is a `Mistake`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ GUIDES = {
     "ebnf_grammar": "grammar",
     "structural_tag": "structural_tag",
 }
-"""A guide's type, and its name in TensorRT-LLM's GuidedDecodingParams."""
+"""Types of guides, and their fields in TensorRT-LLM's GuidedDecodingParams."""
 OURS = ("stop", "logprobs", "exclude_input_from_output")
-"""Sampling inputs that are not handed to the engine as they are."""
+"""Sampling inputs that are not passed to the engine unchanged."""
 
 
 class Mistake(Exception):
-    """The request is wrong; the client has to change it."""
+    """The request is invalid; the client has to change it."""
 
 
 class Unsupported(Exception):
-    """The request is in order, but this release of TensorRT-LLM or this model cannot answer it."""
+    """The request is valid, but this release of TensorRT-LLM or this model cannot answer it."""
 
 
 @dataclass
@@ -36,8 +36,8 @@ class LlmRequest:
     """A request to an LLM.
 
     `sampling` holds the fields of TensorRT-LLM's SamplingParams that the request names. `stops` are strings that end
-    the text. `logprobs` is how many alternatives a token's probability comes with, None for no probabilities at all.
-    `echoed` comes before the text. `guide` is a field of GuidedDecodingParams and its value.
+    the text. `logprobs` is the number of alternatives reported for each token, None for no probabilities.
+    `echoed` is put before the text. `guide` is a field of GuidedDecodingParams and its value.
     """
 
     prompt: str | list[int]
@@ -83,7 +83,7 @@ def _is_wish(name: str) -> bool:
 
 
 def _values(name: str, tensor: Any) -> Any:
-    """A list, or the one value of an input that has one."""
+    """The list of a tensor's values; a single value is returned alone."""
     values = tensor.as_numpy().reshape(-1).tolist()
     if values and isinstance(values[0], bytes):
         try:
@@ -112,7 +112,7 @@ def _prompt(text: list[str] | None, ids: list[int] | None) -> str | list[int]:
 
 
 def _sampled(sampling: dict[str, Any]) -> dict[str, Any]:
-    """Without `top_k` and `top_p` TensorRT-LLM takes the likeliest token whatever the temperature is (to 1.1)."""
+    """Without `top_k` and `top_p`, TensorRT-LLM ignores the temperature and takes the likeliest token (up to 1.1)."""
     if sampling.get("max_tokens", 1) < 1:
         raise Mistake(f"require max_tokens >= 1, got max_tokens={sampling['max_tokens']}")
     temperature = sampling.get("temperature")

@@ -1,23 +1,24 @@
 """The LLM slot: the engine of the image's own `llmapi` model, behind the contract of deploy/models/llm_contract.py.
 
-The image's model loads TensorRT-LLM and keeps its event loop; what a request asks for and what it is told is written
-here, because up to TensorRT-LLM 1.2.1 the image's own code
+The image's model loads TensorRT-LLM and runs its event loop. This module parses requests and writes responses, because
+up to TensorRT-LLM 1.2.1 the image's own code
 
-- hands `streaming` over in the place of `lora_request`, so that nothing ever streams,
-- sends the whole text in every event, no ids and no counts,
-- lets whoever knows or guesses a request's id stop that request.
+- passes `streaming` in the position of `lora_request`, so that no request streams,
+- sends the whole text in every event, without ids and counts,
+- lets anyone who knows or guesses a request's id stop that request.
 
-From the image come `initialize`, `finalize` and three attributes, which are looked for before anything is served
-(`_require`). What this release's SamplingParams and `generate_async` do not have is refused by name.
+The image provides `initialize`, `finalize` and three attributes, which `_require` checks before the model is ready.
+Options that this release's SamplingParams and `generate_async` lack are refused by name.
 
-Triton hands every request over at once, so no queue of Triton's ever fills. Here `max_running` and `max_queue_size` of
-config.pbtxt are the most that may be unanswered; what comes beyond is refused as Triton refuses for the encoders:
-UNAVAILABLE. Triton also counts a request of such a model as answered once it is taken over, whatever becomes of it. So
-what is really sent is counted here, as the metric `enginehouse_llm_answers_total`; the watchdog tells a hang by it.
+Triton passes every request on at once, so Triton's own queue never fills. Instead, at most `max_running` +
+`max_queue_size` requests (config.pbtxt) may be unanswered; further ones get UNAVAILABLE, as from Triton's queue. Triton
+also counts a request of such a model as answered once `execute` returns. So sent answers are counted here, as the
+metric `enginehouse_llm_answers_total`, by which the watchdog detects a hang.
 
 The model code must be of the same TensorRT-LLM version as the wheel, so it is taken from the image, not shipped here.
-`python/` of the release holds what repairs the image (see roles/_shipping/repairs.py). PYTHONPATH names it too, for the
-worker processes; the Python backend's own interpreter may ignore that (seen on Triton 2.51), hence the lines below.
+`python/` of the release has repairs of the image (see roles/_shipping/repairs.py). PYTHONPATH also names it, for the
+worker processes. The Python backend's own interpreter may ignore PYTHONPATH (seen on Triton 2.51), hence the lines
+below.
 """
 
 import asyncio
@@ -60,10 +61,11 @@ HONOURED_SINCE = (1, 3)
 
 
 class TritonPythonModel(_module.TritonPythonModel):
-    """The image's engine behind a bound, a contract and a watch on who leaves."""
+    """The image's engine with a limit of unanswered requests, our tensor contract, and detection of disconnected
+    clients."""
 
     def initialize(self, args):
-        """Reads the limits before loading begins, which takes minutes."""
+        """Reads the limits, then loads the model, which takes minutes."""
         configuration = json.loads(args["model_config"])
         parameters = {key: value["string_value"] for key, value in configuration["parameters"].items()}
         self._streams = configuration.get("model_transaction_policy", {}).get("decoupled", False)
@@ -77,7 +79,7 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._requests = Requests(*most, metrics, self._on_leave, period)
 
     def _require(self):
-        """Checks that the image's model and TensorRT-LLM have everything that is used here, in the form used."""
+        """Checks that the image's model and TensorRT-LLM have the attributes and signatures that this module uses."""
         missing = [name for name in NEEDED if not hasattr(self, name)]
         if missing:
             raise pb_utils.TritonModelException(
@@ -98,14 +100,14 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._sampling, self._fields = SamplingParams, {field.name for field in dataclasses.fields(SamplingParams)}
 
     def execute(self, requests):
-        """Triton calls this from one thread, so no request enters between the check for room and the entering."""
+        """Triton calls this from a single thread, so no request enters between the check for room and the entry."""
         for request in requests:
             entered = self._requests.enter(request)
             if entered is not None:
                 asyncio.run_coroutine_threadsafe(self._answer(entered), self._event_loop)
 
     async def _answer(self, entered):
-        """Answers a request to its last response; in the event loop of the image's model."""
+        """Sends all responses of a request; runs in the event loop of the image's model."""
         self._ongoing_request_count += 1
         entered.task, result = asyncio.current_task(), None
         try:
@@ -123,7 +125,7 @@ class TritonPythonModel(_module.TritonPythonModel):
             self._ongoing_request_count -= 1
 
     def _generate(self, request):
-        """Hands the request to TensorRT-LLM."""
+        """Passes the request to TensorRT-LLM."""
         if not self._streams and (request.streaming or request.sampling.get("n", 1) > 1):
             raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
         if request.streaming and request.sampling.get("best_of", 1) > request.sampling.get("n", 1):
@@ -182,7 +184,7 @@ class TritonPythonModel(_module.TritonPythonModel):
                 len(completion.token_ids) for completion in output.outputs
             )
             pairs = zip(sequences, output.outputs, strict=True)
-            events = [event for sequence, completion in pairs if (event := sequence.tell(completion, is_over))]
+            events = [event for sequence, completion in pairs if (event := sequence.next_event(completion, is_over))]
             if any(event.finish_reason == "cancelled" for event in events):
                 raise RuntimeError("TensorRT-LLM gave the request up")
             if not is_over and all(sequence.is_finished for sequence in sequences):
@@ -202,9 +204,10 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._event_loop.call_soon_threadsafe(entered.cancel)
 
     def finalize(self):
-        """Ends the engine first: it waits for the requests under way, and those wait for their senders.
+        """Ends the engine first, because it waits for the running requests, and those wait for their senders.
 
-        One that was let in a moment ago has to have begun, or the engine's loop would end without it, unanswered.
+        Waits until a request that was just admitted has begun; otherwise the engine's loop would end without answering
+        it.
         """
         if self._event_loop.is_running():
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._event_loop).result()

@@ -1,7 +1,7 @@
-"""The unanswered requests: their number, clients that left, and the responses on their way.
+"""The unanswered requests: their number, disconnected clients, and queued responses.
 
-Three threads meet here. Triton's takes requests in; the engine's event loop hands their events over; one of ours
-sends it, because sending waits for Triton, and another asks now and then which clients have left, which waits too.
+Four threads use this module. Triton's thread admits requests, and the engine's event loop queues their events. A sender
+thread sends them, and another thread checks periodically for disconnected clients; both calls wait for Triton.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from llm.events import Event
 from llm.inputs import LlmRequest
 
 TORN = ("A part of this answer could not be sent, so it ends here; ask again", "UNAVAILABLE")
-"""The error that a client reads instead of the rest: an incomplete answer must not look complete."""
+"""The error sent in place of the rest of an answer: an incomplete answer must not look complete."""
 
 
 class Metrics:
-    """`enginehouse_llm_answers_total`, `…_running_requests` and `…_cache_share`, where a model can have metrics.
+    """`enginehouse_llm_answers_total`, `…_running_requests` and `…_cache_share`, if Triton supports custom metrics.
 
-    TensorRT-LLM's PyTorch backend tells nobody how full its key/value cache of `cache_tokens` is. So tokens are counted
-    here, of prompts and answers of the requests under way. A prefix that several of them share is counted for each. An
-    answer that is not streamed is counted at its end alone.
+    TensorRT-LLM's PyTorch backend does not report the use of its key/value cache of `cache_tokens` tokens. So the
+    tokens of running requests are counted here, prompts and answers. A shared prefix is counted for each request. An
+    answer that is not streamed is counted at its end only.
     """
 
     def __init__(self, model: str, cache_tokens: int = 0) -> None:
@@ -60,9 +60,10 @@ class Metrics:
                 self._cache = share.Metric(labels={"model": model})
 
     def add_answer(self, is_last: bool) -> None:
-        """Counts an answer, or a part of one; errors do not count. Each update crosses to the server, so one a second.
+        """Counts an answer, or a part of one; errors do not count. Each update is a message to the server, so at most
+        one a second is sent.
 
-        Only the thread that sends calls this.
+        Only the sender thread calls this.
         """
         self._unsaid += 1
         now = time.monotonic()
@@ -72,31 +73,32 @@ class Metrics:
         _update(self._answers.increment, count)
 
     def set_running(self, count: int) -> None:
-        """Updates the gauge if the number has changed; only the thread that watches calls this."""
+        """Updates the gauge if the number has changed; only the thread that checks clients calls this."""
         if self._work is not None and count != self._running:
             self._running = count
             _update(self._work.set, count)
 
     def set_held(self, tokens: int) -> None:
-        """Updates the gauge if the number has changed, once a second; only the thread that watches calls this."""
+        """Updates the gauge if the number has changed, once a second; only the thread that checks clients calls
+        this."""
         now = time.monotonic()
         if self._cache is not None and tokens != self._held and now >= self._held_due:
             self._held, self._held_due = tokens, now + 1
             _update(self._cache.set, round(tokens / self._cache_tokens, 4))
 
 
-def _update(tell: Any, value: float) -> None:
+def _update(setter: Any, value: float) -> None:
     try:
-        tell(value)
+        setter(value)
     except Exception as trouble:  # no reason to keep an answer from a client
         pb_utils.Logger.log_error(f"a metric was not updated: {trouble}")
 
 
 class Entered:
-    """A request that was let in. Nobody asks or answers it after its last response.
+    """An admitted request. No thread uses it after its last response.
 
-    `task` is the coroutine that answers it, `work` what a model without coroutines keeps of it, `tokens` how many of
-    prompt and answer the engine keeps for it.
+    `task` is the coroutine that answers it, `work` the state of a model without coroutines, `tokens` the number of its
+    prompt and answer tokens in the engine's cache.
     """
 
     def __init__(self, request: Any, outbox: queue.SimpleQueue[Any]) -> None:
@@ -107,7 +109,7 @@ class Entered:
         self._outbox, self._closed = outbox, False
 
     def say(self, request: LlmRequest, events: list[Event], is_over: bool, prompt: int, cached: int) -> None:
-        """Queues the events to be sent; with `is_over` they are the last ones."""
+        """Queues events for sending; with `is_over` they are the last ones."""
         if self._closed:
             return
         self._closed = is_over
@@ -129,7 +131,7 @@ class Entered:
             self.task.cancel()
 
     def has_left(self) -> bool:
-        """True if nobody needs the rest: its client cancelled it or is gone, or a part of it could not be sent.
+        """True if the rest is not needed: the client cancelled or disconnected, or a response could not be sent.
 
         Triton may only be asked before the last response.
         """
@@ -138,7 +140,8 @@ class Entered:
 
 
 class Requests:
-    """The requests that run and wait, at most `running` + `waiting`; calls `on_leave(entered)` if a client left."""
+    """The running and waiting requests, at most `running` + `waiting`; calls `on_leave(entered)` if a client
+    disconnects."""
 
     def __init__(self, running: int, waiting: int, metrics: Metrics, on_leave: Any, period_seconds: float) -> None:
         self._running, self._waiting, self._metrics, self._on_leave = running, waiting, metrics, on_leave
@@ -150,7 +153,7 @@ class Requests:
             thread.start()
 
     def enter(self, request: Any) -> Entered | None:
-        """The request, let in; None if there is no room and it was refused."""
+        """The admitted request; None if it was refused because there is no room."""
         if len(self._taken) >= self._running + self._waiting:
             self._refuse(request)
             return None
@@ -159,7 +162,7 @@ class Requests:
         return entered
 
     def end(self) -> None:
-        """Sends the responses on their way, and waits for both threads to end."""
+        """Sends the queued responses, and waits for both threads to end."""
         self._ends.set()
         self._outbox.put(None)
         for thread in self._threads:

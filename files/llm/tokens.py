@@ -1,4 +1,4 @@
-"""A checkpoint's tokenizer: text to ids, and ids to text while they come."""
+"""A checkpoint's tokenizer: text to ids, and growing lists of ids to text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from llm.inputs import Mistake
 
 
 class Tokens:
-    """The tokenizer in `folder`, and the tokens that end an answer of its model."""
+    """The tokenizer in `folder`, and the stop tokens of its model."""
 
     def __init__(self, folder: str) -> None:
         file = Path(folder, "tokenizer.json")
@@ -39,7 +39,7 @@ class Tokens:
 
 
 class Growing:
-    """A sequence of an engine, with the attributes of TensorRT-LLM's CompletionOutput."""
+    """A growing sequence of an engine, with the attributes of TensorRT-LLM's CompletionOutput."""
 
     def __init__(self, tokens: Tokens, most: int, stop_ids: list[int], ignores_ends: bool, skips: bool) -> None:
         self._tokens, self._most, self._stop_ids, self._skips = tokens, most, stop_ids, skips
@@ -49,7 +49,7 @@ class Growing:
         self.cumulative_logprob, self.finish_reason, self.stop_reason = 0.0, None, None
 
     def add(self, ids: list[int], logprobs: list[float]) -> None:
-        """Adds new tokens. The engine does not say why it ends, so the last token decides here."""
+        """Adds new tokens. The engine reports no finish reason, so the last token decides it."""
         self.token_ids += ids
         self.logprobs += logprobs
         self.cumulative_logprob += sum(logprobs)
@@ -69,7 +69,7 @@ class Growing:
         self._spell()
 
     def _spell(self) -> None:
-        """Adds the text of new tokens; it may depend on the tokens before, so those are decoded once more."""
+        """Adds the text of new tokens. The text may depend on earlier tokens, so some of those are decoded again."""
         before = self._tokens.text(self.token_ids[self._start : self._read], self._skips)
         now = self._tokens.text(self.token_ids[self._start :], self._skips)
         if len(now) > len(before) and (self.finish_reason or not now.endswith(UNFINISHED)):

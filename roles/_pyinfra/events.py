@@ -27,7 +27,7 @@ event_logger = logging.getLogger(f"{logger.name}.enginehouse")
 else."""
 
 
-def tell(host: str = "", **fields: Any) -> None:
+def emit(host: str = "", **fields: Any) -> None:
     event_logger.debug("", extra={"told": {"host": host, **fields}})
 
 

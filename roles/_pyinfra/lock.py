@@ -184,7 +184,7 @@ def lost(holder: Holder | None) -> Refusal:
 def _lost(held: Host, reply: str) -> None:
     word, text = parted(reply)
     holder = Holder.of(text) if text else None
-    Refuse(lost(holder) if word in ("held", "gone") else not_taken(text, BEGUN)).tell(held)
+    Refuse(lost(holder) if word in ("held", "gone") else not_taken(text, BEGUN)).log(held)
 
 
 _holds: WeakKeyDictionary[Host, Hold] = WeakKeyDictionary()

@@ -24,7 +24,7 @@ from pyinfra.api.util import log_operation_start
 from pyinfra.context import ctx_host
 
 from roles._pyinfra import fact_batch
-from roles._pyinfra.steps import Command, has_failed, looking, steps_of, stopped
+from roles._pyinfra.steps import Command, fail_step, has_failed, looking, steps_of
 
 
 @dataclass
@@ -50,7 +50,7 @@ def _recheck(part: Part) -> Iterator[Command]:
     with looking(mine):
         wanted = any(True for step in part.steps.values() for _ in step.command_generator())
     if has_failed(mine):
-        yield from stopped()
+        yield from fail_step()
         return
     if wanted:
         yield from _done(mine, part)
@@ -63,7 +63,7 @@ def _done(mine: Host, part: Part) -> Iterator[Command]:
     for key in part.steps:
         log_operation_start(state.get_op_meta(key), op_types=["nested"], prefix="")
         if not run_host_op(mine.state, mine, key):
-            yield from stopped()
+            yield from fail_step()
             return
 
 

@@ -80,12 +80,12 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     try:
         return cast(T, target.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
     except STRANGE as error:
-        Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).tell(target)
+        Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).log(target)
         target.state.fail_hosts({target.state.inventory.get_host(target.name)})
         return cast(T, cast(Any, fact).default())
     finally:  # it raises if no host is left
         if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
-            Refuse(unanswered(fact, ANSWER_SECONDS, bool(target.state.is_executing))).tell(target)
+            Refuse(unanswered(fact, ANSWER_SECONDS, bool(target.state.is_executing))).log(target)
 
 
 def has_failed(target: Host) -> bool:
@@ -151,7 +151,7 @@ def _step(
         return
     answer = fact.now()
     if has_failed(host):
-        yield from stopped()
+        yield from fail_step()
         return
     commands = _read(decide, answer)
     if not commands:
@@ -163,7 +163,7 @@ def _step(
         yield first
     for command in commands:
         if isinstance(command, Refuse) and not state.is_executing:
-            command.tell(host)
+            command.log(host)
         yield command
     if commands:
         fact.forget()
@@ -191,12 +191,12 @@ def _check(
         return
     answer = fact.now()
     if has_failed(host):
-        yield from stopped()
+        yield from fail_step()
         return
     problems = _read(judge, answer)
     for problem in problems:
         if isinstance(problem, Refuse) and not state.is_executing and ctx_host.get() not in _looked_at:
-            problem.tell(host)
+            problem.log(host)
         yield problem
     if not problems:
         host.noop("verified")
@@ -210,7 +210,7 @@ def _read(decide: Callable[[T], Iterable[Command]], answer: T) -> list[Command]:
         return [Refuse(unreadable(type(answer).__name__, error, bool(state.is_executing)))]
 
 
-def stopped() -> Iterator[FunctionCommand]:
+def fail_step() -> Iterator[FunctionCommand]:
     """Fails this host's step; the reason was logged before. Acting on a default could stop a running server."""
 
     def unanswered(state: State, host: Host) -> bool:
@@ -229,7 +229,7 @@ class Refuse(FunctionCommand):
         self.problem = problem
         super().__init__(self._fail, (), {})
 
-    def tell(self, refused: Host) -> None:
+    def log(self, refused: Host) -> None:
         """Logs the message by lines under the host's name; each record also has the whole message, because several
         hosts may log the same."""
         log_line = partial(logger.error, extra={"refusal": str(self.problem)})
@@ -237,7 +237,7 @@ class Refuse(FunctionCommand):
             refused.log_styled(line, fg="red", log_func=log_line)
 
     def _fail(self, state: State, host: Host) -> bool:
-        self.tell(host)
+        self.log(host)
         return False
 
 

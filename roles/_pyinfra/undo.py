@@ -203,7 +203,7 @@ class Confirm(PyinfraCommand):
                 record = self._taken_back(state, host, connector_arguments)
             if not record:
                 gevent.sleep(RETRY_SECONDS)
-        Refuse(self._refusal(record)).tell(host)
+        Refuse(self._refusal(record)).log(host)
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:

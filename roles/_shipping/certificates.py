@@ -128,7 +128,7 @@ class Certify(PyinfraCommand):
             wanted = self.wanted
             pem = signed(authority, request, wanted.use, wanted.name, wanted.address, now())
         except (ValueError, OSError) as error:
-            Refuse(_unusable(self.wanted, str(error))).tell(host)
+            Refuse(_unusable(self.wanted, str(error))).log(host)
             return False
         sent: ConnectorArguments = {**connector_arguments, "_stdin": pem}
         return bool(host.run_shell_command(StringCommand(installed(self.wanted, pem)), **sent)[0])

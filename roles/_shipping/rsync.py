@@ -24,7 +24,7 @@ RESUMING = ["rsync", "--recursive", "--times", "--copy-links", "--chmod=D755,F64
 # After a power cut, files may have the right size and time with other bytes.
 BY_CONTENT = "--checksum"
 STATE = "  state   no serving program was changed; sent bytes stay, and the next run continues"
-TELLING = ["--timeout=120", "--info=progress2", "--outbuf=L"]
+PROGRESS = ["--timeout=120", "--info=progress2", "--outbuf=L"]
 
 
 class Patience(Protocol):
@@ -69,14 +69,14 @@ def _once(host: Host, argv: list[str], listed: str, what: str, seconds: int) -> 
     process.stdin.close()
     stderr = gevent.spawn(process.stderr.read)
     with gevent.Timeout(seconds, False):
-        _tell(host, process.stdout, what)
+        _log_progress(host, process.stdout, what)
         code = process.wait()
         return code, stderr.get().strip()[-600:]
     process.kill()
     return 30, f"no end after {seconds} s"
 
 
-def _tell(host: Host, lines: Iterable[str], what: str) -> None:
+def _log_progress(host: Host, lines: Iterable[str], what: str) -> None:
     logged_at = time.monotonic()
     for line in lines:
         if time.monotonic() - logged_at >= 10 and line.strip():
@@ -84,7 +84,7 @@ def _tell(host: Host, lines: Iterable[str], what: str) -> None:
             host.log(f"{what}: {' '.join(line.split()[:3])}")
 
 
-def reach(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
+def rsync_target(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str]:
     """rsync's arguments for this host (the connector's ssh settings), and its form of `path` there."""
     program = "sudo -n rsync" if with_sudo else "rsync"
     if host.connector_cls.__name__ == "LocalConnector":

@@ -116,7 +116,7 @@ class Follow(PyinfraCommand):
         if state_of_unit is None:
             return self._too_long(host)
         if state_of_unit.active == "failed" or state_of_unit.result != "success":
-            self._tell_why(host, connector_arguments, state_of_unit)
+            self._log_reason(host, connector_arguments, state_of_unit)
             if self.after:
                 run(host, self.after, connector_arguments)
             return False
@@ -140,7 +140,7 @@ class Follow(PyinfraCommand):
             gevent.sleep(PAUSE_SECONDS)
         return None
 
-    def _tell_why(self, host: Host, arguments: ConnectorArguments, unit_state: UnitState) -> None:
+    def _log_reason(self, host: Host, arguments: ConnectorArguments, unit_state: UnitState) -> None:
         if self.explain:
             self.explain(host, arguments)
             return

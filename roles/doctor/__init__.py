@@ -25,7 +25,7 @@ from deploy.doctor.wanted import Wanted, wanted_of
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
-from roles._pyinfra.events import tell
+from roles._pyinfra.events import emit
 from roles._pyinfra.steps import ask, has_failed
 from roles.doctor.archive import confirm_new, write
 from roles.doctor.facts import DoctorFacts
@@ -60,7 +60,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
         readings = readings.expecting(names_of(about))
         by_host[host.name] = findings_of(readings, wanted)
         _read.setdefault(host.state, {})[host.name] = readings, wanted
-        tell(host.name, findings=[finding.to_json() for finding in by_host[host.name] or ()])
+        emit(host.name, findings=[finding.to_json() for finding in by_host[host.name] or ()])
     _report_once_all(host.state, by_host)
 
 
@@ -86,7 +86,7 @@ def _archived(state: State) -> str:
     line = f"{path}: {archive.summary}"
     click.echo(f"writing {line}", err=True)
     write(path, archive.packed)
-    tell(archive=line)
+    emit(archive=line)
     return line
 
 

@@ -17,10 +17,10 @@ from deploy.models.files import weights_path
 from deploy.slices.host import EngineSlice, ReplaySlice, Slice
 from roles._pyinfra.steps import write
 from roles._shipping import units
-from roles._shipping.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
+from roles._shipping.rsync import BY_CONTENT, PROGRESS, RESUMING, rsync_target, transfer
 from roles.engines.defaults import Defaults
 from roles.engines.facts import BUILDS, BuildState, Present, build_unit
-from roles.engines.remote import Tell, read
+from roles.engines.remote import LogLine, read
 from roles.engines.repairing import SendRepairs, python_path
 
 
@@ -46,7 +46,7 @@ def _make_room(engine: EngineSlice, mine: Slice, going: BuildState, settings: De
     if planned:
         yield units.Follow(unit, f"engine {engine.model}", settings.build_seconds, Why(planned[0]))
         return
-    yield Tell(f"{unit} builds {going.fingerprint or 'an engine'}, which is no longer planned: it is stopped")
+    yield LogLine(f"{unit} builds {going.fingerprint or 'an engine'}, which is no longer planned: it is stopped")
     yield StringCommand(f"systemctl stop {shlex.quote(unit)}")
 
 
@@ -140,8 +140,8 @@ class SendCalibration(PyinfraCommand):
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once all texts are on the host."""
         host.run_shell_command(StringCommand("mkdir -p", shlex.quote(self.target)), **connector_arguments)
-        how, there = reach(host, bool(connector_arguments.get("_sudo")), self.target)
-        argv = [*RESUMING, BY_CONTENT, "--delete", *TELLING, *how, f"{self.source}/", there]
+        how, there = rsync_target(host, bool(connector_arguments.get("_sudo")), self.target)
+        argv = [*RESUMING, BY_CONTENT, "--delete", *PROGRESS, *how, f"{self.source}/", there]
         return transfer(host, argv, "calibration texts", self.settings)
 
 

@@ -11,7 +11,7 @@ from pyinfra.api.command import PyinfraCommand
 from deploy.refusals import Refusal
 from deploy.slices.host import EngineSlice
 from roles._shipping.places import command
-from roles._shipping.rsync import BY_CONTENT, RESUMING, TELLING, reach, transfer
+from roles._shipping.rsync import BY_CONTENT, PROGRESS, RESUMING, rsync_target, transfer
 from roles.engines.defaults import Defaults
 from roles.engines.keep import Kept
 
@@ -48,10 +48,10 @@ class Collect(Carry):
 
     def done(self, host: Host, arguments: ConnectorArguments) -> bool:
         if not self.kept.is_cached(self.engine):
-            how, there = reach(host, bool(arguments.get("_sudo")), self.engine.path)
+            how, there = rsync_target(host, bool(arguments.get("_sudo")), self.engine.path)
             staging = self.kept.staging(self.engine)
             begun = [BY_CONTENT] if any(staging.iterdir()) else []
-            argv = [*RESUMING, *begun, "--exclude=.*", *TELLING, *how, there, f"{staging}/"]
+            argv = [*RESUMING, *begun, "--exclude=.*", *PROGRESS, *how, there, f"{staging}/"]
             if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
                 return False
             self.kept.publish(self.engine)
@@ -73,8 +73,8 @@ class Fetch(Carry):
         i, p = shlex.quote(incoming), shlex.quote(path)
         _, output = self._run(host, f"if test -e {i}; then echo begun; else mkdir -p {i}; fi", arguments)
         begun = [BY_CONTENT] if "begun" in output else []
-        how, there = reach(host, bool(arguments.get("_sudo")), incoming)
-        argv = [*RESUMING, *begun, "--delete", *TELLING, *how, f"{source}/", there]
+        how, there = rsync_target(host, bool(arguments.get("_sudo")), incoming)
+        argv = [*RESUMING, *begun, "--delete", *PROGRESS, *how, f"{source}/", there]
         if not transfer(host, argv, f"engine {self.engine.model}", self.settings):
             return False
         checked, output = self._run(host, f"{command('engine')} verify {i} 2>&1", arguments)

@@ -30,7 +30,7 @@ def replace(host: Host, path: str, content: bytes, arguments: ConnectorArguments
     return bool(done)
 
 
-class Tell(PyinfraCommand):
+class LogLine(PyinfraCommand):
     """Logs a line."""
 
     def __init__(self, line: str) -> None:
@@ -38,7 +38,7 @@ class Tell(PyinfraCommand):
         self.line = line
 
     def __repr__(self) -> str:
-        return f"tell {self.line}"
+        return f"log {self.line}"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True, after logging the line: a message cannot fail."""

@@ -44,7 +44,7 @@ class SendRepairs(PyinfraCommand):
         try:
             files = self._files()
         except Refusal as problem:
-            Refuse(problem).tell(host)
+            Refuse(problem).log(host)
             return False
         new = f"{self.target}.partial"
         command = (

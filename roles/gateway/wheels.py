@@ -21,7 +21,7 @@ from pyinfra.api.command import PyinfraCommand
 from deploy.refusals import Refusal
 from roles._pyinfra.steps import Refuse
 from roles._pyinfra.turns import turn
-from roles._shipping.rsync import RESUMING, TELLING, reach, transfer
+from roles._shipping.rsync import PROGRESS, RESUMING, rsync_target, transfer
 from roles._shipping.texts import HERE
 from roles.gateway.defaults import Defaults
 
@@ -91,12 +91,12 @@ class SendWheels(PyinfraCommand):
         with turn(source):
             problem = fetch(self.python, source, self.settings)
         if problem:
-            Refuse(problem).tell(host)
+            Refuse(problem).log(host)
             return False
-        how, target = reach(host, bool(connector_arguments.get("_sudo")), self.staging)
+        how, target = rsync_target(host, bool(connector_arguments.get("_sudo")), self.staging)
         host.log(f"the gateway: {len(list(source.glob('*.whl')))} wheels", log_func=logger.info)
         return transfer(
-            host, [*RESUMING, "--delete", *TELLING, *how, f"{source}/", target], "the gateway", self.settings
+            host, [*RESUMING, "--delete", *PROGRESS, *how, f"{source}/", target], "the gateway", self.settings
         )
 
 

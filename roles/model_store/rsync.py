@@ -6,7 +6,7 @@ from pyinfra.api import Host, State
 from pyinfra.api.arguments import ConnectorArguments
 from pyinfra.api.command import PyinfraCommand
 
-from roles._shipping.rsync import RESUMING, TELLING, reach, transfer
+from roles._shipping.rsync import PROGRESS, RESUMING, rsync_target, transfer
 from roles.model_store.defaults import Defaults
 
 
@@ -22,7 +22,7 @@ class Rsync(PyinfraCommand):
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True once all files are on the host."""
-        how, target = reach(host, bool(connector_arguments.get("_sudo")), self.staging)
+        how, target = rsync_target(host, bool(connector_arguments.get("_sudo")), self.staging)
         limit = [f"--bwlimit={self.settings.bandwidth_limit}"] if self.settings.bandwidth_limit else []
-        argv = [*RESUMING, "--files-from=-", *TELLING, *limit, *how, f"{self.source}/", target]
+        argv = [*RESUMING, "--files-from=-", *PROGRESS, *limit, *how, f"{self.source}/", target]
         return transfer(host, argv, f"weights of {self.what}", self.settings, self.names)

@@ -84,7 +84,7 @@ def _report(problems: Sequence[Refusal]) -> Generator[FunctionCommand, None, Non
         return
     command = Refuse(Refusals(problems))
     if not state.is_executing:
-        command.tell(host)
+        command.log(host)
     yield command
 
 

@@ -5,7 +5,7 @@ from roles._shipping.texts import HERE
 MODULES = (
     "host",
     "host.removal",
-    "host.removal.ground",
+    "host.removal.host_state",
     "host.removal.packages",
     "host.removal.put_back",
     "host.removal.take_off",

@@ -26,11 +26,11 @@ from deploy.refusals import refuse_all
 from deploy.rollout.run import Event
 from deploy.slices.host import Slice
 from roles._pyinfra import fact_batch
-from roles._pyinfra.events import tell
+from roles._pyinfra.events import emit
 from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
 from roles.rollout.facts import RolloutFacts, ServerFacts
-from roles.rollout.following import Drain, Following, Tell, lost
+from roles.rollout.following import Drain, Following, RecordReverted, lost
 from roles.rollout.judge import (
     AGAIN,
     BEGUN,
@@ -113,7 +113,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
     yield from _stopping(following, len(plan.hosts), STAGED)
     if host.name in following.run.states:
         all_facts = following.before[host.name] = ask(host, RolloutFacts, servers=_servers(mine))
-        tell(host.name, last_swap_seconds=sum(facts.swap.get("seconds", 0) for facts in all_facts.values()))
+        emit(host.name, last_swap_seconds=sum(facts.swap.get("seconds", 0) for facts in all_facts.values()))
         if not any(facts.release for facts in all_facts.values()):
             following.run.welcome(host.name)
         before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
@@ -167,7 +167,7 @@ def _restored(mine: Slice, following: Following, wave: int, restore: Restore) ->
             if releases:
                 yield Drain(following, mine, settings(host).room_seconds)
                 yield from restore(mine, following.plan.digest, wave, releases)
-                yield Tell(following)
+                yield RecordReverted(following)
                 return
             following.hear("kept", host.name)
     host.noop("nothing goes back here")

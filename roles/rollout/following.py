@@ -19,7 +19,7 @@ from pyinfra.context import ctx_state
 from deploy.planning.plan import Plan
 from deploy.rollout.run import Event, Hold, Run, Stop
 from deploy.slices.host import Slice
-from roles._pyinfra.events import tell
+from roles._pyinfra.events import emit
 from roles._pyinfra.steps import Refuse
 from roles._shipping import units
 from roles.rollout.facts import ServerFacts, readiness_command, ready_hosts
@@ -33,7 +33,7 @@ class Following:
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.run = plan, Run(plan.waves, plan.pools, plan.rollout)
-        tell(waves=plan.waves)
+        emit(waves=plan.waves)
         self.before: dict[str, dict[str, ServerFacts]] = {}
         """State of each host's servers when the run had staged everything."""
         self.now: dict[str, dict[str, ServerFacts]] = {}
@@ -50,7 +50,7 @@ class Following:
     def hear(self, event: Event, host: str) -> None:
         """Records the host's progress, and informs the watchers of the run."""
         self.run.hear(event, host)
-        tell(host, stage=event)
+        emit(host, stage=event)
 
     def notice(self, state: State) -> None:
         """Marks hosts that pyinfra has given up as lost, in the state machine."""
@@ -96,14 +96,14 @@ class Drain(PyinfraCommand):
         until = time.monotonic() + self.seconds
         while hold := self.following.look_for_room(self.mine, host, connector_arguments):
             if not hold.pool or time.monotonic() >= until:
-                Refuse(no_room(hold, self.seconds)).tell(host)
+                Refuse(no_room(hold, self.seconds)).log(host)
                 return False
             gevent.sleep(AGAIN_SECONDS)
         self.following.hear("drained", host.name)
         return True
 
 
-class Tell(PyinfraCommand):
+class RecordReverted(PyinfraCommand):
     """Records that the host serves its earlier release again."""
 
     def __init__(self, following: Following) -> None:

@@ -38,7 +38,7 @@ class Publish(PyinfraCommand):
             for wheel in self.release.wheels:
                 files |= unpacked(wheel)
         except Refusal as problem:
-            Refuse(problem).tell(host)
+            Refuse(problem).log(host)
             return False
         sent = base64.encodebytes(tarred(files, EXECUTABLE)).decode()
         arguments: ConnectorArguments = {**connector_arguments, "_stdin": sent}

@@ -63,8 +63,8 @@ def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_any_othe
     assert mixed._judge_vectors(answer, [4, 0], {}) == ""
     (doubt,) = mixed.doubtful
     assert [text for text, _ in doubt] == [0]
-    assert mixture.settled(doubt, {0: np.stack((vectors[0], direction))}, "fp16") == ""
-    assert "1 - cos" in mixture.settled(doubt, {0: vectors[:1]}, "fp16")
+    assert mixture.fault_of(doubt, {0: np.stack((vectors[0], direction))}, "fp16") == ""
+    assert "1 - cos" in mixture.fault_of(doubt, {0: vectors[:1]}, "fp16")
 
 
 def test_a_soak_counts_what_no_tie_explains_as_wrong(small: dict[str, Path], tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_soak_counts_what_no_tie_explains_as_wrong(small: dict[str, Path], tmp
     moved = answers["vectors"][[1, 2]] + np.array([[0.0], [3.0]]) * np.arange(answers["vectors"].shape[1])
     files = {"pool": str(tmp_path / "pool.json"), "answers": str(tmp_path / "answers.npz")}
     tally = soak.Tally(good=2, doubtful=[[(1, moved[0])], [(2, moved[1])]])
-    soak.settle(soak.parser().parse_args(["--device", "cpu", "--set", "dtype=fp16"]), tally, files)
+    soak.classify_doubtful(soak.parser().parse_args(["--device", "cpu", "--set", "dtype=fp16"]), tally, files)
     assert (tally.good, tally.on_a_tie, sum(tally.faults.values())) == (1, 1, 1)
 
 

@@ -72,7 +72,7 @@ async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path) -> No
         talk = front.opened(CHAT, chat(stream=True))
         talk.takes.clear()
         running = asyncio.ensure_future(talk.run())
-        await becomes(lambda: any(exchange.has_begun for exchange in front.app._active))
+        await becomes(lambda: any(exchange.has_begun for exchange in front.app._open_requests))
         front.app.sweep(float("inf"))
         talk.takes.set()
         await running
@@ -87,7 +87,7 @@ async def test_a_silent_stream_gets_comments(tmp_path: Path) -> None:
         talk = front.opened(CHAT, chat(stream=True))
         running = asyncio.ensure_future(talk.run())
         await becomes(lambda: front.triton.running == 1)
-        (exchange,) = front.app._active
+        (exchange,) = front.app._open_requests
         await asyncio.gather(*front.app.sweep(exchange._moved + 11))
         assert talk.answer.body == b": still working\n\n"
         talk.left.set()
@@ -110,7 +110,7 @@ async def test_a_client_that_reads_nothing_delays_no_other_client(tmp_path: Path
         slow = front.opened(CHAT, chat(stream=True))
         slow.takes.clear()
         running = asyncio.ensure_future(slow.run())
-        await becomes(lambda: any(exchange.has_begun for exchange in front.app._active))
+        await becomes(lambda: any(exchange.has_begun for exchange in front.app._open_requests))
         assert [(await front.chat(stream=True)).events[-1] for _ in range(3)] == ["[DONE]"] * 3
         assert not running.done()
         slow.takes.set()

@@ -85,7 +85,7 @@ async def leaves(front: RunningGateway, talk: Conversation) -> None:
 async def takes_nothing(front: RunningGateway, talk: Conversation) -> None:
     talk.takes.clear()
     front.triton.goes_on.set()
-    (exchange,) = front.app._active
+    (exchange,) = front.app._open_requests
     await becomes(lambda: exchange._is_sending)
     front.app.sweep(float("inf"))
     talk.takes.set()
@@ -102,7 +102,7 @@ async def goes_on(front: RunningGateway, talk: Conversation) -> None:
 
 
 async def is_stopped(front: RunningGateway, talk: Conversation) -> None:
-    await front.app._end_the_rest()
+    await front.app._cancel_open_requests()
 
 
 def fault(code: grpc.StatusCode) -> Script:

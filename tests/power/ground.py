@@ -190,7 +190,7 @@ class Ground:
             self.lost = f"the machine did not come up after cut {ordinal}; its own words are there"
             raise
 
-    def tell(self, cut: Cut) -> None:
+    def log_cut(self, cut: Cut) -> None:
         """Writes a line about a cut beside the machine."""
         with (PLACES.root / "cuts.log").open("a") as log:
             log.write(f"{cut}\n")

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-8")]
 def cut(ground: Ground, request: pytest.FixtureRequest) -> Cut:
     """Returns one power cut of the ten."""
     cut = ground.cut(request.param)
-    ground.tell(cut)
+    ground.log_cut(cut)
     return cut
 
 

@@ -22,12 +22,12 @@ from pyinfra import host
 from pyinfra.operations import server
 from deploy.spec import Secret
 from roles import rollout
-from roles._pyinfra.events import tell
+from roles._pyinfra.events import emit
 from roles._shipping.secrets import SecretText
 
 HOSTS = [f"@fake/h{number:02}" for number in range(1, 13)]
 WAVES = (HOSTS[:2], HOSTS[2:7], HOSTS[7:])
-tell(waves=WAVES)
+emit(waves=WAVES)
 rollout.gate(HOSTS, name="Gate | Every host answers")
 server.shell("log in", name="Docker | Log in", _stdin=SecretText(Secret.env("NGC_API_KEY")))
 for number, wave in enumerate(host.loop(WAVES), start=1):

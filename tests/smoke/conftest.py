@@ -20,9 +20,9 @@ from testinfra.host import Host
 
 from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
 from deploy.io.ask import requests
+from deploy.io.endpoints import Endpoint, connected_endpoint
 from deploy.io.inventory import host_data, load_plan
 from deploy.io.model_requests import Request
-from deploy.io.reach import Endpoint, reach
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
@@ -154,7 +154,7 @@ def balancing(edge: BalancerSlice, login: Callable[[str], Host]) -> Host:
 @pytest.fixture(scope="session")
 def endpoint(request: pytest.FixtureRequest, mine: Slice, server: ServerSlice) -> Iterator[Endpoint]:
     """Yields the server's address, or a tunnel if it listens on the host's loopback only."""
-    with reach(server, ssh_words(mine.host, _data(request.config)[mine.host])) as reached:
+    with connected_endpoint(server, ssh_words(mine.host, _data(request.config)[mine.host])) as reached:
         yield reached
 
 

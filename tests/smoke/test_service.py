@@ -15,8 +15,8 @@ import tritonclient.grpc
 import tritonclient.http
 from tritonclient.utils import InferenceServerException
 
+from deploy.io.endpoints import Endpoint
 from deploy.io.model_requests import Request
-from deploy.io.reach import Endpoint
 from deploy.models.answers import answer
 from deploy.models.questions import HARMONY, SAMPLES
 from deploy.slices.host import ModelSlice, ServerSlice

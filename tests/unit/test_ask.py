@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from deploy.io.ask import asked_in_turn, requests, unopened
+from deploy.io.endpoints import address_of
 from deploy.io.gateway_key import GivenKey, given_key
-from deploy.io.reach import address_of
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.spec import Firewall, Gateway

@@ -193,7 +193,7 @@ def test_the_control_machine_s_part_is_unpacked_and_verified(tmp_path: Path, tru
 
 def test_too_little_room_is_refused_after_the_sizes_are_told(tmp_path: Path, trust: EngineTrust) -> None:
     lines = list[str]()
-    order = Order(slices=(), needs=(), directory=tmp_path, trust=trust, tell=lines.append, today=TODAY)
+    order = Order(slices=(), needs=(), directory=tmp_path, trust=trust, report=lines.append, today=TODAY)
     with pytest.raises(Refusal) as caught:
         confirm_room(order, {"packages": 1 << 20, "images": 1 << 60})
     assert caught.value.kind == "bundle-no-room"

@@ -64,7 +64,7 @@ def order(port: int, directory: Path, trust: EngineTrust, digest: str, control: 
         needs=(),
         directory=directory,
         trust=trust,
-        tell=print,
+        report=print,
         control={"enginehouse.tar.gz": control},
         today=TODAY,
     )

@@ -17,7 +17,7 @@ from deploy.planning.plan import Plan
 from deploy.spec import AptMirror, EngineTrust, Firewall, Mirrors, Proxy
 from roles._pyinfra.facts import HostFacts
 from roles.base import operations
-from roles.bundled import needs, support_packages, wanted_words
+from roles.bundle_needs import needs, support_packages, wanted_packages
 from tests.unit.samples import Source, refusals
 from tests.unit.test_balancing import EDGE, planned, serving
 from tests.unit.test_monitoring import EYES
@@ -76,9 +76,9 @@ def test_the_key_of_a_support_host_signs_a_bundle_without_serving_hosts() -> Non
 
 def test_parts_that_a_bundle_lacks_are_refused_before_the_first_change() -> None:
     (balancer,), (monitor,) = with_support(CLOSED).balancers, with_support(CLOSED).monitors
-    whole = Contents(parts=(), packages={"debian-12": wanted_words(balancer, {})})
-    assert lacking(balancer, wanted_words(balancer, {}), whole) == []
-    (problem,) = lacking(monitor, wanted_words(monitor, {}), whole)
+    whole = Contents(parts=(), packages={"debian-12": wanted_packages(balancer, {})})
+    assert lacking(balancer, wanted_packages(balancer, {}), whole) == []
+    (problem,) = lacking(monitor, wanted_packages(monitor, {}), whole)
     assert problem.kind == "bundle-packages"
     assert problem.facts["wanted"] == "prometheus, prometheus-alertmanager, prometheus-blackbox-exporter"
     (problem,) = lacking(monitor, (), replace(whole, packages={"debian-13": ()}))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from deploy.io.cells import confirmed_digest
 from deploy.refusals.errors import Refusal, refuse_all
-from deploy.rollout.cells import Run, Turn, cell_problems, deploy_words, next_turn, rollouts, stopped, unserved
+from deploy.rollout.cells import Run, Turn, cell_problems, deploy_words, failed_cell, next_turn, rollouts, unserved
 from deploy.spec import Balancer, Route
 from tests.unit.samples import MACHINE, Source, plan
 from tests.unit.wrong_balancers import BEHIND
@@ -72,7 +72,7 @@ def test_a_cell_is_brought_over_by_deploy_py_with_the_plan_that_was_read() -> No
 
 
 def test_a_cell_that_stopped_says_what_is_left() -> None:
-    assert str(stopped(Turn("east", "k", False), ["west"], "run-7", "h100-01 is lost\nNo hosts remaining!")) == (
+    assert str(failed_cell(Turn("east", "k", False), ["west"], "run-7", "h100-01 is lost\nNo hosts remaining!")) == (
         "cell east was not updated\n"
         "  run    run-7\n"
         "  said   h100-01 is lost\n"

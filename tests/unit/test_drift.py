@@ -113,9 +113,9 @@ def test_a_verb_that_breaks_is_no_sign_that_nothing_differs(files: tuple[Path, s
 
 FINDS = """
 from pyinfra import host
-from roles._pyinfra.events import tell
+from roles._pyinfra.events import emit
 findings = {"hole-known": "runc 1.3.2: CVE-2025-31133", "drift": "1 steps", "toolkit-old": "1.17.8"}
-tell(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.items() if host.name.endswith("one")])
+emit(host.name, findings=[{"id": id, "evidence": text} for id, text in findings.items() if host.name.endswith("one")])
 """
 
 

@@ -13,7 +13,7 @@ import testinfra
 from pyinfra.connectors.sshuserclient.client import get_ssh_config
 
 from deploy.inventory.ssh_config import address_of, in_brackets, ssh_config, ssh_words
-from roles._shipping.rsync import reach
+from roles._shipping.rsync import rsync_target
 
 ASKED = ("hostname", "port", "user", "proxyjump", "userknownhostsfile", "identityagent")
 
@@ -50,7 +50,7 @@ def test_a_jump_host_known_hosts_and_agent_are_the_same_for_every_program(tmp_pa
     asked_of = dict.fromkeys(("ssh_hostname", "ssh_known_hosts_file", "ssh_password", "ssh_key_password", "ssh_key"))
     host = SimpleNamespace(name=name, connector_cls=SimpleNamespace(__name__="SSHConnector"))
     host.connector = SimpleNamespace(data=asked_of | data | {"ssh_strict_host_key_checking": "accept-new"})
-    rsync, destination = reach(host, True, "/x")
+    rsync, destination = rsync_target(host, True, "/x")
     assert resolved(ssh_words(name, data)) == wanted
     assert resolved(["ssh", "-F", str(written), address]) == wanted
     assert resolved([*shlex.split(rsync[1]), "-l", "ubuntu", address]) == wanted

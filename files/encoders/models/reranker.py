@@ -1,4 +1,4 @@
-"""Triton Python backend of the reranker; all of it but the name of Triton's module is in `encoders`."""
+"""Triton Python backend of the reranker; everything that does not import Triton's module is in `encoders`."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from encoders.serving import Service
 
 
 class TritonPythonModel:
-    """The class that the Python backend calls."""
+    """Entry point of Triton's Python backend."""
 
     def initialize(self, args: dict[str, str]) -> None:
-        """Weights are loaded and warm when this returns; Triton reports the model ready only then."""
+        """Loads the weights and warms the model up; Triton reports the model ready only afterwards."""
         self._service = Service(pb_utils, args, Reranker)
 
     def execute(self, requests: list[Any]) -> list[Any] | None:
-        """A response per request: in order, or None and each by its sender."""
+        """The responses in the order of the requests; None if each response goes through its request's sender."""
         return self._service.execute(requests)
 
     def is_ready(self) -> bool:
-        """Asked by Triton 26.03 and later with every readiness probe."""
+        """False if the model cannot answer; Triton 26.03 and later calls this with every readiness probe."""
         return self._service.is_ready()
 
     def finalize(self) -> None:

@@ -60,7 +60,7 @@ def _publish_received(settings: Settings) -> None:
     is_whole = bool(session.get("is_whole"))
     if is_whole and not wrong:
         verified.tidy(settings.staging, {*settings.offer.files, verified.MANIFEST})  # another offer may have begun more
-        verified.settle(settings.staging, settings.target)
+        verified.move_into_place(settings.staging, settings.target)
         return
     if is_whole:
         noted = session.get("senders")  # by a user that is not believed: no words of it are printed

@@ -65,7 +65,7 @@ def receive_from_peers(settings: Settings) -> None:
     until = time.monotonic() + LINGER_SECONDS
     while time.monotonic() < until:  # the others see that it is whole here
         torrents.heed(TICK_SECONDS)
-        torrents.reach()
+        torrents.connect_peers()
     (settings.folder / publishing.RESUME).write_bytes(torrents.resume_data(settings.patience_seconds))
     noted = {"is_whole": True, "received": torrents.progress().received}
     names = {"senders": sorted(torrents.senders), "whole": sorted(torrents.whole)}
@@ -120,11 +120,11 @@ def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> N
         pace.judge(now.received)
         if time.monotonic() - reached >= REACH_SECONDS:
             reached = time.monotonic()
-            torrents.reach()
+            torrents.connect_peers()
             say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(torrents.senders)} hosts")
     if not is_judged:  # a small torrent comes whole between two looks
         judge(torrents.files(), offer)
-    torrents.reach()
+    torrents.connect_peers()
     torrents.flush()
     until = time.monotonic() + settings.patience_seconds
     while not torrents.is_flushed and time.monotonic() < until:
@@ -171,7 +171,7 @@ def seed(torrents: TorrentSession, settings: Settings, received: int) -> None:
     needed = time.monotonic()
     while time.monotonic() < until:
         torrents.heed(TICK_SECONDS)
-        if torrents.reach() or not settings.offer:
+        if torrents.connect_peers() or not settings.offer:
             needed = time.monotonic()
         if torrents.whole >= set(settings.peers.values()):
             until = min(until, time.monotonic() + LINGER_SECONDS)

@@ -138,9 +138,9 @@ class TorrentSession:
         parameters.storage_mode = lt.storage_mode_t.storage_mode_allocate
         parameters.flags &= ~DIRECT
         self.torrent = self.session.add_torrent(parameters)
-        self.reach()
+        self.connect_peers()
 
-    def reach(self) -> bool:
+    def connect_peers(self) -> bool:
         """True if a peer that lacks data is connected; starts connections to all unconnected peers."""
         seen = self.torrent.get_peer_info()
         for peer in seen:

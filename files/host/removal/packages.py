@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from host.removal.ground import (
+from host.removal.host_state import (
     BEFORE,
     ENVIRONMENT,
     LABELS,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from host.removal.ground import BEFORE, PREFIX, SETTINGS, Step, no_act, remove_empty
+from host.removal.host_state import BEFORE, PREFIX, SETTINGS, Step, no_act, remove_empty
 
 OWN_KEYS = {"features": ("cdi",), "log-driver": (), "log-opts": ("max-size", "max-file"), "data-root": ()}
 

@@ -20,7 +20,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from host.removal.ground import (
+from host.removal.host_state import (
     DATA,
     LABELS,
     PREFIX,

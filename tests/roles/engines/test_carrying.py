@@ -37,7 +37,7 @@ def there(trust: EngineTrust, tmp_path: Path) -> EngineSlice:
 @pytest.fixture(autouse=True)
 def the_host_is_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes rsync reach the host as a local directory."""
-    monkeypatch.setattr("roles.engines.carrying.reach", lambda host, with_sudo, path: ([], f"{path}/"))
+    monkeypatch.setattr("roles.engines.carrying.rsync_target", lambda host, with_sudo, path: ([], f"{path}/"))
 
 
 def carry(command: Any, answers: dict[Any, Any] | None = None) -> Ran:

@@ -143,7 +143,7 @@ def test_a_build_that_is_no_longer_planned_is_stopped_and_named(trust: EngineTru
     for_another = GOING.replace(FINGERPRINT, "8" * 16)
     ran = play(slices(trust), {"host": Then(for_another, for_another, saying(UNSIGNED), saying(SIGNED))})
     assert essential(ran)[:3] == [
-        f"tell {UNIT} builds 8888888888888888, which is no longer planned: it is stopped",
+        f"log {UNIT} builds 8888888888888888, which is no longer planned: it is stopped",
         f"systemctl stop {UNIT}",
         START,
     ]

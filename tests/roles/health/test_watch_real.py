@@ -76,7 +76,7 @@ class Watch:
         """True if a check with a long limit succeeds."""
         return self.look(PATIENT) == (0, 0)
 
-    def settle(self) -> None:
+    def await_published_answers(self) -> None:
         """Waits until answers so far are published, and are the baseline of the next check."""
         self.asker.seconds = PATIENT
         for _ in range(30):
@@ -136,7 +136,7 @@ def test_an_llm_whose_engine_hangs_is_silent_although_requests_come_in_and_are_r
 ) -> None:
     with an_llm(server, tmp_path, decoupled) as watched:
         assert watched.answers()
-        watched.settle()
+        watched.await_published_answers()
         hangs.write_text("")
         before = watched.triton_counts()
         assert watched.client("anybody's", decoupled, 1) == 0
@@ -154,7 +154,7 @@ def test_an_llm_that_answers_another_or_a_part_to_another_is_slow(
 ) -> None:
     with an_llm(server, tmp_path, decoupled) as watched:
         assert watched.answers()
-        watched.settle()
+        watched.await_published_answers()
         hangs.write_text(prove.PROMPT)
         watched.client("part" if decoupled else "another", decoupled, 1 if decoupled else PATIENT)
         assert eventually(watched.has_moved)
@@ -173,7 +173,7 @@ def test_an_encoder_whose_device_hangs_is_silent_and_one_that_answered_another_i
     with real_triton.serving(tmp_path / "models", tmp_path) as triton:
         watched = Watch(triton, name="embed", kind="embedder", decoupled=False, dimensions=64)
         assert watched.answers()
-        watched.settle()
+        watched.await_published_answers()
         assert watch.is_answered(watched.asker, watched.model)  # somebody else's
         assert eventually(watched.has_moved)
         hangs.write_text("")

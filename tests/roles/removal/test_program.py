@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from host.removal import ground, put_back
+from host.removal import host_state, put_back
 from roles.removal.sent import program
 
 APT = """\
@@ -354,15 +354,15 @@ def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
             raise KeyboardInterrupt
         removed(path, ignore_errors=True)
 
-    removed = ground.shutil.rmtree
-    monkeypatch.setattr(ground, "DATA", str(data))
-    monkeypatch.setattr(ground.os.path, "ismount", lambda path: mounted)
+    removed = host_state.shutil.rmtree
+    monkeypatch.setattr(host_state, "DATA", str(data))
+    monkeypatch.setattr(host_state.os.path, "ismount", lambda path: mounted)
     with monkeypatch.context() as power:
-        power.setattr(ground.shutil, "rmtree", cut)
+        power.setattr(host_state.shutil, "rmtree", cut)
         with pytest.raises(KeyboardInterrupt):
-            ground.empty(str(data))
+            host_state.empty(str(data))
     assert sorted(os.listdir(data)) == [".releases.removing", ".repairs.removing", ".weights.removing"]
-    ground.empty(str(data))
+    host_state.empty(str(data))
     assert not data.exists() or not os.listdir(data)
 
 

@@ -16,7 +16,7 @@ from deploy.spec import Route as _Route
 from deploy.spec import Secret as _Secret
 from deploy.spec import Traffic as _Traffic
 from rehearsal.places import Places as _Places
-from tests.rehearsal.together import together as _together
+from tests.rehearsal.group_data import group_data as _group_data
 
 _places = _Places.here()
 _records = {file.parent.name: _json.loads(file.read_text()) for file in sorted(_places.machines.glob("*/machine.json"))}
@@ -30,7 +30,7 @@ _data = dict(_runpy.run_path("inventories/rehearsal.py")["rehearsal"])
 
 def _host(name, data):
     (group,) = (group for group in _groups if name in group)
-    together = _together(data, group)
+    together = _group_data(data, group)
     (server,) = together["servers"]
     return (
         data

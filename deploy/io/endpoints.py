@@ -27,7 +27,7 @@ class Endpoint:
 
 
 @contextlib.contextmanager
-def reach(server: ServerSlice, ssh: Sequence[str]) -> Iterator[Endpoint]:
+def connected_endpoint(server: ServerSlice, ssh: Sequence[str]) -> Iterator[Endpoint]:
     """The server's endpoint; a tunnel is open exactly as long as the block. `ssh` logs in to the host.
 
     Raises `Refusal` if ssh opens no tunnel.

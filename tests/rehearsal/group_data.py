@@ -13,7 +13,7 @@ from tests.rehearsal.variants import Data, llama
 IMAGES = {"vllm": "vllm/vllm-openai", "trtllm-serve": "nvidia/tensorrt-llm/release"}
 
 
-def together(data: Data, names: tuple[str, ...]) -> Data:
+def group_data(data: Data, names: tuple[str, ...]) -> Data:
     """The data of a host of the group of these names; RUNTIME is its program, BATCH the requests at once."""
     runtime, batch = os.environ.get("RUNTIME", "vllm"), int(os.environ.get("BATCH", "8"))
     (server,), release, machine = data["servers"], data["release"], data["machine"]

@@ -1,9 +1,7 @@
-"""Bundles for the roles: the needed parts of a bundle, and a network-less host's connection to its bundle."""
+"""Packages, repositories and wheels that a bundle must have for the hosts of an inventory."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
-
-from pyinfra import host, state
+from typing import Any
 
 from deploy.catalog import SYSTEMS
 from deploy.io.bundle_apt import Need, Repository, system_repository
@@ -11,7 +9,7 @@ from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from deploy.spec import Mirrors
-from roles._shipping import apt, bundle
+from roles._shipping import apt
 from roles._shipping.texts import HERE
 from roles.base.defaults import Defaults as BaseDefaults
 from roles.container_toolkit import defaults as toolkit_defaults
@@ -27,14 +25,6 @@ from roles.nvidia_driver.operations import WantedDriver
 
 CLOCK = "systemd-timesyncd"
 Support = BalancerSlice | MonitorSlice
-T = TypeVar("T", Slice, BalancerSlice, MonitorSlice, Slice | BalancerSlice | MonitorSlice)
-
-
-def connected_to_bundle(mine: T) -> T:
-    """The slice, unchanged; a host without a network is connected to its bundle until the end of the run."""
-    if mine.bundle:
-        bundle.opened_for(state.inventory.get_host(host.name), mine, wanted_words(mine, host.data.dict()))
-    return mine
 
 
 def needs(
@@ -55,18 +45,18 @@ def needs(
 def need(mine: Slice, data: Mapping[str, Any], kernel: str = "") -> Need:
     """Packages to fetch for one host, with headers for `kernel`, or for the newest kernel of its OS."""
     names = packages(mine, data) | headers(mine, kernel)
-    words = tuple(sorted(f"{name}={version}" if version else name for name, version in names.items()))
+    pins = tuple(sorted(f"{name}={version}" if version else name for name, version in names.items()))
     branch = mine.driver.version or mine.driver.branch
     is_nvidia = mine.driver.manage and mine.driver.source == "nvidia"
-    return Need(mine.machine.os, words, repositories(mine, data), branch if is_nvidia else "")
+    return Need(mine.machine.os, pins, repositories(mine, data), branch if is_nvidia else "")
 
 
 def support_need(mine: Support, data: Mapping[str, Any]) -> Need:
     """Packages to fetch for a balancer or a monitor: all of them are the distribution's."""
-    return Need(mine.os, wanted_words(mine, data), (_distribution(mine.os, mine.mirrors),))
+    return Need(mine.os, wanted_packages(mine, data), (_distribution(mine.os, mine.mirrors),))
 
 
-def wanted_words(mine: Slice | Support, data: Mapping[str, Any]) -> tuple[str, ...]:
+def wanted_packages(mine: Slice | Support, data: Mapping[str, Any]) -> tuple[str, ...]:
     """The packages of a host as a bundle's list names them; headers depend on the running kernel."""
     names = packages(mine, data) if isinstance(mine, Slice) else support_packages(mine, data)
     return tuple(sorted(f"{name}={version}" if version else name for name, version in names.items()))
