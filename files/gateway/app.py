@@ -32,10 +32,11 @@ from gateway.keys import Key
 from gateway.models import list_models, one_model, version
 from gateway.page import PAGES, page
 from gateway.request import Request
-from gateway.rerank import cohere_v1, cohere_v2
+from gateway.rerank import cohere_v1, cohere_v2, score
 from gateway.responses import input_tokens, responses
 from gateway.tokenize import tokenize
 from gateway.try_page import TRIALS, translate
+from gateway.unsupported import TEI_PATHS, path_refusal
 
 SWEEP_SECONDS = 1.0
 CANCEL_SECONDS = 5.0
@@ -91,6 +92,7 @@ ROUTES = {
     "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
     "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
     "/v1/detokenize": Route("POST", cohere.detokenize, "tokenize", kind="llm"),
+    "/v1/score": Route("POST", score, "rerank", kind="reranker"),
     "/v1/rerank": Route("POST", cohere_v1, "rerank", kind="reranker"),
     "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
     "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),
@@ -100,9 +102,13 @@ ROUTES = {
     "/version": Route("GET", version, "version"),
     "/openapi.json": Route("GET", openapi, "openapi"),
 }
-SHORT = ("/models", "/chat/completions", "/completions", "/embeddings")
+SHORT = ("/models", "/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/score")
 """Paths that clients use if their base address lacks `/v1`."""
+SHORT_FOLDERS = ("/models/", "/responses/", "/messages/")
+DOUBLED = re.compile(r"(?:/openai)?/v1(?=/v[12]/)|/openai(?=/(?:v1/|responses))")
+"""The part of a path that a client has from a base address of another form: `/v1` twice, or Azure's `/openai`."""
 AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
+MOST_ORIGIN = 128
 SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
 """Parts of the names of query parameters that may hold a key, which the logs of other programs would keep."""
 OPEN = ("/health", "/metrics")
@@ -225,7 +231,7 @@ class App:
         label = exchange.record.endpoint = route.label if route else "page" if is_page else "none"
         metrics, record = self.gateway.metrics, exchange.record
         metrics.running.add((label,))
-        shape = route.error if route else openai_error
+        shape = error_shape(route, exchange)
         if task := asyncio.current_task():
             self._request_tasks.add(task)
             task.add_done_callback(self._request_tasks.discard)
@@ -259,12 +265,14 @@ class App:
         if origin and origin in self.gateway.settings.cors_origins:
             exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
         elif not self.gateway.keys.path and is_foreign_page(origin.encode("latin-1"), self.gateway.settings.url):
-            message = "a web page of another address may not ask this gateway, which needs no key"
-            raise ApiError(403, f"{message}; its operator can name the page in `cors_origins`", code="other_site")
+            shown = re.sub("[^!-~]", "?", origin)[:MOST_ORIGIN]
+            message = f"this gateway needs no key, and does not know {shown} as its address: a page of another site"
+            remedy = f'the operator declares Gateway(url="{shown}"), or `cors_origins` for another site\'s pages'
+            raise ApiError(403, f"{message} could ask it; {remedy}", code="other_site")
         if self.is_full():
             raise ApiError(503, "all connections of the gateway are in use", code="overloaded", retry_after=1)
         if exchange.record.endpoint == "none":
-            raise ApiError(404, "this path does not exist; GET /v1/models lists the models", code="unknown_url")
+            raise ApiError(404, path_refusal(exchange.path), code="unknown_url")
         if route is None and exchange.path == "/" and exchange.method == "POST" and exchange.is_json:
             raise ApiError(404, "nothing answers here; send chats to POST /v1/chat/completions", code="unknown_url")
         if route:
@@ -320,12 +328,15 @@ class App:
         await exchange.whole(b"", b"text/plain", 200, [(b"allow", allow)])
 
     def _read_query(self, exchange: Exchange) -> None:
-        """Reads the query: Azure's `api-version` and Anthropic's `beta` are accepted, other names are ignored.
+        """Reads the query: Azure's `api-version`, Anthropic's `beta` and Cohere's `endpoint` are accepted.
+
+        Other names are ignored.
 
         Raises: ApiError for a possible key, and for every name if unknown fields are refused.
         """
         names = [word.partition(b"=")[0].decode("latin-1") for word in exchange.query.split(b"&") if word]
-        names = [name for name in names if name not in ("api-version", "beta")]
+        ours = ("api-version", "beta", *(("endpoint",) if exchange.path == "/v1/models" else ()))
+        names = [name for name in names if name not in ours]
         refuses = self.gateway.settings.unknown_fields == "refuse"
         if names and (refuses or any(word in name.lower() for name in names for word in SECRETS)):
             raise ApiError(400, "the query string is not read; send the key in a header")
@@ -359,11 +370,20 @@ class App:
 
 def known_path(path: str) -> tuple[str, str]:
     """The path in the routes' form, and the deployment that Azure's clients put into it."""
-    path = path.rstrip("/") or "/"
+    path = re.sub("//+", "/", path).rstrip("/") or "/"
     if match := AZURE.fullmatch(path):
         return f"/v1{match[2]}", match[1]
-    path = path.removeprefix("/openai") if path.startswith("/openai/v1/") else path
-    return f"/v1{path}" if path in SHORT or path.startswith("/models/") else path, ""
+    if match := DOUBLED.match(path):
+        path = path[match.end() :]
+    return f"/v1{path}" if path in SHORT or path.startswith(SHORT_FOLDERS) else path, ""
+
+
+def error_shape(route: Route | None, exchange: Exchange) -> Body:
+    """The form of errors: the path's, else that of the dialect that has the path, or whose header was sent."""
+    is_shared = route is None or route.label == "models"
+    if exchange.path.startswith("/v1/messages") or (is_shared and b"anthropic-version" in exchange.headers):
+        return anthropic_error
+    return route.error if route else tei_error if exchange.path in TEI_PATHS else openai_error
 
 
 async def read_and_answer(route: Route, request: Request) -> None:

@@ -69,8 +69,8 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     cache_key = fields.text("prompt_cache_key", "", most=MOST_IDENTITY)
     refuse_the_rest(fields)
     fields.close()
-    for name in prompter.template.names.intersection(SWITCHES) if guide else ():
-        conversation.variables.setdefault(name, False)  # the guide holds from the first token on
+    for switch in prompter.template.names.intersection(SWITCHES) if guide else ():
+        conversation.variables.setdefault(switch, False)  # the guide holds from the first token on
     prompt = await ids(request, model, conversation)
     wanted = sampling.max_tokens
     if cuts_answer:

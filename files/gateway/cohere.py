@@ -37,8 +37,8 @@ async def _embed(request: Request, version: str) -> None:
     name = fields.text("model")
     model, alias = request.model(name, "embedder")
     most = request.exchange.limits.inputs
-    texts = _inputs(fields, most) if version == "2" and fields.has("inputs") else fields.texts("texts", most)
     fields.only("images", [], because="this model reads text only")
+    texts = _inputs(fields, most) if version == "2" and fields.has("inputs") else fields.texts("texts", most)
     default = (alias.task or "") if version == "1" else None
     task = fields.text("input_type", default, choices=("", *TASKS) if version == "1" else TASKS)
     is_by_type = version == "2" or fields.has("embedding_types")

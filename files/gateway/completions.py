@@ -63,6 +63,7 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
     fields.only("suffix", "", because="text before a suffix is not supported; put all of the text into `prompt`")
     fields.only("logit_bias", {}, because="a bias of tokens is not supported")
     fields.only("add_special_tokens", True, because="special tokens are always added; send ids without them")
+    fields.only("best_of", 1, sampling.sequences, because="every generated answer is sent; use `n` for several")
     refuse_changes(fields, {})
     fields.close()
     tokenised: list[tuple[Sequence[int], int]] = []

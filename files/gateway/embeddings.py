@@ -33,7 +33,7 @@ INPUT_TYPES = {"query": "search_query", "document": "search_document", "passage"
 async def embeddings(request: Request) -> None:
     """Answers the vectors of the texts, in their order."""
     fields = request.fields()
-    name = fields.text("model")
+    name = fields.text("model", "") or request.only_name("embedder")  # TEI's clients name none
     model, alias = request.model(name, "embedder")
     texts = texts_of(fields, request.exchange.limits.inputs)
     task = task_of(fields, model, alias)

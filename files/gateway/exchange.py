@@ -114,6 +114,11 @@ class Exchange:
                 return value if name == b"authorization" else b"Bearer " + value
         return None
 
+    def wanted(self, name: bytes) -> str:
+        """The value of a parameter in the query, "" without it."""
+        values = [value for key, _, value in (pair.partition(b"=") for pair in self.query.split(b"&")) if key == name]
+        return values[-1].decode("latin-1") if values else ""
+
     @property
     def is_json(self) -> bool:
         return self.headers.get(b"content-type", b"").split(b";")[0].strip().lower() == b"application/json"

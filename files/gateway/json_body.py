@@ -10,6 +10,8 @@ from typing import Any
 
 BRACKETS = re.compile(rb"[\[\]{}]")
 OPENING = b"[{"
+BOM = b"\xef\xbb\xbf"
+"""UTF-8's byte order mark, which some clients on Windows write first; RFC 8259 allows a reader to pass over it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def parsed(raw: bytes, bounds: Bounds) -> Any:
     """
     check(raw, bounds)
     try:
-        text = raw.decode("utf-8")
+        text = raw.removeprefix(BOM).decode("utf-8")
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
         if b"\\u" in raw:  # an escape can say half a pair, which no text has
             json.dumps(value, ensure_ascii=False).encode("utf-8")

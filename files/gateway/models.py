@@ -10,13 +10,21 @@ from gateway.keys import Key
 from gateway.request import Request
 from gateway.settings import ModelSettings, Settings
 
+ENDPOINTS = {"llm": ["chat"], "embedder": ["embed"], "reranker": ["rerank"]}
+"""Cohere's words for the paths of a kind of models."""
+
 
 async def list_models(request: Request) -> None:
     """Answers the models and aliases of the key, sorted by name."""
     named = usable(request.gateway.settings, request.key)
+    if wanted := request.exchange.wanted(b"endpoint"):
+        named = {name: model for name, model in named.items() if wanted in ENDPOINTS[model.kind]}
     data = [_shown(request, name, named[name]) for name in sorted(named)]
     page = {"has_more": False, "first_id": min(named, default=None), "last_id": max(named, default=None)}
-    await request.exchange.json({"object": "list", "data": data} | (page if is_anthropics(request) else {}))
+    cohere = [_cohere(name, named[name]) for name in sorted(named)]
+    await request.exchange.json(
+        {"object": "list", "data": data, "models": cohere} | (page if is_anthropics(request) else {})
+    )
 
 
 async def one_model(request: Request) -> None:
@@ -24,7 +32,16 @@ async def one_model(request: Request) -> None:
     name = request.exchange.path.removeprefix("/v1/models/")
     if (model := usable(request.gateway.settings, request.key).get(name)) is None:
         raise ApiError(404, "the model does not exist, or this key may not use it", code="model_not_found")
-    await request.exchange.json(_shown(request, name, model))
+    await request.exchange.json(_shown(request, name, model) | _cohere(name, model))
+
+
+def _cohere(name: str, model: ModelSettings) -> dict[str, Any]:
+    """The fields that Cohere's clients read."""
+    return {"name": name, "endpoints": ENDPOINTS[model.kind], "finetuned": False, "context_length": size_of(model)}
+
+
+def size_of(model: ModelSettings) -> int:
+    return model.context_tokens or model.max_tokens
 
 
 def is_anthropics(request: Request) -> bool:
@@ -48,7 +65,7 @@ def usable(settings: Settings, key: Key) -> dict[str, ModelSettings]:
     for name, alias in settings.aliases.items():
         if key.may_use(name) or all(map(key.may_use, alias.models)):
             models = [settings.models[member] for member in alias.models]
-            named[name] = min(models, key=lambda model: model.context_tokens or model.max_tokens)
+            named[name] = min(models, key=size_of)
     return named
 
 
@@ -56,6 +73,5 @@ def described(name: str, model: ModelSettings) -> dict[str, Any]:
     """OpenAI's fields of a model, and others that clients often need."""
     fields: dict[str, Any] = {"id": name, "object": "model", "created": model.created, "owned_by": "enginehouse"}
     fields |= {"kind": model.kind, "root": model.name}
-    if model.kind == "llm":
-        return fields | {"max_model_len": model.context_tokens}
-    return fields | {"max_model_len": model.max_tokens} | ({"dimensions": model.dimensions} if model.dimensions else {})
+    fields |= {"max_model_len": size_of(model)}
+    return fields | ({"dimensions": model.dimensions} if model.dimensions else {})

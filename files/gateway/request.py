@@ -119,6 +119,21 @@ class Request:
         record.model = model.name
         return model, self.alias
 
+    def only_name(self, kind: str) -> str:
+        """The name of the gateway's default model of this kind, or of the key's only one.
+
+        Raises: ApiError if there is none, or more than one.
+        """
+        settings = self.gateway.settings
+        default = {"embedder": settings.default_embedder, "reranker": settings.default_reranker}[kind]
+        if default and self.key.may_use(default):
+            return default
+        names = [name for name, model in settings.models.items() if model.kind == kind and self.key.may_use(name)]
+        if len(names) != 1:
+            message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key may not use any {kind}"
+            raise ApiError(400, message, param="model")
+        return names[0]
+
     def _sticky(self, alias: str) -> bytes:
         """The bytes that choose a model of a split: those of key and session, or of the request without both."""
         session, digest = self.session(), self.key.digest

@@ -1,8 +1,9 @@
-"""`POST /v1/rerank` (Cohere v1 and Jina) and `/v2/rerank` (Cohere): passages ranked by relevance."""
+"""`POST /v1/rerank` (Cohere v1, Jina and Voyage), `/v2/rerank` (Cohere) and `/score` (vLLM): passages by relevance."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,7 @@ class Ranked:
 
 
 async def cohere_v1(request: Request) -> None:
-    """Answers Cohere's first version and Jina's alike: each client reads its own field names."""
+    """Answers Cohere's first version, Jina's and Voyage's alike: each client reads its own field names."""
     fields = request.fields()
     documents = documents_of(fields, request.exchange.limits.documents)
     fields.ignore("max_chunks_per_doc", 1, because="documents are read once, from their beginning")
@@ -44,6 +45,7 @@ async def _cohere(request: Request, fields: Fields, documents: list[Document], r
     name = fields.text("model")
     model, _ = request.model(name, "reranker")
     query = fields.text("query")
+    is_voyages = fields.has("top_k") or fields.has("truncation")
     most = min(fields.whole(name, 1, 2**31 - 1, len(documents)) for name in ("top_n", "top_k"))  # Cohere's and Voyage's
     kept = fields.whole("max_tokens_per_doc", 1, 2**31 - 1, model.max_tokens)
     if kept < model.max_tokens:  # the model cuts query and document together, at its own length
@@ -51,21 +53,51 @@ async def _cohere(request: Request, fields: Fields, documents: list[Document], r
         raise FieldError("max_tokens_per_doc", f"`max_tokens_per_doc`: {reason}", "unsupported")
     fields.ignore("priority", 0, because="all requests have the same priority")
     fields.only("rank_fields", ["text"], because="documents have only the field `text`")
-    fields.only("truncation", True, because="documents are cut at the model's length")
+    truncates = fields.flag("truncation", True)
     fields.only("max_doc_length", because="documents can only be cut at the model's length")
     fields.only("return_embeddings", False, because="a reranker returns no vectors")
     fields.close()
     texts = [document["text"] for document in documents]
-    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": True})
-    results = (
-        {"index": index, "relevance_score": score, **({"document": documents[index]} if returns else {})}
-        for index, score in list(zip(ranked.order, ranked.scores, strict=True))[:most]
-    )
+    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": truncates})
+    pairs = list(zip(ranked.order, ranked.scores, strict=True))[:most]
     meta = {"api_version": {"version": version}, "tokens": {"input_tokens": ranked.tokens}}
     usage = {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}
     before = compact({"id": request.exchange.identity, "model": name})[:-1]
     after = compact({"meta": meta, "usage": usage})[1:]
-    await request.exchange.json_of_many(f'{before},"results":', results, f",{after}")
+    lists = [('"results":', _results(pairs, documents if returns else []))]
+    if is_voyages:
+        lists.append(('"data":', _results(pairs, texts if returns else [])))
+    await request.exchange.json_of_lists(f"{before},", lists, f",{after}")
+
+
+def _results(pairs: list[tuple[int, float]], documents: Sequence[object]) -> Iterator[Document]:
+    for index, score in pairs:
+        yield {"index": index, "relevance_score": score, **({"document": documents[index]} if documents else {})}
+
+
+async def score(request: Request) -> None:
+    """Answers the score of each of vLLM's pairs: a text with a text, or with every text of a list."""
+    fields = request.fields()
+    name = fields.text("model")
+    model, _ = request.model(name, "reranker")
+    first, second = ("queries", "documents") if fields.has("queries") else ("text_1", "text_2")
+    query, passages = fields.value(first), fields.value(second)
+    query = query[0] if isinstance(query, list) and len(query) == 1 else query
+    if not isinstance(query, str):
+        raise fields.wrong(first, "a text: send a request for each of several")
+    listed = Fields({second: [passages] if isinstance(passages, str) else passages})
+    texts = listed.texts(second, request.exchange.limits.documents)
+    truncates = fields.has("truncate_prompt_tokens")
+    fields.only("truncate_prompt_tokens", -1, because="texts can only be cut at the model's length, which is -1")
+    fields.only("use_activation", True, because="a score is a number from 0 to 1; POST /rerank has `raw_scores`")
+    fields.text("user", "")  # changes nothing
+    fields.close()
+    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": truncates})
+    places = sorted(zip(ranked.order, ranked.scores, strict=True))
+    data = ({"index": index, "object": "score", "score": number} for index, number in places)
+    head = {"id": f"score-{request.exchange.identity}", "object": "list", "created": int(time.time()), "model": name}
+    usage = compact({"usage": {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}})[1:]
+    await request.exchange.json_of_many(f'{compact(head)[:-1]},"data":', data, f",{usage}")
 
 
 def documents_of(fields: Fields, most: int) -> list[Document]:

@@ -11,13 +11,12 @@ from gateway.fields import Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.rerank import cohere_v1, rank
-from gateway.settings import Alias, ModelSettings
 
 
 async def embed(request: Request) -> None:
     """Answers the vectors of the texts, in their order."""
     fields = request.fields()
-    model, alias = meant(request, fields, "embedder")
+    model, alias = request.model(fields.text("model", "") or request.only_name("embedder"), "embedder")
     inputs = fields.value("inputs")
     most = request.exchange.limits.inputs
     texts = [inputs] if isinstance(inputs, str) else Fields({"inputs": inputs}).texts("inputs", most)
@@ -41,7 +40,7 @@ async def rerank(request: Request) -> None:
     if isinstance(request.body, dict) and "documents" in request.body and "texts" not in request.body:
         return await cohere_v1(request)
     fields = request.fields()
-    model, _ = meant(request, fields, "reranker")
+    model, _ = request.model(fields.text("model", "") or request.only_name("reranker"), "reranker")
     query, texts = fields.text("query"), fields.texts("texts", request.exchange.limits.documents)
     raw, returns = fields.flag("raw_scores", False), fields.flag("return_text", False)
     options: Options = {"raw_scores": raw, "truncate": truncates(fields)}
@@ -71,22 +70,3 @@ def truncates(fields: Fields) -> bool:
     """True if too long a text has to be truncated, which is done at its end."""
     fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
     return fields.flag("truncate", False)
-
-
-def meant(request: Request, fields: Fields, kind: str) -> tuple[ModelSettings, Alias]:
-    """The intended model of this kind, and the alias if one names it.
-
-    Raises: ApiError if there is none, or more than one.
-    """
-    if fields.has("model"):
-        return request.model(fields.text("model"), kind)
-    settings = request.gateway.settings
-    default = {"embedder": settings.default_embedder, "reranker": settings.default_reranker}[kind]
-    if default and request.key.may_use(default):
-        return request.model(default, kind)
-    models = settings.models
-    names = [name for name, model in models.items() if model.kind == kind and request.key.may_use(name)]
-    if len(names) != 1:
-        message = f"say which `model` is meant: {', '.join(names)}" if names else f"this key may not use any {kind}"
-        raise ApiError(400, message, param="model")
-    return request.model(names[0], kind)

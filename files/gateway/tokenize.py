@@ -15,6 +15,8 @@ async def tokenize(request: Request) -> None:
     The tokens are charged to the key.
     """
     fields = request.fields()
+    reason = "this path counts the tokens of an LLM's `prompt` or `messages`; an encoder's answer has `usage`"
+    fields.only("inputs", because=reason)
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
     request.pay_for(request.size)

@@ -1,4 +1,4 @@
-"""Unsupported fields of chats and completions: refused by name, or ignored and named in a header."""
+"""Unsupported fields of chats and completions, refused by name or named in a header; and unsupported paths."""
 
 from __future__ import annotations
 
@@ -68,6 +68,35 @@ ONE_TEXT = {
     "top_logprobs": (0, NO_LOGPROBS),
 }
 """Fields of a chat that ask for more than a dialect's answer has: the value without an effect, and the reason."""
+
+NOTHING_STORED = "no response is stored here: send the whole conversation in `input` of POST /v1/responses"
+NO_BATCHES = "batches are not supported here: send each request by itself"
+NO_CLASSES = "classes of texts are not supported here; POST /rerank scores texts for a query"
+PATHS = {
+    "/v1/responses/": NOTHING_STORED,
+    "/v1/conversations": NOTHING_STORED,
+    "/v1/messages/batches": NO_BATCHES,
+    "/v1/batches": NO_BATCHES,
+    "/v1/embed-jobs": NO_BATCHES,
+    "/v1/complete": "send the text as a message to POST /v1/messages",
+    "/v1/generate": "send the text to POST /v1/completions, or as a message to POST /v2/chat",
+    "/v1/classify": NO_CLASSES,
+    "/classify": NO_CLASSES,
+    "/predict": NO_CLASSES,
+    "/embed_all": "vectors of tokens are not supported here; POST /embed answers one for each text",
+    "/embed_sparse": "sparse vectors are not supported here; POST /embed answers dense ones",
+    "/similarity": "compare the vectors of POST /embed",
+    "/decode": "texts of encoders' tokens are not supported here; POST /v1/detokenize has those of an LLM",
+    "/pooling": "POST /v1/embeddings answers a vector for each text",
+}
+"""The beginnings of vendors' paths that are not served, and the remedy of a client that sends a request to one."""
+TEI_PATHS = ("/predict", "/embed_all", "/embed_sparse", "/similarity", "/decode")
+
+
+def path_refusal(path: str) -> str:
+    """The message for a client of a path that is not served."""
+    remedies = (remedy for beginning, remedy in PATHS.items() if path.startswith(beginning))
+    return f"this path does not exist; {next(remedies, 'GET /v1/models lists the models')}"
 
 
 def refuse_the_rest(fields: Fields) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.asking import CHAT, in_loop
+from tests.gateway.asking import CHAT, OTHER_KEY, in_loop
 from tests.gateway.asking import running_gateway as plain_gateway
 from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE, TURN, prompt_of, running_gateway
 
@@ -27,6 +27,7 @@ PLAIN: dict[str, Any] = {
     "/v1/chat": {"model": "llama", "message": "1?"},
     "/v1/embeddings": {"model": "nomic", "input": "a"},
     "/v1/rerank": {"model": "bge", "query": "a", "documents": ["b", "a"]},
+    "/score": {"model": "bge", "text_1": "a", "text_2": ["b", "a"]},
 }
 DIALECTS = ("/v1/responses", "/v1/messages", "/v2/chat", "/v1/chat")
 SAMPLED: tuple[tuple[str, Any, str], ...] = (
@@ -167,7 +168,7 @@ async def test_anthropics_clients_list_models_with_the_fields_that_they_read(tmp
         plain = (await front.ask("/v1/models")).json()
     assert (page["has_more"], page["first_id"], page["last_id"]) == (False, "bge", "nomic:query")
     assert (single["type"], single["display_name"], single["created_at"][:10]) == ("model", "llama", "2025-11-23")
-    assert set(plain) == {"object", "data"}
+    assert set(plain) == {"object", "data", "models"} and "type" not in plain["data"][0]
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,11 @@ async def test_fields_of_voyage_nvidia_and_jina_change_the_vectors(
         (CHAT, {"thinking": {"type": "often"}}, "thinking.type"),
         (CHAT, {"stop": "x" * 5000}, "stop"),
         ("/v1/rerank", {"top_k": 0}, "top_k"),
+        ("/score", {"text_1": ["a", "b"]}, "text_1"),
+        ("/score", {"truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+        ("/score", {"use_activation": False}, "use_activation"),
+        ("/tokenize", {"inputs": "a"}, "inputs"),
+        ("/v2/embed", {"model": "nomic", "images": ["data:image/png;base64,AA"]}, "images"),
     ],
 )
 @in_loop
@@ -208,7 +214,7 @@ async def test_an_example_that_cannot_be_answered_is_refused_by_its_field(
     tmp_path: Path, path: str, more: dict[str, Any], param: str
 ) -> None:
     async with thinker(tmp_path) as front:
-        answer = await front.ask(path, PLAIN[path] | more)
+        answer = await front.ask(path, PLAIN.get(path, {}) | more)
         assert (answer.status, answer.error["param"]) == (400, param), answer.body
         assert not front.triton.requests
 
@@ -230,3 +236,74 @@ async def test_mistrals_any_requires_a_call(tmp_path: Path) -> None:
         assert "guided_decoding_guide" in front.triton.requests[-1].tensors
         budget = {"thinking": {"type": "enabled", "token_budget": 500}}
         assert (await front.ask("/v2/chat", PLAIN["/v2/chat"] | budget)).status == 200
+
+
+@pytest.mark.parametrize("path", [CHAT, *DIALECTS])
+@in_loop
+async def test_a_held_answer_of_a_model_that_reasons_names_the_clients_model(tmp_path: Path, path: str) -> None:
+    """Until 2026-11-28 it had the name of the template's switch: `"model": "enable_thinking"`."""
+    async with thinker(tmp_path) as front:
+        answer = await front.ask(path, PLAIN[path] | {"guided_json": SCHEMA})
+    assert answer.status == 200 and b"enable_thinking" not in answer.body
+    assert answer.json().get("model", "llama") == "llama"
+
+
+@in_loop
+async def test_voyages_client_gets_its_own_list_and_may_refuse_a_cut(tmp_path: Path) -> None:
+    sent = PLAIN["/v1/rerank"] | {"truncation": True, "return_documents": True}
+    async with plain_gateway(tmp_path) as front:
+        answer = (await front.ask("/v1/rerank", sent)).json()
+        await front.ask("/v1/rerank", sent | {"truncation": False})
+        cuts = [request.parameters["truncate"] for request in front.triton.requests]
+        cohere = (await front.ask("/v1/rerank", PLAIN["/v1/rerank"])).json()
+    assert [(result["index"], result["document"]) for result in answer["data"]] == [(1, "a"), (0, "b")]
+    assert [result["document"] for result in answer["results"]] == [{"text": "a"}, {"text": "b"}]
+    assert (cuts, answer["usage"]["total_tokens"] > 0, "data" in cohere) == ([True, False], True, False)
+
+
+@pytest.mark.parametrize("path", ["/score", "/v1/score"])
+@in_loop
+async def test_vllms_score_keeps_the_order_of_the_texts(tmp_path: Path, path: str) -> None:
+    async with plain_gateway(tmp_path) as front:
+        several = (await front.ask(path, PLAIN["/score"])).json()
+        single = (await front.ask(path, {"model": "bge", "queries": ["a"], "documents": "a"})).json()
+        await front.ask(path, PLAIN["/score"] | {"truncate_prompt_tokens": -1})
+        cuts = [request.parameters["truncate"] for request in front.triton.requests]
+    assert [(entry["index"], entry["object"], entry["score"]) for entry in several["data"]] == [
+        (0, "score", 0.0), (1, "score", 1.0),
+    ]  # fmt: skip
+    assert (several["object"], several["model"], len(single["data"])) == ("list", "bge", 1)
+    assert (several["usage"]["prompt_tokens"] > 0, cuts) == (True, [False, False, True])
+
+
+@in_loop
+async def test_coheres_client_lists_models_of_an_endpoint(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path) as front:
+        page = (await front.ask("/v1/models")).json()
+        rerankers = await front.ask("/v1/models", query="endpoint=rerank")
+        single = (await front.ask("/v1/models/llama")).json()
+    assert [model["name"] for model in page["models"]] == [model["id"] for model in page["data"]]
+    assert rerankers.json()["models"] == [
+        {"name": "bge", "endpoints": ["rerank"], "finetuned": False, "context_length": 512}
+    ]
+    assert "x-enginehouse-ignored" not in rerankers.headers
+    assert (single["name"], single["endpoints"]) == ("llama", ["chat"])
+
+
+@in_loop
+async def test_tei_clients_of_openais_embeddings_name_no_model(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path) as front:
+        answer = (await front.ask("/v1/embeddings", {"input": "a"})).json()
+        refused = await front.ask("/v1/embeddings", {"input": "a"}, key=OTHER_KEY)
+    assert (answer["model"], len(answer["data"])) == ("nomic", 1)
+    assert (refused.status, refused.error["param"]) == (400, "model")
+
+
+@in_loop
+async def test_best_of_as_many_as_are_answered_changes_nothing(tmp_path: Path) -> None:
+    sent = {"model": "llama", "prompt": "a", "n": 2}
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask("/v1/completions", sent | {"best_of": 2})
+        more = await front.ask("/v1/completions", sent | {"best_of": 3})
+    assert (answer.status, len(answer.json()["choices"])) == (200, 2)
+    assert (more.status, more.error["param"]) == (400, "best_of")

@@ -138,8 +138,8 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "max_chunks_per_doc": Noted(10),
         "max_tokens_per_doc": Refused(100, idle=4096),
         "priority": Noted(5),
+        "truncation": Honoured(False),
         # Jina's
-        "truncation": Refused(False),
         "max_doc_length": Refused(100),
         "return_embeddings": Refused(True),
     },
