@@ -135,12 +135,12 @@ def container_findings(readings: Readings, is_deployed: bool) -> Iterator[Findin
 
 def disk_findings(readings: Readings) -> Iterator[Finding]:
     """Free space, inodes and writability of the file systems that this project writes to."""
-    for kind, name, most in (("disk", "room", FULL_PERCENT), ("inodes", "inodes", 101)):
+    for kind, name in (("disk", "room"), ("inodes", "inodes")):
         for row in readings.rows(name):
             percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
             full, what = f"{row[-1]}: {percent} % used", row[-1]
-            if percent >= most:
-                yield finding_of("disk-full", full, what, path=what)
+            if percent >= FULL_PERCENT:
+                yield finding_of(f"{kind}-full", full, what, path=what)
             elif percent >= LOW_PERCENT:
                 yield finding_of(f"{kind}-low", full, what, what=what)
     if places := readings.lines("unwritable"):

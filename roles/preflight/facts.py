@@ -106,6 +106,7 @@ def _ask_room(mine: Slice) -> list[str]:
     return [
         ask_value("room", _NEAREST.format(path=ROOT)),
         ask_value("docker-room", _NEAREST.format(path=quote(docker))),
+        ask_value("inodes", _NEAREST.format(path=ROOT).replace("-Pm", "-Pi")),
         ask_value("used-mib", f"[ -d {ROOT} ] && m=$(timeout 60 du -xsm {ROOT} | cut -f1) && echo ${{m:-unknown}}"),
         # Root may write anywhere but where the file system itself takes nothing: after an error the kernel does that.
         ask_value(

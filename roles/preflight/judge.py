@@ -19,6 +19,8 @@ from roles.preflight.origins import driver_origins, keep_line
 
 GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"
+FEW_INODES = 1_000
+"""Inodes that a run needs beside what a host has: releases, weights and environments."""
 
 
 def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: float) -> list[Refusal]:
@@ -140,6 +142,12 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         yield refusal(
             mine, "a file system is read-only", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
         )
+    inodes = facts.value("inodes").split()
+    # A file system without a fixed number, such as btrfs, has 0 of 0.
+    if len(inodes) >= 6 and inodes[1].isdigit() and int(inodes[1]) and int(inodes[3]) < FEW_INODES:
+        attempt = f"du -x --inodes --max-depth=4 {inodes[5]} | sort -n | tail on the host names the directory to clear"
+        actual, wanted = f"{int(inodes[3]):,} of {int(inodes[1]):,} free (df -i)", f"{FEW_INODES:,}"
+        yield refusal(mine, f"the file system {inodes[5]} has no inodes left", actual, wanted, attempt, "inodes")
     memory_mib = int(facts.value("memory-kib") or 0) // 1024
     if memory_mib * 100 < mine.machine.memory_mib * chosen.memory_percent:
         attempt = f"memory_mib={memory_mib} in its Machine, or a larger VM"
