@@ -105,7 +105,7 @@ ROUTES = {
 SHORT = ("/models", "/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/score")
 """Paths that clients use if their base address lacks `/v1`."""
 SHORT_FOLDERS = ("/models/", "/responses/", "/messages/")
-DOUBLED = re.compile(r"(?:/openai)?/v1(?=/v[12]/)|/openai(?=/(?:v1/|responses))")
+DOUBLED = re.compile(r"(?:/openai)?/v1(?=/v[12]/)|/openai(?=/(?:v1/|responses|models))")
 """The part of a path that a client has from a base address of another form: `/v1` twice, or Azure's `/openai`."""
 AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|/embeddings)")
 MOST_ORIGIN = 128

@@ -95,7 +95,7 @@ COMPLETION = open_object(
     **SAMPLED,
 )
 EMBEDDING = open_object(
-    ("model", "input"),
+    ("input",),
     model=word("nomic", "nomic:query"),
     input={"anyOf": [TEXT, items(TEXT, 1, LIMITS.inputs)]},
     encoding_format=word("float", "base64"),
@@ -107,6 +107,12 @@ RERANK: Schema = {
     "query": TEXT,
     "top_n": whole(1, MOST),
 }
+SCORE = open_object(
+    ("model", "text_1", "text_2"),
+    model=word("bge"),
+    text_1={"anyOf": [TEXT, items(TEXT, 1, 1)]},
+    text_2={"anyOf": [TEXT, items(TEXT, 1, LIMITS.documents)]},
+)
 TOKEN_LOGPROB: Schema = {"token": {"type": "string"}, "logprob": number(-1e9, 0), "bytes": items(whole(0, 255), 0, 99)}
 LOGPROB = closed_object(**TOKEN_LOGPROB, top_logprobs=items(closed_object(**TOKEN_LOGPROB), 0, MOST_LOGPROBS))
 LOGPROBS = maybe(closed_object(content=items(LOGPROB, 0, 999), refusal={"type": "null"}))
@@ -161,6 +167,20 @@ RERANK_ANSWER = closed_object(
     meta=closed_object(api_version=closed_object(version=word("1", "2")), tokens=closed_object(input_tokens=COUNT)),
     usage=closed_object(prompt_tokens=COUNT, total_tokens=COUNT),
 )
+SCORE_ANSWER = closed_object(
+    id=TEXT,
+    object=word("list"),
+    created=COUNT,
+    model=TEXT,
+    data=items(closed_object(index=COUNT, object=word("score"), score=number(0, 1)), 1, 10_000),
+    usage=closed_object(prompt_tokens=COUNT, total_tokens=COUNT),
+)
+COHERE_MODEL: Schema = {
+    "name": TEXT,
+    "endpoints": items(word("chat", "embed", "rerank"), 1, 1),
+    "finetuned": FLAG,
+    "context_length": COUNT,
+}
 MODEL = open_object(
     ("id", "object", "created", "owned_by", "kind", "root", "max_model_len"),
     id=TEXT,
@@ -328,7 +348,8 @@ def rerank(version: int) -> Schema:
 
 def specification() -> Schema:
     """Returns the document."""
-    models = operation(closed_object(object=word("list"), data=items(MODEL, 1, 100)))
+    of_cohere = items(closed_object(**COHERE_MODEL), 1, 100)
+    models = operation(closed_object(object=word("list"), data=items(MODEL, 1, 100), models=of_cohere))
     named = {"name": "name", "in": "path", "required": True, "schema": word("llama", "nomic", "bge", "nomic:query")}
     paths = {
         "/v1/chat/completions": {"post": operation(CHAT_ANSWER, CHAT, 404, 413, 415)},
@@ -346,6 +367,7 @@ def specification() -> Schema:
         "/v1/embeddings": {"post": operation(EMBEDDING_ANSWER, EMBEDDING, 404, 413, 415)},
         "/v1/rerank": rerank(1),
         "/v2/rerank": rerank(2),
+        "/score": {"post": operation(SCORE_ANSWER, SCORE, 404, 413, 415)},
         "/v1/models": {"get": models},
         "/v1/models/{name}": {"get": operation(MODEL, None, 404) | {"parameters": [named]}},
     }

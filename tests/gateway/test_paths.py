@@ -28,12 +28,13 @@ ANTHROPIC = {"anthropic-version": "2023-06-01"}
         ("/messages", MESSAGE),
         ("/messages/count_tokens", MESSAGE),
         ("/openai/responses", RESPONSE),
+        ("/openai/models", None),
         ("/openai/v1/responses", RESPONSE),
     ],
 )
 @in_loop
 async def test_a_base_address_of_another_form_reaches_the_path_that_is_meant(
-    path: str, body: dict[str, object], tmp_path: Path
+    path: str, body: dict[str, object] | None, tmp_path: Path
 ) -> None:
     async with running_gateway(tmp_path) as front:
         assert (await front.ask(path, body)).status == 200

@@ -171,4 +171,11 @@ def voyage_vectors() -> Any:
     return client.embed(TEXTS, model="nomic", input_type="document").embeddings
 
 
+def voyage_best() -> int:
+    import voyageai
+
+    client: Any = voyageai.Client(api_key=KEY, base_url=V1)
+    return int(client.rerank(QUERY, DOCUMENTS, model="bge", top_k=1).results[0].index)
+
+
 run(**{name: call for name, call in list(globals().items()) if name.rsplit("_", 1)[-1] in KINDS})
