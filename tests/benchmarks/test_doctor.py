@@ -23,7 +23,7 @@ def test_names_are_those_of_the_machines_in_turn(tmp_path: Path) -> None:
     assert names == ["n000", "10.0.0.1", "n001", "10.0.0.2", "n002", "10.0.0.1"]
 
 
-def test_a_question_costs_what_the_one_host_used_for_all_of_them() -> None:
+def test_the_cost_of_a_question_comes_from_the_smallest_run() -> None:
     """The cost comes from the smallest run, the ratio from the largest."""
     runs: list[dict[str, Any]] = [
         {"names": 32, "seconds": 12.0, "ssh_true_seconds": 3.0, "host_cpu_milliseconds": 900},

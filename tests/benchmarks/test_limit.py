@@ -14,13 +14,13 @@ def workload(case: Case, tokens: int) -> Workload:
 
 
 @pytest.mark.parametrize(("tokens", "gflop"), [(128, 76.19), (512, 323.22)])
-def test_a_reranked_document_costs_what_was_counted_by_hand(tokens: int, gflop: float) -> None:
+def test_the_cost_of_a_reranked_document_matches_a_manual_count(tokens: int, gflop: float) -> None:
     """24 layers of 4 x 1024² and 2 x 1024 x 4096 weights, less the part that the last layer skips."""
     assert limit.flop_per_document(workload(RERANK, tokens), BGE) / 1e9 == pytest.approx(gflop, rel=1e-3)
 
 
 @pytest.mark.parametrize(("tokens", "gflop"), [(128, 29.60), (512, 125.67)])
-def test_an_embedded_document_costs_what_was_counted_by_hand(tokens: int, gflop: float) -> None:
+def test_the_cost_of_an_embedded_document_matches_a_manual_count(tokens: int, gflop: float) -> None:
     assert limit.flop_per_document(workload(EMBED, tokens), NOMIC) / 1e9 == pytest.approx(gflop, rel=1e-3)
 
 

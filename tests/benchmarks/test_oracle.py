@@ -67,7 +67,7 @@ def test_an_answer_with_a_routing_tie_fallen_the_other_way_is_right_and_any_othe
     assert "1 - cos" in mixture.fault_of(doubt, {0: vectors[:1]}, "fp16")
 
 
-def test_a_soak_counts_what_no_tie_explains_as_wrong(small: dict[str, Path], tmp_path: Path) -> None:
+def test_a_soak_counts_differences_without_a_tie_as_faults(small: dict[str, Path], tmp_path: Path) -> None:
     _, answers = drawn(small, tmp_path, bad_percent=0)
     moved = answers["vectors"][[1, 2]] + np.array([[0.0], [3.0]]) * np.arange(answers["vectors"].shape[1])
     files = {"pool": str(tmp_path / "pool.json"), "answers": str(tmp_path / "answers.npz")}

@@ -118,7 +118,7 @@ def test_the_ratio_is_that_to_the_faster_strategy() -> None:
     assert (figures["ratio"], figures["cpu_ratio"], figures["ours"]["seconds"]) == (15.0, 12.0, 2.0)
 
 
-def test_the_time_of_a_command_counts_what_its_children_used() -> None:
+def test_the_time_of_a_command_includes_its_children() -> None:
     work = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.2: pass'"
     done = against_ansible.timed(["sh", "-c", f"{work}; echo done; exit 3"], {})
     assert (done.code, done.output) == (3, "done\n") and done.cpu_seconds >= 0.2

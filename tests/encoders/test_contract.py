@@ -219,7 +219,7 @@ def test_vectors_have_length_1_unless_asked_otherwise(embed: Service) -> None:
     assert np.linalg.norm(raw["embeddings"]) > 1.5
 
 
-def test_fewer_dimensions_are_the_first_ones_normalised_again(embed: Service) -> None:
+def test_shortened_vectors_are_the_leading_values_renormalised(embed: Service) -> None:
     cut, whole = embed.execute([texts(["the cat"], dimensions=16), texts(["the cat"], normalize=False)])
     first = whole["embeddings"][..., :16]
     np.testing.assert_allclose(cut["embeddings"], first / np.linalg.norm(first), atol=1e-6)

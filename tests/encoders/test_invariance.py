@@ -44,7 +44,7 @@ def test_the_cut_into_micro_batches_does_not_show(embedder: Embedder, corpus: li
     np.testing.assert_allclose(embed(embedder, corpus, budget=budget)[0], embed(embedder, corpus)[0], atol=2e-6)
 
 
-def test_requests_run_together_get_what_each_gets_alone(embedder: Embedder, corpus: list[str]) -> None:
+def test_batched_requests_equal_single_requests(embedder: Embedder, corpus: list[str]) -> None:
     together = embed(embedder, corpus[:5], corpus[5:6], corpus[6:])
     alone = [embed(embedder, part)[0] for part in (corpus[:5], corpus[5:6], corpus[6:])]
     for got, wanted in zip(together, alone, strict=True):
@@ -118,7 +118,7 @@ def test_a_late_request_waits_for_no_more_than_the_window_before_it() -> None:
 
 
 @pytest.mark.parametrize(("streams", "most"), [(1, 2), (2, 4), (3, 6)])
-def test_as_many_passes_are_under_way_as_streams_have_full_ones_to_do(streams: int, most: int) -> None:
+def test_each_stream_with_full_passes_has_one_running(streams: int, most: int) -> None:
     seen = Recorded()
     batcher, at_once = Batcher(seen, 100, streams), []
     batcher.add(lengths_job(*[10] * 100))

@@ -59,7 +59,7 @@ def test_every_fused_step_equals_the_plain_one(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-def test_every_step_that_writes_8_bits_writes_what_the_plain_one_does(dtype: torch.dtype) -> None:
+def test_every_8_bit_step_equals_its_plain_form(dtype: torch.dtype) -> None:
     fused = choices.fused()
     x, y = (random(70, 768, dtype=dtype) for _ in range(2))
     norm, positions = plain.Norm(x[0], y[0], 1e-5, output_scale=0.005), torch.arange(70, device=DEVICE)
@@ -84,9 +84,7 @@ PRODUCTS = [(1, 64, 64), (70, 2304, 768), (300, 4096, 1024), (3000, 2304, 768), 
 
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("rows", "columns", "inside"), PRODUCTS)
-def test_every_product_with_what_follows_equals_one_step_after_the_other(
-    dtype: torch.dtype, rows: int, columns: int, inside: int
-) -> None:
+def test_a_fused_product_equals_its_separate_steps(dtype: torch.dtype, rows: int, columns: int, inside: int) -> None:
     own = choices.own_products()
     x, layer = (
         random(rows, inside, dtype=dtype),

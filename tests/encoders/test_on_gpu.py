@@ -166,7 +166,7 @@ def test_weights_workspace_and_graphs_stay_within_what_the_plan_grants(
 
 
 @pytest.mark.parametrize(("fixture", "kind"), [("nomic_full", Embedder), ("bge_full", Reranker)])
-def test_passes_beside_each_other_give_what_each_gives_alone(
+def test_concurrent_passes_equal_separate_passes(
     fixture: str, kind: Any, sequences: list[np.ndarray], request: pytest.FixtureRequest
 ) -> None:
     """Results are equal bit by bit: each stream has its own workspace, in passes of every size, with and without

@@ -136,7 +136,7 @@ def test_a_panic_of_the_tokeniser_fails_the_request_it_came_from_and_no_other(
     assert embed.is_ready()
 
 
-def test_closing_answers_what_was_submitted(embed: Service) -> None:
+def test_closing_answers_submitted_jobs(embed: Service) -> None:
     requests = [sent(*["the cat"] * 20) for _ in range(5)]
     for request in requests:
         embed.execute([request])

@@ -136,7 +136,7 @@ def test_unreadable_results_fail_their_pass_but_no_thread() -> None:
     assert all("NoneType" in message for message in answered(pipeline, replied)) and not pipeline.dead
 
 
-def test_a_reply_thread_that_dies_leaves_nobody_without_an_answer() -> None:
+def test_every_request_is_answered_after_the_reply_thread_died() -> None:
     tried: list[Job] = []
 
     def once(job: Job) -> None:
@@ -156,7 +156,7 @@ def test_a_log_that_cannot_be_written_keeps_no_answer_back() -> None:
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
 
 
-def test_closing_waits_until_those_who_are_refused_have_their_answer() -> None:
+def test_closing_waits_until_refused_requests_are_answered() -> None:
     pipeline, replied = rig(die, reply=lambda job: threading.Event().wait(0.02))
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"}
 
@@ -167,7 +167,7 @@ def test_the_death_of_a_thread_is_logged_with_its_name() -> None:
     assert meter.notes == ["thread compute died: SystemExit"]
 
 
-def test_threads_that_wait_keep_nothing_of_what_was_answered() -> None:
+def test_waiting_threads_keep_no_reference_to_answered_requests() -> None:
     pipeline, replied = rig()
     jobs = [Job() for _ in range(8)]
     kept = [weakref.ref(job) for job in jobs]

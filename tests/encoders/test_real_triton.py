@@ -237,7 +237,7 @@ def test_texts_computed_are_counted_beside_the_servers_own_metrics(server: real_
     assert published(server, "enginehouse_encoder_queued_tokens", "rank") == 0.0
 
 
-def test_both_models_are_ready_and_say_what_they_take(server: real_triton.Server) -> None:
+def test_both_models_are_ready_and_report_their_memory(server: real_triton.Server) -> None:
     with over_http.InferenceServerClient(server.http) as client:
         assert client.is_model_ready("embed") and client.is_model_ready("rank")
         outputs = client.get_model_metadata("embed")["outputs"]

@@ -59,7 +59,7 @@ def test_the_queue_is_bounded_and_without_a_timeout_nothing_is_dropped(embedder:
     assert embedder.dynamic_batching.max_queue_delay_microseconds == 500
 
 
-def test_a_timeout_rejects_what_waited_longer(reranker: Any) -> None:
+def test_a_queue_timeout_rejects_longer_waits(reranker: Any) -> None:
     policy = reranker.dynamic_batching.default_queue_policy
     assert (policy.timeout_action, policy.default_timeout_microseconds) == (policy.REJECT, 2_000_000)
 

@@ -189,7 +189,7 @@ def test_context_logits_cover_the_prompt_and_generation_logits_the_answer(
     assert shapes == ((1, 4, 300), (1, 1, 3, 300))
 
 
-def test_a_model_whose_engine_gives_no_logits_does_not_offer_them(triton: Running) -> None:
+def test_a_model_without_engine_logits_offers_no_logprobs(triton: Running) -> None:
     with over_http.InferenceServerClient(triton.http) as client:
         metadata = client.get_model_metadata("plain")
     offered = {tensor["name"] for tensor in metadata["inputs"] + metadata["outputs"]}
@@ -244,7 +244,7 @@ def test_a_model_that_does_not_stream_refuses_a_stream(triton: Running) -> None:
     assert "Streaming is only supported if model is deployed using decoupled mode." in event["error"]
 
 
-def test_the_bls_model_says_the_text_so_far(triton: Running) -> None:
+def test_the_bls_model_returns_the_accumulated_text(triton: Running) -> None:
     events = triton.stream("llama_tensorrt_llm_bls", text_input=PROMPT, max_tokens=3)
     assert [event["text_output"] for event in events] == ["s", "st", "ste"]
 

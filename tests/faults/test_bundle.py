@@ -106,7 +106,7 @@ def test_a_damaged_bundle_is_refused_and_the_machine_is_not_touched(closed: Clos
     assert closed.scene.written() == []
 
 
-def test_the_bridge_counts_what_a_machine_tries(closed: Closed) -> None:
+def test_the_bridge_counts_a_machines_blocked_connections(closed: Closed) -> None:
     """Next to last: this test shows that the zero above means something."""
     closed.scene.says(TRY.format(number=NUMBER))
     assert network.packets_tried(Network(NUMBER)) > 0

@@ -27,7 +27,7 @@ def test_a_machine_that_serves_has_no_finding_and_nothing_is_written_there(well:
     assert (well.diagnosed(drift=True, past=True), well.written()) == (set(), [])
 
 
-def test_a_report_has_what_the_machine_said_and_no_secret_even_if_it_said_one(well: Scene, tmp_path: Path) -> None:
+def test_a_report_has_the_machines_output_without_secrets(well: Scene, tmp_path: Path) -> None:
     secrets = [(PLACES.root / "secrets" / name).read_text().strip() for name in ("ngc_key", "hub_token")]
     well.machine.run(f"touch /run/reboot-required; echo '{' '.join(secrets)}' >/run/reboot-required.pkgs")
     try:

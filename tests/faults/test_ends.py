@@ -96,7 +96,7 @@ def test_triton_killed_for_want_of_memory_comes_back_by_itself(scene: Scene) -> 
     assert scene.ends_well() == WELL
 
 
-def test_a_gpu_that_fell_off_the_bus_is_refused_and_what_serves_goes_on(scene: Scene) -> None:
+def test_a_lost_gpu_is_refused_and_the_running_server_continues(scene: Scene) -> None:
     with (fault := named("gpu-gone")).on(scene.machine):
         scene.mark()
         with scene.polled() as polls:

@@ -68,11 +68,11 @@ def test_units_that_were_written_and_not_read_are_read(mended: Mended) -> None:
     assert mended[0].says(UNREAD) == "no"
 
 
-def test_changes_that_nobody_confirmed_are_confirmed_and_no_timer_waits(mended: Mended) -> None:
+def test_pending_changes_are_confirmed_and_their_timers_stopped(mended: Mended) -> None:
     assert mended[0].says(WAITING) == ""
 
 
-def test_transfers_that_nobody_continues_are_gone_and_told(mended: Mended) -> None:
+def test_abandoned_transfers_are_removed_and_reported(mended: Mended) -> None:
     assert mended[0].says(PARTIAL) == ""
     assert f"no longer needed: {left.DATA}/weights/minilm/.{left.REVISION}.partial" in mended[1].output
 

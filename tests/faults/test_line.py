@@ -33,7 +33,7 @@ def test_less_than_a_tenth_of_a_gigabyte_is_sent_again_after_a_cut(scene: Scene)
     assert scene.ends_well() == WELL
 
 
-def test_a_doctor_whose_session_breaks_says_that_it_got_no_answer(scene: Scene) -> None:
+def test_a_broken_doctor_session_counts_as_no_answer(scene: Scene) -> None:
     with SshCut(after_bytes=4_000).on(scene.machine):
         assert scene.diagnosed(typed=True) == {"unasked"}
     assert scene.diagnosed(typed=True) == set()

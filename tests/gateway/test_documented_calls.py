@@ -65,7 +65,7 @@ async def test_a_dialect_honours_fields_of_a_chat_that_it_has_no_word_for(tmp_pa
 
 @pytest.mark.parametrize("path", DIALECTS)
 @in_loop
-async def test_a_dialect_refuses_what_its_answer_cannot_have(tmp_path: Path, path: str) -> None:
+async def test_a_dialect_refuses_options_that_its_answer_cannot_express(tmp_path: Path, path: str) -> None:
     neutral = {"n": 1, "logprobs": False, "logit_bias": {}, "best_of": 1}
     async with thinker(tmp_path) as front:
         for name, value in {"n": 2, "logprobs": True, "logit_bias": {"5": 1}, "best_of": 2}.items():
@@ -75,7 +75,7 @@ async def test_a_dialect_refuses_what_its_answer_cannot_have(tmp_path: Path, pat
 
 
 @in_loop
-async def test_one_thing_in_two_words_is_refused(tmp_path: Path) -> None:
+async def test_two_names_for_the_same_setting_are_refused(tmp_path: Path) -> None:
     async with thinker(tmp_path) as front:
         answer = await front.ask("/v1/messages", PLAIN["/v1/messages"] | {"stop_sequences": ["a"], "stop": ["b"]})
         twice = await front.ask("/v1/responses", PLAIN["/v1/responses"] | {"max_output_tokens": 9, "max_tokens": 8})

@@ -83,7 +83,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, answers: list[Any]) -> None:
 
 @pytest.mark.parametrize(("name", "width", "path", "body"), ENCODERS)
 @in_loop
-async def test_rows_that_are_none_are_an_upstream_error(
+async def test_rows_with_nan_are_an_upstream_error(
     name: str, width: int, path: str, body: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     """Rows with NaN once failed the gateway itself, raised its alert, and reached the client in base64."""

@@ -169,7 +169,7 @@ async def test_a_ready_server_that_lacks_the_model_is_not_waited_for(tmp_path: P
 
 
 @in_loop
-async def test_a_model_whose_process_has_died_answers_on_another_server(tmp_path: Path) -> None:
+async def test_requests_for_a_dead_model_go_to_another_server(tmp_path: Path) -> None:
     """Triton stays ready, and refuses the model's requests as INTERNAL, until the watchdog restarts it."""
     dead = Script(error=(grpc.StatusCode.INTERNAL, "Stub process 'llama_completion_0_0' is not healthy."))
     async with running_gateway(tmp_path, tritons=2) as front:

@@ -27,9 +27,7 @@ from tests.gateway.asking import CHAT, chat, in_loop, running_gateway
     ],
 )
 @in_loop
-async def test_a_page_whose_name_leads_to_loopback_asks_no_gateway_without_keys(
-    tmp_path: Path, origin: str, status: int
-) -> None:
+async def test_a_rebinding_web_page_cannot_use_a_gateway_without_keys(tmp_path: Path, origin: str, status: int) -> None:
     """A page may let its name resolve to 127.0.0.1: its browser then takes the gateway for the page's own server."""
     headers = {"origin": origin, "host": origin.partition("://")[2]}
     known = {"url": "https://llm.example.com", "cors_origins": ["https://app.example.com"]}

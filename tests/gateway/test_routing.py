@@ -229,7 +229,7 @@ async def test_an_adapter_is_a_model_of_its_own_name(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_tenants_share_no_cached_prefix_where_the_slot_takes_a_salt_that_nobody_computes(
+async def test_tenants_share_no_cached_prefix_with_a_secret_salt(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The salt depends on the tenant's name and on the host's secret, which is in no log."""

@@ -56,9 +56,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("reason", REFUSED)
 @in_loop
-async def test_a_schema_that_cannot_be_counted_or_names_what_is_elsewhere_is_refused(
-    tmp_path: Path, reason: str
-) -> None:
+async def test_an_unbounded_schema_or_external_reference_is_refused(tmp_path: Path, reason: str) -> None:
     """The gateway answers 400, for the schema of a response format and for that of a tool."""
     schema, head = REFUSED[reason], '{"model": "llama", "messages": [{"role": "user", "content": "x"}], '
     form = '{"type": "json_schema", "json_schema": {"name": "x", "schema": ' + schema + "}}"
@@ -113,7 +111,7 @@ def test_an_ordinary_schema_is_small(schema: dict[str, Any]) -> None:
     ("pattern", "size"),
     [("abc", 3), ("a{3}", 3), ("[abc]{2,4}", 4), ("(ab){10}", 30), ("a{2}b{3}", 5), (r"\{5\}{2}", 4), ("a{,5}", 5)],
 )
-def test_repetitions_multiply_what_they_repeat_and_nothing_else(pattern: str, size: int) -> None:
+def test_repetitions_multiply_only_their_own_subpattern(pattern: str, size: int) -> None:
     assert pattern_size(pattern) == size
 
 

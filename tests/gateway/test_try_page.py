@@ -255,7 +255,7 @@ def test_bytes_that_are_not_a_form_are_refused_with_a_value_error(raw: bytes) ->
 
 @given(st.dictionaries(st.sampled_from([b"origin", b"host", b"sec-fetch-site"]), st.binary(max_size=20)))
 @settings(max_examples=200, deadline=None)
-def test_no_header_of_a_browser_breaks_the_question_whose_form_it_is(headers: dict[bytes, bytes]) -> None:
+def test_no_browser_header_breaks_a_form_request(headers: dict[bytes, bytes]) -> None:
     is_foreign = is_of_another_site(headers, "https://llm.example.com")
     if headers.get(b"sec-fetch-site") == b"cross-site":
         assert is_foreign

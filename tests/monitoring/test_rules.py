@@ -180,7 +180,7 @@ def test_a_budget_can_be_spent_at_every_speed_that_is_watched() -> None:
         assert all(burn.factor * level.budget < 1 for burn in BURNS), level.name
 
 
-def test_recorded_expressions_stand_before_what_reads_them() -> None:
+def test_recording_rules_precede_the_rules_that_read_them() -> None:
     for group in groups():
         names = [rule.get("record") for rule in group["rules"]]
         for place, rule in enumerate(group["rules"]):

@@ -112,7 +112,7 @@ def test_an_archive_that_was_unpacked_lacks_nothing_and_is_left_alone(
     assert "packages.tar still lacks" not in done.stdout
 
 
-def test_a_part_whose_hash_is_another_is_refused_and_not_kept(
+def test_a_part_with_another_hash_is_refused_and_removed(
     drive: Drive, made: dict[str, list[Part]], tmp_path: Path
 ) -> None:
     good, path, *_ = paths(made, "packages.tar")

@@ -125,9 +125,7 @@ def test_documentation_stays_behind(outer: Path) -> None:
     assert list(image._files(outer, "perl")) == ["usr/share/perl"]
 
 
-def test_the_system_layer_lists_what_is_there_once_and_nothing_that_nobody_asks_for(
-    outer: Path, tmp_path: Path
-) -> None:
+def test_the_image_layer_lists_only_needed_files_once(outer: Path, tmp_path: Path) -> None:
     """Programs come with their package, alternatives with their links, certificates with their tree."""
     words = image.system_layer(outer, "3.12", tmp_path)
     listed = (tmp_path / "system.files").read_text().splitlines()
@@ -181,7 +179,7 @@ def distributions(*names: str, **variables: str) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_this_python_names_what_torch_needs_and_no_numpy() -> None:
+def test_torchs_dependencies_are_listed_without_numpy() -> None:
     """numpy is the version that Triton's stub was built for."""
     try:
         version = importlib.metadata.version("torch")
@@ -217,7 +215,7 @@ def test_requirements_are_followed_by_any_spelling_and_an_extra_is_no_requiremen
     assert sorted(installed["files"]) == ["made-up-text/code.py", "made-up.serving/code.py"]
 
 
-def test_a_python_that_cannot_serve_is_refused_with_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsuitable_python_is_refused_with_the_missing_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A torch for CPUs lacks the Triton language."""
     versions = {"torch": "2.11.0", "tokenizers": "1", "safetensors": "1", "pyyaml": "6"}
     monkeypatch.setattr(image.subprocess, "run", lambda *_, **__: ended(0, json.dumps({"versions": versions})))
@@ -257,7 +255,7 @@ def test_a_container_of_the_image_finds_libcuda_in_its_library_cache(tmp_path: P
     assert not list(tmp_path.rglob("libcuda*"))
 
 
-def test_a_machine_whose_compiler_makes_nothing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_with_a_broken_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(image.subprocess, "run", lambda *_, **__: ended(127, "", "chroot: gcc: not found"))
     with pytest.raises(RehearsalRefused, match=r"said    chroot: gcc: not found\n  wanted  gcc"):

@@ -145,7 +145,7 @@ def test_every_excluded_package_is_in_the_lock_file_and_is_not_sent() -> None:
     assert not set(pinned_names(_locked())) & parts.LEFT_OUT
 
 
-def test_the_lock_of_vllm_has_the_release_whose_flags_the_catalog_has_and_no_torch() -> None:
+def test_vllms_lock_has_the_catalogs_release_and_no_torch() -> None:
     """The machine's packages were built for the machine's own torch."""
     text = (REPOSITORY / parts.VLLM_LOCK).read_text()
     assert f"vllm=={rows_of(VLLM)[0].version} " in text

@@ -41,7 +41,7 @@ def metrics(total_mib: float = 81_559, used_mib: float = 61_000) -> list[str]:
 
 
 @pytest.mark.parametrize("used_mib", [61_000, 61_480, 61_000 - 1631, 61_480 + 1631])
-def test_metrics_that_say_what_nvidia_smi_says_are_right(used_mib: float) -> None:
+def test_metrics_equal_to_nvidia_smi_are_accepted(used_mib: float) -> None:
     """Used memory differs by at most 2 % of the card, with or without the driver's own share."""
     assert wrong_metrics(metrics(used_mib=used_mib), CARD) == []
 
@@ -107,7 +107,7 @@ def test_gpus_are_counted_by_their_nodes_or_stand_ins() -> None:
     assert [scene.gpus_of(machine) for machine in (two_cards, hardware.h100(), hardware.h100(gpus=4))] == [2, 1, 4]
 
 
-def test_a_card_is_found_in_the_catalog_by_what_nvidia_smi_calls_it() -> None:
+def test_a_card_is_found_in_the_catalog_by_its_nvidia_smi_name() -> None:
     """nvidia-smi writes the device's id before the vendor's id."""
     assert [scene.catalog_name(pci_id) for pci_id in ("0x233010DE", "0x233510DE")] == ["h100-80", "h200-141"]
     with pytest.raises(RehearsalRefused, match="the catalog has no card 10de:1234"):
@@ -161,7 +161,7 @@ def test_a_measurement_that_failed_stops_no_other(tmp_path: Path, monkeypatch: p
     assert run(monkeypatch, tmp_path, "second", fails="memory") == (1, list(steps.SITTINGS["second"]))
 
 
-def test_the_rest_of_a_sitting_is_what_is_not_done_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_continued_session_runs_only_the_remaining_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sitting takes several commands if each may take ten minutes."""
     run(monkeypatch, tmp_path, "artefacts", "machine", "memory", fails="memory")
     code, ran = run(monkeypatch, tmp_path, "--rest", "second")
@@ -182,9 +182,7 @@ def test_a_step_that_does_not_end_is_ended() -> None:
     assert steps.in_time(["true"], 60) and not steps.in_time(["false"], 60)
 
 
-def test_a_step_of_its_own_process_that_is_ended_says_so_in_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_step_process_is_recorded_in_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGTERM from `in_time` is an exception in the step, which can restore its changes."""
 
     def killed(figures: report.StepResults) -> None:

@@ -54,7 +54,7 @@ def test_a_known_word_is_one_token_and_any_text_comes_back(tiny: Path) -> None:
     assert tokenizer.decode(tokenizer.encode("Schöne Grüße, 猫!").ids) == "Schöne Grüße, 猫!"
 
 
-def test_the_shards_hold_what_the_index_says(tiny: Path) -> None:
+def test_the_shards_have_the_tensors_of_the_index(tiny: Path) -> None:
     index = json.loads((tiny / "model.safetensors.index.json").read_text())
     tensors_of = {}
     for shard in tiny.glob("*.safetensors"):

@@ -137,7 +137,7 @@ def story() -> Iterator[Story]:
         machines.down(PLACES)
 
 
-def test_clients_whom_the_authority_signed_reach_the_gateway(story: Story) -> None:
+def test_clients_with_the_authoritys_certificate_reach_the_gateway(story: Story) -> None:
     assert until(lambda: story.status(GATEWAY, PLACES.root / "clients.pem") == 200, 60)
 
 

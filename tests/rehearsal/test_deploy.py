@@ -109,7 +109,7 @@ def test_a_dry_run_afterwards_announces_nothing(operator: Operator, deployed: Pa
     assert (after.code, after.announced) == (0, {})
 
 
-def test_a_plan_nobody_expected_is_refused_before_any_operation(operator: Operator, deployed: Pair) -> None:
+def test_an_unexpected_plan_is_refused_before_any_operation(operator: Operator, deployed: Pair) -> None:
     refused = operator.pyinfra("--data", "expect=plan-0123456789abcdef")
     assert (refused.code, refused.operations) == (1, [])
     assert "this is not the plan that was expected" in refused.output

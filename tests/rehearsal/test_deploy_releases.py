@@ -101,7 +101,7 @@ def test_rolling_back_a_rollback_restores_the_newer_release(
     assert (current(deployed.d13), answers(deployed.d13)) == (second, True)
 
 
-def test_no_swap_begins_whose_unit_may_not_open_the_card(deployed: Pair, second: str) -> None:
+def test_a_swap_needs_a_unit_that_may_open_the_card(deployed: Pair, second: str) -> None:
     """The swaps above succeeded; without `DeviceAllow=` the unit's own gate refuses."""
     machine, gate = deployed.d13, "/etc/systemd/system/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
     swap = "systemctl daemon-reload; systemctl start enginehouse-swap@main.service"
@@ -114,7 +114,7 @@ def test_no_swap_begins_whose_unit_may_not_open_the_card(deployed: Pair, second:
     assert "GPU 0: nvidia-smi says: Failed to initialize NVML: Unknown Error" in reason
 
 
-def test_rollback_says_what_it_does_not_undo(operator: Operator, second: str) -> None:
+def test_rollback_lists_changes_that_it_does_not_revert(operator: Operator, second: str) -> None:
     dry = operator.pyinfra("--dry", "--limit", "d13", verb="rollback.py")
     assert "it does not undo: driver, Docker, container toolkit, weights, pulled images" in dry.output
     assert len(dry.announced) == 1

@@ -121,7 +121,7 @@ def test_a_second_run_changes_nothing_and_a_dry_one_announces_nothing(machines: 
     assert (again.code, again.changed, dry.announced) == (0, {}, {})
 
 
-def test_the_plan_knows_what_was_built_and_says_why_another_would_be(machines: Fleet, first: Run) -> None:
+def test_the_plan_lists_built_engines_and_reasons_for_rebuilds(machines: Fleet, first: Run) -> None:
     assert "known: built " in machines.plan(ENGINE_WEIGHTS=SLOW)
     assert "rebuild: max_batch_size 8 → 16" in machines.plan(ENGINE_WEIGHTS=SLOW, ENGINE_BATCH="16")
 
@@ -153,7 +153,7 @@ def out_of_memory(machines: Fleet, dark: list[str]) -> tuple[list[str], Run]:
     return before, machines.deploy("--limit", "e1", "--limit", "e2", ENGINE_WEIGHTS=GREEDY)
 
 
-def test_a_build_that_runs_out_of_memory_says_so_and_what_to_do(out_of_memory: tuple[list[str], Run]) -> None:
+def test_a_build_that_runs_out_of_memory_names_cause_and_remedy(out_of_memory: tuple[list[str], Run]) -> None:
     run = out_of_memory[1]
     assert run.code == 1
     assert "was not built: quantize ended with 1" in run.output  # the first to hold it all

@@ -206,7 +206,7 @@ def test_removal_leaves_nothing_that_runs_filters_or_has_our_name(story: Story, 
     assert story.says(OURS) == "daemon.json"
 
 
-def test_removal_leaves_what_others_set(story: Story, removed: Run) -> None:
+def test_removal_keeps_foreign_settings(story: Story, removed: Run) -> None:
     assert story.says("cat /etc/docker/daemon.json") == FOREIGN.strip()
     assert story.says("apt-mark showhold; systemctl list-units --plain --no-legend 'triton@*' 'enginehouse-*'") == ""
 

@@ -216,7 +216,7 @@ def test_a_machine_that_is_up_lets_its_user_in(d12: Machine) -> None:
         d12.run(f"rm -r {late.rpartition('/')[0]}; systemctl daemon-reload")
 
 
-def test_a_machine_whose_plug_was_pulled_comes_back(d12: Machine) -> None:
+def test_a_machine_boots_after_a_power_cut(d12: Machine) -> None:
     before = d12.run(BOOT_ID).stdout
     d12.power_cycle()
     assert d12.run(BOOT_ID).stdout != before
@@ -262,7 +262,7 @@ def test_a_bridge_of_another_rehearsal_is_left_alone(d13: Machine, tmp_path: Pat
         machines.up(["d13"], places=Places(tmp_path, 9))
 
 
-def test_a_bridge_whose_rehearsal_has_ended_without_down_is_taken_over(tmp_path: Path) -> None:
+def test_a_bridge_of_an_abandoned_rehearsal_is_reused(tmp_path: Path) -> None:
     killed, mine, tap = Places(tmp_path / "killed", 8), Places(tmp_path / "mine", 8), network.Network(8).link("power")
     network.bring_up(killed)
     for words in (("tuntap", "add", "dev", tap, "mode", "tap"), ("link", "set", tap, "master", "rehearsal8", "up")):

@@ -90,7 +90,7 @@ def story() -> Iterator[Story]:
         yield Story(machine, written, *pods(machine, written))
 
 
-def test_the_job_fetches_what_the_host_fetched(story: Story) -> None:
+def test_a_job_fetches_the_same_files_as_a_host(story: Story) -> None:
     """Before the Job, the server's Pod does not start, and names the Job; afterwards the files are those of the
     host."""
     story.server.make()

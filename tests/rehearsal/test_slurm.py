@@ -169,7 +169,7 @@ def test_a_job_joins_the_balancer_once_it_answers(story: Story) -> None:
     assert (state, inspected) == ("RUNNING", f"{UID}:{UID}")
 
 
-def test_a_job_whose_node_fails_is_queued_again_and_serves_on_another(story: Story) -> None:
+def test_a_job_on_a_failed_node_is_requeued_and_serves_elsewhere(story: Story) -> None:
     """The node loses its power. Requests wait at the balancer meanwhile."""
     lost = story.cluster.state(story.job).split()[1]
     story.cluster.node(lost).cut_power()
@@ -217,7 +217,7 @@ def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(sto
     assert left == ""
 
 
-def test_a_job_whose_container_dies_soon_after_its_start_ends_and_leaves_nothing(story: Story) -> None:
+def test_a_job_with_a_dying_container_ends_without_remains(story: Story) -> None:
     """Slurm does not queue the job again: a server that dies at once would use one node after the other."""
     node = story.cluster.node(story.cluster.state(story.job).split()[1])
     node.run("docker kill enginehouse-main")

@@ -125,7 +125,7 @@ def test_requests_that_load_or_reveal_are_refused_over_grpc(served: Surface, cal
         FORBIDDEN_CALLS[call](client)
 
 
-def test_the_container_is_held_to_what_it_needs(served: Surface) -> None:
+def test_the_container_has_only_the_needed_rights(served: Surface) -> None:
     """Docker itself reports the container's limits."""
     (container,) = json.loads("".join(served.says("docker inspect triton-main")))
     host = container["HostConfig"]
@@ -163,14 +163,14 @@ def test_no_datagram_leaves_the_container_and_no_name_is_told_to_it(served: Surf
     assert served.says(f"{lookup}; docker exec triton-main {lookup}") == [INSIDE, "gaierror"]
 
 
-def test_units_may_no_more_than_they_need(served: Surface) -> None:
+def test_units_have_only_the_needed_rights(served: Surface) -> None:
     """systemd's scale goes from 0 to 10; a unit without such settings has more than 9."""
     command = "systemd-analyze security --no-pager {} | sed -n 's/.*: \\([0-9.]*\\) .*/\\1/p' | tail -n 1"
     exposures = {unit: float(served.says(command.format(unit))[0]) for unit in EXPOSURE}
     assert {unit: value for unit, value in exposures.items() if value > EXPOSURE[unit]} == {}
 
 
-def test_files_belong_to_whom_they_should(served: Surface) -> None:
+def test_files_have_the_intended_owners(served: Surface) -> None:
     """Each path has its expected mode, and a single file belongs to another user than root."""
     modes = {path: served.says(f"stat -c '%a %u' {path} | sort -u") for path in MODES}
     assert modes == {path: [mode] for path, mode in MODES.items()}

@@ -92,7 +92,7 @@ def test_another_list_of_the_same_repository_is_set_aside() -> None:
     ]
 
 
-def test_only_what_is_missing_or_of_another_version_is_installed() -> None:
+def test_only_missing_or_outdated_packages_are_installed() -> None:
     installed = {"a": Installed("1"), "b": Installed("2.1-1"), "c": Installed("580.95.05-1")}
     *_, command = apt.install({"a": "", "b": "2.1-1", "c": "580.178.04-*", "d": ""}, installed)
     assert str(command).endswith("--no-install-recommends 'c=580.178.04-*' d")

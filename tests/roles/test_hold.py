@@ -21,7 +21,7 @@ def test_a_held_host_names_its_holder(hosts: Hosts) -> None:
     assert str(hosts.holder("one")) == "ada@desk since 2026-11-22T10:15:02Z, plan 77aa"
 
 
-def test_a_run_whose_connection_ended_leaves_nothing_behind(hosts: Hosts) -> None:
+def test_a_lost_connection_leaves_no_process_behind(hosts: Hosts) -> None:
     shell, _ = hosts.held("one")
     shell.stdin.close()
     assert (shell.wait(), hosts.file("one").exists(), hosts.held("one")[1]) == (0, False, "mine")

@@ -77,7 +77,7 @@ def late() -> None:
         line._answered = -hold.FRESH_SECONDS
 
 
-def test_a_run_holds_all_its_hosts_and_says_who_it_is(hosts: Hosts) -> None:
+def test_a_run_locks_all_its_hosts_under_its_name(hosts: Hosts) -> None:
     seen: list[Any] = []
     ran = run(story(hosts, lambda: seen.extend(map(hosts.holder, ("one", "two")))), hosts=("one", "two"))
     assert (changes(ran), len(seen)) == (["one", "two"], 2)
@@ -131,7 +131,7 @@ def test_a_run_that_lost_the_host_to_another_stops_there(hosts: Hosts) -> None:
     assert "another run took this host while this run was silent" in str(ran.log) and "ada@desk" in str(ran.log)
 
 
-def test_a_run_whose_shell_died_takes_the_host_again_and_goes_on(hosts: Hosts) -> None:
+def test_a_run_with_a_dead_shell_locks_the_host_again(hosts: Hosts) -> None:
     def killed() -> None:
         hosts.die()
         late()

@@ -109,7 +109,7 @@ def test_a_host_without_it_gets_it_and_dry_says_so() -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS_OF_A_HOST)
-def test_every_program_of_this_repository_starts_from_what_was_published(host: Host, program: str) -> None:
+def test_every_host_program_starts_from_the_published_folder(host: Host, program: str) -> None:
     """Each program's imports work. Without arguments it prints its usage, and the published files do not change."""
     host.publish(REAL)
     output = host.starts(program)
@@ -210,7 +210,7 @@ def test_half_a_tar_publishes_nothing(host: Host) -> None:
         assert (host.starts(), host.version()) == ("one", programs.digest(ONE))
 
 
-def test_a_line_that_breaks_while_the_tar_is_sent_holds_nobody_up(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_connection_during_the_tar_delays_no_other_host(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     """The host's sshd may wait for hours for the rest; the lock for the next run is free long before."""
     host.publish(ONE)
     with monkeypatch.context() as hurried:

@@ -73,9 +73,7 @@ def test_a_host_that_wants_nothing_keeps_its_gates() -> None:
         ("a", "", ("gate", "gate", "make b", "restart")),
     ],
 )
-def test_a_host_that_wants_one_thing_keeps_every_step_in_its_place(
-    here: str, above: str, commands: tuple[str, ...]
-) -> None:
+def test_a_host_with_one_change_keeps_the_order_of_steps(here: str, above: str, commands: tuple[str, ...]) -> None:
     ran = played(here, above)
     assert (ran.operations, ran.commands) == (STEPS, commands)
 
@@ -85,7 +83,7 @@ def test_a_refusal_keeps_the_steps_and_is_printed_once() -> None:
     assert (ran.failed_hosts, "\n".join(ran.log).count("this is bad")) == (("host",), 1)
 
 
-def test_dry_says_of_each_host_what_it_would_change() -> None:
+def test_dry_lists_each_hosts_changes() -> None:
     answers = {"done": {"is here": "a", "is above": "b"}, "new": {"is here": "", "is above": "b"}}
     ran = run(story, hosts=("done", "new"), answers=answers, dry=True)
     assert [

@@ -96,7 +96,7 @@ def test_a_change_that_a_concurrent_run_undid_is_made_again(ours: Hosts) -> None
     assert "make a" in [heard.command for heard in ran.shell["host"]]
 
 
-def test_a_host_whose_last_run_was_cut_off_is_asked_again(ours: Hosts) -> None:
+def test_facts_are_read_again_after_an_interrupted_run(ours: Hosts) -> None:
     ours.held("host", "another run")
     ours.die()
     assert commands(played(ours)) == ONCE * 2
@@ -110,7 +110,7 @@ def test_answers_that_are_old_by_then_are_asked_again(ours: Hosts, monkeypatch: 
     assert commands(played(ours, passes)) == ONCE * 2
 
 
-def test_a_host_whose_first_answer_has_no_time_is_asked_again(ours: Hosts) -> None:
+def test_a_host_without_a_time_in_its_first_answer_is_queried_again(ours: Hosts) -> None:
     """A fact asked alone has no uptime, so its answer may be older than all answers with an uptime."""
     assert commands(played(ours, first=Lines)) == ["what is there", *ONCE, *ONCE]
 

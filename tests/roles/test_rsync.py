@@ -32,7 +32,7 @@ class Patient:
         ("some files vanished", "correct the cause that rsync names, then run again"),
     ],
 )
-def test_a_transfer_that_cannot_end_says_what_to_type_next(words: str, attempt: str) -> None:
+def test_an_impossible_transfer_names_the_next_command(words: str, attempt: str) -> None:
     host = Listening()
     assert not transfer(host, ["sh", "-c", f"cat >/dev/null; echo '{words}' >&2; exit 11"], "weights of m", Patient())
     what, state, then = host.lines

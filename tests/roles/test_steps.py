@@ -58,7 +58,7 @@ def test_after_a_change_the_host_is_asked_again() -> None:
     assert ran.commands == ("make a", "restart")
 
 
-def test_dry_says_what_may_follow_a_change() -> None:
+def test_dry_lists_the_possible_consequences_of_a_change() -> None:
     assert played([], dry=True).would_change == ("First", "Second", "Restart")
 
 
@@ -101,7 +101,7 @@ def test_a_file_is_on_the_disk_before_it_is_replaced_by_rename() -> None:
 
 
 @pytest.mark.parametrize("arrived", ["", "first line\n"])
-def test_a_file_that_was_cut_on_its_way_does_not_replace_what_is_there(tmp_path: Path, arrived: str) -> None:
+def test_an_incomplete_transfer_does_not_replace_the_existing_file(tmp_path: Path, arrived: str) -> None:
     file = tmp_path / "daemon.json"
     file.write_text("as it was\n")
     command = str(write(str(file), "first line\nsecond line ü\n"))

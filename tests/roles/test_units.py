@@ -82,7 +82,7 @@ def test_a_failed_unit_shows_its_last_log_lines() -> None:
     assert "[@fake/host] the last words" in follow("ActiveState=failed\nResult=exit-code\nInvocationID=1").log
 
 
-def test_a_unit_that_was_killed_could_not_say_so_itself() -> None:
+def test_a_killed_unit_is_reported_by_systemds_result() -> None:
     log = follow("ActiveState=failed\nResult=signal\nInvocationID=1").log
     assert [line for line in log if "was ended" in line or "state" in line] == [
         "[@fake/host] image: work.service was ended by another program or a person (signal)",
@@ -101,5 +101,5 @@ def test_a_unit_that_takes_too_long_goes_on_without_us() -> None:
     ]
 
 
-def test_a_unit_nobody_has_heard_of_is_inactive() -> None:
+def test_an_unknown_unit_is_inactive() -> None:
     assert UnitState.of([]) == UnitState(active="inactive", result="success")

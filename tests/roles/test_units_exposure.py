@@ -119,7 +119,7 @@ def test_no_unit_can_do_more_than_its_limit(name: str, tmp_path: Path) -> None:
     assert score(name, texts()[name], tmp_path) <= UNITS[name].limit
 
 
-def test_the_table_of_the_page_is_what_systemd_says(tmp_path: Path) -> None:
+def test_the_pages_table_matches_systemd(tmp_path: Path) -> None:
     """Scores differ by tenths between releases of systemd, so the page's are compared within that."""
     if os.environ.get("GOLDEN") == "write":
         PAGE.write_text(BLOCK.sub(lambda _: table(tmp_path), PAGE.read_text("utf-8")), "utf-8")

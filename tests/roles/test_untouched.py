@@ -110,11 +110,11 @@ def test_the_mig_cut_of_an_unmanaged_driver_is_never_touched(
     assert [piece for piece in ["systemctl reboot", *written] if piece in heard(ran)] == []
 
 
-def test_the_cut_of_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
+def test_the_check_detects_a_changed_mig_layout() -> None:
     cut = heard(deployed(True, DRIVER, card=CUT))
     assert "host mig apply" in "\n".join(touches_card(cut)) and f"> {defaults.CUT}.enginehouse-new" in cut
 
 
-def test_a_managed_driver_is_touched_so_the_check_can_fail() -> None:
+def test_the_check_detects_a_changed_driver() -> None:
     commands = "\n".join(touches_card(heard(deployed(True, []))))
     assert "nvidia-kernel-open-dkms" in commands and "--persistence-mode" in commands

@@ -83,7 +83,7 @@ def test_200_hosts_in_21_waves_are_fewer_than_2000_lines(own_lines: list[str]) -
     assert sum(event["event"] == "result" for event in run.events) == 62 * 200 + 21 * 200 + 24 * 200 - 200
 
 
-def test_a_wave_tells_what_it_took_and_what_is_left(own_lines: list[str]) -> None:
+def test_a_finished_wave_reports_its_duration_and_the_remaining_hosts(own_lines: list[str]) -> None:
     """The estimate comes from earlier waves, and for the first wave from the last swaps of its hosts."""
     run = seen()
     run.say("", told={"host": "", "waves": (("a",), ("b", "c"))})

@@ -96,7 +96,7 @@ def test_a_swap_of_two_groups_loses_no_request(pool: Pool) -> None:
     assert pool.swapped_under_load(16).lost == []
 
 
-def test_a_group_that_dies_under_load_loses_what_it_had_begun_alone(pool: Pool) -> None:
+def test_a_group_that_dies_under_load_loses_only_started_requests(pool: Pool) -> None:
     """Requests of the dead rank may fail; the other group answers every later request."""
     with loaded(pool.gateway, [ANSWER]) as load:
         assert until(lambda: load.answered_so_far > 8, 60)

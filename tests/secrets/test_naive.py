@@ -110,7 +110,7 @@ def test_a_core_with_a_key_is_found_and_named_as_a_core(careless: Careless) -> N
     )
 
 
-def test_a_command_with_a_key_in_it_is_found_in_what_pyinfra_says(scene: Scene, careless: Careless) -> None:
+def test_a_key_in_a_command_is_found_in_pyinfras_output(scene: Scene, careless: Careless) -> None:
     assert KEY in names_in(careless.output, scene.looked_for)
 
 

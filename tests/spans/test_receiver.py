@@ -21,7 +21,7 @@ RECEIVER = Path(__file__).parents[2] / "files" / "spans" / "receiver.py"
 CANARY = "the patient said: my name is Rosa"
 
 
-def test_a_span_says_whose_it_is_and_when_each_step_began() -> None:
+def test_a_span_has_its_owner_and_each_steps_start() -> None:
     compute, model, request = (json.loads(line) for line in lines(EXPORTED))
     assert model == {
         "span": "nomic",

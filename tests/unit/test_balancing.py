@@ -71,13 +71,13 @@ def test_a_balancer_with_servers_is_refused() -> None:
     assert [problem.kind for _host, problem in fleet.unread] == ["balancer-with-servers"]
 
 
-def test_a_host_behind_a_balancer_lets_the_balancer_in_and_nobody_else() -> None:
+def test_a_host_behind_a_balancer_admits_only_the_balancer() -> None:
     assert planned(a=serving("10.0.0.11"), edge={"balancer": EDGE}).for_host("a").firewall == Firewall(
         allow=("10.0.0.5/32",)
     )
 
 
-def test_a_declared_firewall_keeps_what_it_says_and_lets_every_balancer_in() -> None:
+def test_a_declared_firewall_keeps_its_rules_and_admits_every_balancer() -> None:
     declared = serving("10.0.0.11") | {"firewall": Firewall(ssh=("10.9.0.0/24",), rest="closed")}
     second = replace(EDGE, address="10.0.0.6")
     plan = planned(a=declared, edge_1={"balancer": EDGE}, edge_2={"balancer": second})
@@ -113,7 +113,7 @@ def test_a_pool_that_may_be_interrupted_needs_no_hold() -> None:
     assert planned(a=serving("10.0.0.11") | {"rollout": Rollout(interrupt=True)}, edge=edge).balancers
 
 
-def test_a_host_waits_at_a_stop_until_nobody_asks_its_gateway_either() -> None:
+def test_a_stop_waits_for_the_gateways_open_requests_too() -> None:
     plan = behind_gateways()
     (edge,) = plan.balancers
     gateway = edge.routes[0].gateway
@@ -147,7 +147,7 @@ def test_a_gateway_of_two_servers_stays_in_while_one_of_them_drains() -> None:
     assert not [line for server in mine.traffic.servers for line in server.seen_as if "_gateway/" in line]
 
 
-def test_a_gateway_that_nobody_leads_to_changes_nothing_of_a_balancer() -> None:
+def test_a_gateway_without_a_route_leaves_the_balancer_unchanged() -> None:
     (edge,) = planned(a=serving("10.0.0.11") | {"gateway": Gateway()}, edge={"balancer": EDGE}).balancers
     assert "gateway" not in str(edge.to_json())
 
@@ -181,7 +181,7 @@ def test_the_plan_notes_a_balancer_without_authentication() -> None:
     )
 
 
-def test_the_plan_says_who_passes_a_gateway_that_asks_for_keys() -> None:
+def test_the_plan_lists_ports_that_bypass_the_gateways_keys() -> None:
     """The note covers networks that a firewall admits to Triton; none without keys, or behind a balancer alone."""
 
     def notes(server: Server, gateway: Gateway) -> list[str]:

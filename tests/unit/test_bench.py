@@ -167,7 +167,7 @@ def stand_in(folder: Path, body: str) -> Path:
     return program
 
 
-def test_a_bench_asks_each_load_so_often_and_says_of_what(tmp_path: Path) -> None:
+def test_each_load_of_a_bench_runs_as_often_as_declared(tmp_path: Path) -> None:
     """The key reaches the program only by its environment; machine, release and plan are in the result."""
     (tmp_path / "report").write_text(json.dumps(REPORT))
     program = stand_in(

@@ -37,7 +37,7 @@ def test_a_healthy_llm_beside_triton_has_no_finding() -> None:
     assert ids(examined({"units": UNITS + UNIT.format("active")}, BESIDE)) == []
 
 
-def test_an_llm_whose_unit_failed_is_found() -> None:
+def test_a_failed_llm_unit_is_found() -> None:
     finding_ids = ids(examined({"units": UNITS + UNIT.format("failed")}, BESIDE))
     assert any("unit" in kind or "server" in kind for kind in finding_ids), finding_ids
 

@@ -125,7 +125,7 @@ def test_a_list_that_leads_out_of_the_bundle_is_refused(tmp_path: Path, trust: E
 @pytest.mark.parametrize(
     "paths", [("control/a", "control/a"), ("control/a", "control/a/b"), ("control/a.b", "control/a", "control/a/b")]
 )
-def test_a_list_whose_files_are_in_each_others_way_is_refused(paths: tuple[str, ...]) -> None:
+def test_a_list_with_conflicting_paths_is_refused(paths: tuple[str, ...]) -> None:
     parts = [{"path": path, "sha256": "a" * 64, "size": 1, "source": ""} for path in paths]
     content = {"format": 1, "packages": {}, "architecture": "amd64", "made": "", "base": ""}
     assert Contents.of_text(json.dumps(content | {"parts": parts[:1]})).parts

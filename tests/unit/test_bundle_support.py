@@ -54,7 +54,7 @@ def test_a_connected_support_host_has_the_plan_and_the_sources_it_had() -> None:
     assert '"bundle"' not in json.dumps(named.balancers[0].to_json() | named.monitors[0].to_json())
 
 
-def test_the_bundle_holds_what_their_roles_install_from_the_distribution() -> None:
+def test_the_bundle_has_the_distributions_packages_of_every_role() -> None:
     plan = with_support({"mirrors": MIRROR, "firewall": Firewall(allow=("10.1.0.0/16",))})
     (balancer,), (monitor,) = plan.balancers, plan.monitors
     assert {"haproxy", "nftables", "prometheus-node-exporter", "python3"} <= support_packages(balancer, {}).keys()
@@ -85,7 +85,7 @@ def test_parts_that_a_bundle_lacks_are_refused_before_the_first_change() -> None
     assert problem.kind == "bundle-system"
 
 
-def test_a_support_host_whose_bundle_is_gone_from_the_inventory_gets_its_own_sources_back(tmp_path: Path) -> None:
+def test_a_support_host_without_its_bundle_regains_its_own_apt_sources(tmp_path: Path) -> None:
     (tmp_path / "key.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nkey\n")
     closed, connected = with_support(CLOSED).balancers[0], with_support({}).balancers[0]
     system = replace(closed.mirrors.system, key_file=str(tmp_path / "key.asc")) if closed.mirrors.system else None

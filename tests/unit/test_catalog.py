@@ -175,7 +175,7 @@ def test_an_unlike_name_gets_no_suggestion() -> None:
         ({"checkpoint": CHECKPOINTS["qwen3-8b"].shape, "tool_parser": "mistral"}, ("mistral", "")),
     ],
 )
-def test_parsers_are_the_declared_ones_else_the_rows(more: dict[str, Any], parsers: tuple[str, str]) -> None:
+def test_declared_parsers_precede_the_catalogs(more: dict[str, Any], parsers: tuple[str, str]) -> None:
     """A fine-tuned model may write its calls in another format than its base."""
     assert parsers_of(LLM(name="m", weights=Weights.local("/w"), **more)) == parsers
 

@@ -71,7 +71,7 @@ def test_a_cell_is_brought_over_by_deploy_py_with_the_plan_that_was_read() -> No
     )
 
 
-def test_a_cell_that_stopped_says_what_is_left() -> None:
+def test_a_failed_cell_names_the_remaining_cells() -> None:
     assert str(failed_cell(Turn("east", "k", False), ["west"], "run-7", "h100-01 is lost\nNo hosts remaining!")) == (
         "cell east was not updated\n"
         "  run    run-7\n"
@@ -83,7 +83,7 @@ def test_a_cell_that_stopped_says_what_is_left() -> None:
     )
 
 
-def test_a_cell_that_nobody_serves_is_named_with_what_to_type_there() -> None:
+def test_a_cell_without_a_worker_is_named_with_the_command_to_type() -> None:
     assert [str(problem) for problem in unserved(["west"])] == [
         "no control machine takes over cell west\n"
         "  where   west\n"

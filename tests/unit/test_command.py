@@ -29,7 +29,7 @@ def test_plan_prints_digest_and_memory() -> None:
     assert (done.returncode, "30,615" in done.stdout, "digest  plan-" in done.stdout) == (0, True, True)
 
 
-def test_an_inventory_may_import_what_lies_where_the_command_is_typed(tmp_path: Path) -> None:
+def test_an_inventory_may_import_modules_of_the_current_directory(tmp_path: Path) -> None:
     """pyinfra's own command allows such imports too."""
     (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
     (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
@@ -87,7 +87,7 @@ def test_fit_says_how_many_users_are_left() -> None:
 @pytest.mark.parametrize(
     ("words", "kind"), [(["h900", "gpt-oss-20b"], "unknown-gpu"), (["h100-80", "gpt5"], "unknown-checkpoint")]
 )
-def test_fit_refuses_what_it_does_not_know(words: list[str], kind: str) -> None:
+def test_fit_refuses_unknown_names(words: list[str], kind: str) -> None:
     """The refusal offers the nearest name."""
     done = enginehouse("fit", *words, "--json")
     assert (done.returncode, [refusal["kind"] for refusal in json.loads(done.stdout)["refusals"]]) == (1, [kind])

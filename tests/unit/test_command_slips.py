@@ -162,7 +162,7 @@ FILLED = {"MODELS": "gpt-oss-20b", "PROMPT": "20", "ANSWER": "20", "TENANT": "se
 
 
 @SLIPS
-def test_a_slip_is_refused_with_what_was_meant(
+def test_a_typo_is_refused_with_the_intended_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], meant: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -153,7 +153,7 @@ def test_every_kind_of_the_catalogue_is_seen_firing_by_a_test() -> None:
     assert set(FIRES) | ELSEWHERE == set(KINDS)
 
 
-def test_every_kind_says_what_it_means_and_what_to_type() -> None:
+def test_every_kind_of_finding_has_a_meaning_and_a_command() -> None:
     assert [kind.id for kind in KINDS.values() if not (kind.means and kind.attempt)] == []
 
 

@@ -20,7 +20,7 @@ def test_the_doctor_names_a_running_image_that_strangers_reach() -> None:
     assert "hole-strangers" not in [finding.id for finding in examined(OLD_IMAGE)], "on loopback nobody reaches it"
 
 
-def test_the_doctor_is_silent_about_what_an_operator_accepted() -> None:
+def test_the_doctor_omits_accepted_holes() -> None:
     accepted = replace(OUT.servers[0], accepted_holes=tuple(hole.id for hole in HOLES))
     assert examined(OLD_IMAGE, replace(OUT, servers=(accepted,))) == ()
 

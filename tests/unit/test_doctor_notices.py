@@ -18,13 +18,13 @@ def test_a_cloud_that_announces_nothing_is_no_finding() -> None:
     assert seen() == ()
 
 
-def test_a_host_that_its_cloud_takes_back_is_named_with_the_time_and_what_was_cut() -> None:
+def test_a_reclaimed_host_is_named_with_time_and_interrupted_requests() -> None:
     (finding,) = seen("spot terminate", is_active=True, cut=3)
     evidence = "spot terminate: the cloud takes the host at 2026-11-23 08:01:30 UTC; requests cut: 3"
     assert (finding.id, finding.severity, finding.evidence) == ("notice-drains", "warning", evidence)
 
 
-def test_a_notice_that_drains_nobody_is_a_note() -> None:
+def test_a_notice_without_a_drain_is_a_note() -> None:
     assert [(finding.id, finding.evidence) for finding in seen("rebalance")] == [("notice-seen", "rebalance")]
 
 

@@ -18,7 +18,7 @@ def seen(looked: float = NOW - 60.0, **changes: Any) -> tuple[Finding, ...]:
     return examined({"repair": "\n".join(line for line in lines if line[0] != "#")})
 
 
-def test_a_host_whose_gpus_are_fit_has_no_finding_of_repairs() -> None:
+def test_a_host_with_healthy_gpus_has_no_repair_finding() -> None:
     assert seen() == ()
 
 
@@ -30,7 +30,7 @@ def test_a_host_whose_gpus_are_fit_has_no_finding_of_repairs() -> None:
         ({"why": "GPU 0: …", "person": "another card is needed"}, "repair-person"),
     ],
 )
-def test_a_repair_is_told_by_its_state_with_the_repairs_so_far(changes: dict[str, str], kind: str) -> None:
+def test_a_repair_is_reported_with_its_state_and_earlier_repairs(changes: dict[str, str], kind: str) -> None:
     (finding,) = seen(totals={"reset repaired": 2, "reboot failed": 1}, **changes)
     assert (finding.id, finding.evidence) == (kind, "so far: 2 reset repaired, 1 reboot failed")
 

@@ -75,7 +75,7 @@ def test_no_share_takes_longer_than_ci_has_for_it(share: int) -> None:
     assert draw.minutes_of(share) <= draw.BUDGET_MINUTES
 
 
-def test_a_run_says_what_it_drew_and_how_to_draw_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_prints_its_draw_and_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert draw.words("abc1234" + "0" * 33).splitlines() == [
         "faults drawn from commit abc1234: share 4 of 5, test_doctor, test_gateway, test_partial, "
         "3 of 15 of test_kills_control_fetches, 3 of 15 of test_kills_host_fetches, 2 of 10 of test_cuts, "

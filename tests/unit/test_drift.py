@@ -84,7 +84,7 @@ def test_hosts_as_they_should_be_do_not_differ(files: tuple[Path, str]) -> None:
     assert (drift.exit_code, drift.hosts, drift.messages) == (0, ("@fake/one", "@fake/two"), {})
 
 
-def test_a_host_that_is_not_is_named_with_the_step_and_with_who_is_at_work_there(files: tuple[Path, str]) -> None:
+def test_a_differing_host_is_named_with_its_step_and_the_running_deploy(files: tuple[Path, str]) -> None:
     drift = drift_of(files[1], limit=["right", "wrong"], verb=files[0])
     assert (drift.exit_code, drift.steps) == (2, {"Work | Mend it": ("@fake/three",)})
     assert "held by ada@desk" in drift.messages["@fake/three"][0]
@@ -135,7 +135,7 @@ def typed(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
-def test_a_host_nobody_can_reach_ends_the_command_with_1(tmp_path: Path) -> None:
+def test_an_unreachable_host_ends_the_command_with_status_1(tmp_path: Path) -> None:
     text = (ROOT / "inventories/h100.py").read_text().replace('["h100-01.example.internal"]', '["127.0.0.1"]')
     (tmp_path / "fleet.py").write_text(text)
     done = typed(str(tmp_path / "fleet.py"), "--json", "--data", "ssh_port=1")

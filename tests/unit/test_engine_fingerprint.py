@@ -142,7 +142,7 @@ def test_no_path_and_no_host_name_is_in_the_fields() -> None:
     assert "/var/lib" not in text and "h100-01" not in text and "/app/" not in text
 
 
-def test_the_store_name_says_what_an_engine_is() -> None:
+def test_an_engines_store_name_has_model_precision_and_gpu() -> None:
     """Model, precision and cache, parallelism, release, SM, fingerprint."""
     assert ORIGINAL.name == (f"llama-3.1-8b-instruct.fp8-kv-fp8.tp1-pp1.trtllm-1.2.1.sm90.{ORIGINAL.fingerprint}")
 
@@ -161,7 +161,7 @@ def record(made: EngineSlice, **changes: Any) -> EngineRecord:
     return replace(kept, **changes)
 
 
-def test_an_engine_nobody_built_is_new() -> None:
+def test_an_engine_never_built_is_new() -> None:
     """Without a record of its model there is nothing to compare."""
     assert why_built(ORIGINAL, [record(ORIGINAL, model="other", fingerprint="0" * 16)]) == "new"
 

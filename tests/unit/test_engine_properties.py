@@ -66,7 +66,7 @@ def planned(model: LLM, release: str, gpus: int) -> Plan | None:
 
 @settings(deadline=None, max_examples=300)
 @given(MODELS, RELEASES, st.sampled_from([1, 2, 4]))
-def test_a_plan_writes_only_what_it_knows_for_certain(model: LLM, release: str, gpus: int) -> None:
+def test_a_plan_uses_only_flags_known_for_certain(model: LLM, release: str, gpus: int) -> None:
     """A plan has only names of exactly this release, and one engine for each model, the draft's after the target's."""
     made = planned(model, release, gpus)
     for engine in made.engines if made else ():

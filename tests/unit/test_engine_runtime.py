@@ -71,7 +71,7 @@ HEAD = Weights.hub("example/head", REVISION)
     (Medusa(weights=HEAD), "medusa"), (Eagle(weights=HEAD), "eagle"), (ReDrafter(weights=HEAD), "redrafter"),
     (Lookahead(), "lookahead"), (None, "top_k_top_p"),
 ])  # fmt: skip
-def test_the_decoding_mode_is_what_the_engine_speculates_with(speculative: Any, mode: str) -> None:
+def test_the_decoding_mode_matches_the_engines_speculation(speculative: Any, mode: str) -> None:
     assert parameters(flags={"max_beam_width": "1"}, speculative=speculative)["decoding_mode"] == mode
 
 
@@ -129,5 +129,5 @@ def test_a_draft_pins_no_host_memory_that_the_plan_has_not_counted() -> None:
     assert host_bytes == ["2097152", "0"]
 
 
-def test_the_queue_is_what_the_inventory_says() -> None:
+def test_the_queue_has_the_inventorys_length() -> None:
     assert parameters(part="queue", max_queue_size=9) == {"max_batch_size": 8, "max_queue_size": 9}

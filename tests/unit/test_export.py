@@ -71,7 +71,7 @@ def test_unattended_upgrades_are_kept_out_before_any_package() -> None:
     assert (read["package_update"], read["package_upgrade"]) == (False, False)
 
 
-def test_files_arrive_to_the_letter_packed_or_not() -> None:
+def test_files_arrive_unchanged_packed_or_not() -> None:
     """If a command for secrets does not fit as text, all files are packed; both sizes are printed."""
     long = data(fetch="echo " + "A" * LIMIT)
     assert (long.is_compressed, long.size < LIMIT, "gz+b64" in long.sizes) == (True, True, True)

@@ -113,7 +113,7 @@ def test_a_job_has_the_times_of_the_units(inventory: str) -> None:
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
-def test_balancers_ask_a_job_what_they_ask_a_host(inventory: str) -> None:
+def test_balancers_query_a_job_like_a_host(inventory: str) -> None:
     """The settings of the traffic service, and every port that the job listens on, are in the table of nodes."""
     texts = written(inventory)
     for host in rendered(inventory).hosts:

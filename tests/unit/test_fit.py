@@ -128,7 +128,7 @@ def test_a_name_without_its_owner_is_refused_before_any_card_is_judged(tmp_path:
     assert models_of(["GPT-OSS-20B"], AROUND, tmp_path)[0][0].name == "gpt-oss-20b"
 
 
-def test_a_directory_without_weights_is_named_for_what_it_holds(tmp_path: Path) -> None:
+def test_a_directory_without_weights_is_refused_with_its_content(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"pickle")
     with pytest.raises(Refusal) as refused:

@@ -52,7 +52,7 @@ def directory(root: Path, name: str, config: dict[str, Any], *, is_of_sentences:
         ("Qwen3-Reranker-4B", QWEN3, False, "Reranker({}" + BFLOAT16),
     ],
 )
-def test_init_declares_what_the_plan_then_takes(
+def test_inits_inventory_is_accepted_by_the_plan(
     name: str, config: dict[str, Any], is_of_sentences: bool, declared: str, tmp_path: Path
 ) -> None:
     path = directory(tmp_path, name, config, is_of_sentences=is_of_sentences)

@@ -59,7 +59,7 @@ def test_the_only_host_of_an_inventory_has_a_gateway_unless_it_says_none() -> No
     assert plan(*sources("a")).slices[0].gateway is None, "gateway=None"
 
 
-def test_of_several_hosts_none_has_a_gateway_that_nobody_declared() -> None:
+def test_several_hosts_have_no_implicit_gateway() -> None:
     assert [mine.gateway for mine in plan(*undeclared("a", "b")).slices] == [None, None]
 
 
@@ -97,7 +97,7 @@ def test_a_gateway_without_keys_is_noted() -> None:
     assert [note for note in made.warnings if "asks for no key" in note]
 
 
-def test_every_model_is_offered_with_what_the_gateway_needs_of_it() -> None:
+def test_every_offered_model_has_the_fields_that_the_gateway_needs() -> None:
     bge, gpt_oss, nomic = gateway(plan(gateway=Gateway())).models
     assert (bge.kind, bge.max_items, bge.max_tokens, bge.files) == ("reranker", 1024, 512, "")
     assert (gpt_oss.kind, gpt_oss.context_tokens, gpt_oss.triton_model) == ("llm", 8192, "gpt-oss-20b")
@@ -111,7 +111,7 @@ def test_an_engine_is_asked_through_the_model_that_streams() -> None:
     assert (model.name, model.triton_model) == ("llama", "llama_completion")
 
 
-def test_a_model_s_row_and_an_operator_s_word_say_what_clients_may_ask_of_it() -> None:
+def test_client_options_follow_the_catalog_and_the_operators_setting() -> None:
     (of_row,) = gateway(plan(gateway=Gateway(), **main(LLAMA))).models
     (declared,) = gateway(
         plan(gateway=Gateway(), **main(replace(LLAMA, tool_parser="none", guided_decoding=True)))
@@ -192,7 +192,7 @@ def test_two_servers_with_one_model_stand_behind_one_name() -> None:
     assert {model.servers for model in merged.models} == {("main", "two")}
 
 
-def test_the_fingerprint_follows_what_answers_and_not_where() -> None:
+def test_the_fingerprint_depends_on_the_servers_and_not_on_addresses() -> None:
     moved = gateway(plan(gateway=Gateway(ports=(9000,)), **main(grpc_port=8011)))
     shorter = gateway(plan(gateway=Gateway(), **main(RERANKER, EMBEDDER, replace(GPT_OSS, max_seq_len=4096))))
     assert gateway(plan(gateway=Gateway())).fingerprint == moved.fingerprint != shorter.fingerprint
@@ -226,6 +226,6 @@ def test_another_share_of_traces_is_no_other_server() -> None:
     assert often == rarely
 
 
-def test_every_release_traces_what_the_gateway_chose_and_nothing_else() -> None:
+def test_every_release_traces_only_the_gateways_requests() -> None:
     """`rate=0` has this meaning since core 2.42 (24.01)."""
     assert all(at_least(row.triton_core, "2.42.0") for row in RELEASES.values())

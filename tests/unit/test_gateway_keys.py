@@ -33,7 +33,7 @@ def key(file: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["key", *words, "--file", str(file)])
 
 
-def test_a_new_key_is_shown_once_and_its_hash_is_what_the_gateway_reads(file: Path) -> None:
+def test_a_new_key_is_shown_once_and_stored_as_a_hash(file: Path) -> None:
     words = "--models llama,bge --tokens-per-minute 1000 --requests-per-minute 60 --concurrent 4 --expires 2099-01-01"
     made = key(file, "new", "acme", *words.split()).stdout.strip()
     keys = Keys(str(file))

@@ -78,7 +78,7 @@ def test_a_host_in_two_pools_is_refused(tmp_path: Path) -> None:
     )
 
 
-def test_a_host_may_settle_what_its_groups_say(tmp_path: Path) -> None:
+def test_a_hosts_data_overrides_its_groups_data(tmp_path: Path) -> None:
     """A host's own data have precedence over its groups' data."""
     text = TWO_GROUPS.replace('(["a"],', '([("a", {"servers": (Server(name="own", models=(_llm,)),)})],')
     (tmp_path / "fleet.py").write_text(text)

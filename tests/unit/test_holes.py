@@ -235,7 +235,7 @@ def test_an_acceptance_is_in_the_plan_with_its_reason() -> None:
     assert "server main accepts CVE-2025-23310: a laboratory" in plan(servers=(server,)).warnings
 
 
-def test_a_release_of_ones_own_has_the_holes_of_its_core() -> None:
+def test_a_custom_release_has_the_holes_of_its_core() -> None:
     """The release's base row does not count, because that row has other repairs and drivers."""
     old = Release(name="ours", derived_from="26.07", triton_core="2.57.0")
     assert routed(old) == ["known-hole"]

@@ -52,5 +52,7 @@ def test_a_host_with_its_key_is_planned(tmp_path: Path, text: str, data: dict[st
         (f"gpu-1 {WORDS}\n", {"ssh_known_hosts_file": "gone"}, "no-known-hosts"),
     ],
 )
-def test_a_file_that_lets_nobody_in_is_refused(tmp_path: Path, text: str, data: dict[str, Any], kind: str) -> None:
+def test_a_client_file_that_admits_no_client_is_refused(
+    tmp_path: Path, text: str, data: dict[str, Any], kind: str
+) -> None:
     assert kinds(tmp_path, text, **data) == [kind]

@@ -221,7 +221,7 @@ def test_an_answer_of_prometheus_of_another_form_is_no_answer(answer: bytes) -> 
         prometheus.rows_of(answer)
 
 
-def test_a_jobs_folder_has_a_name_that_nobody_can_take_first() -> None:
+def test_a_jobs_folder_has_an_unpredictable_name() -> None:
     """Users of a node see a job's number, and /tmp is everybody's: a folder of that name would stop the job."""
     steps = (Path(__file__).parents[2] / "files/shell/slurm-job.sh").read_text()
     made = [line for line in re.findall(r"(?m)^ *work=([^ ].*)", steps) if line[:1] != "#"]

@@ -61,7 +61,7 @@ def test_clients_read_the_first_name_on_the_gateway_s_page() -> None:
     assert elsewhere.gateway and elsewhere.gateway.url == "https://llm.example.com:8443"
 
 
-def test_the_plan_says_who_reaches_it_and_whose_certificate_it_shows() -> None:
+def test_the_plan_lists_clients_and_certificate_of_a_gateway() -> None:
     text = printed(plan_report(plan(**host()))).replace("\n", " ")
     assert "https 0.0.0.0:443 from everywhere, certificate of llm.example.com, ordered from https://acme-v02" in text
 

@@ -202,7 +202,7 @@ def test_a_header_that_breaks_off_goes_on_where_it_was_cut(hub: Standing) -> Non
         ("readme", "1 files, among them README.md", "a repository with config.json and model.safetensors"),
     ],
 )
-def test_a_repository_without_a_checkpoint_is_named_for_what_it_is(
+def test_a_repository_without_a_checkpoint_is_refused_by_its_kind(
     hub: Standing, name: str, seen: str, attempt: str
 ) -> None:
     """The refusal comes before the repository's headers are requested."""
@@ -235,7 +235,7 @@ def test_an_invalid_answer_is_refused_and_never_counted(hub: Standing, end: str,
     assert refusal(NAME, hub.access()).kind == "hub-answer"
 
 
-def test_a_hub_that_nobody_reaches_is_refused_with_the_ways_around(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_refused_with_the_alternatives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_client, "PAUSE_SECONDS", 0)
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))

@@ -99,7 +99,7 @@ def test_any_name_or_answer_of_a_machine_becomes_a_literal_in_the_file(
 
 
 @given(STRANGE, sampled_from([line.partition("=")[0] for line in (*ANSWERS.splitlines(), "address=")]))
-def test_an_answer_is_refused_or_what_is_written_parses_as_before(answer: str, name: str) -> None:
+def test_an_answer_is_refused_or_the_written_file_parses_equally(answer: str, name: str) -> None:
     """The whole path from the answer to the file is tested."""
     try:
         machine = Answered.of(TARGET, f"{ANSWERS}{name}={answer}\n")

@@ -27,7 +27,7 @@ def test_the_end_of_a_run_is_in_its_last_operation() -> None:
     assert TIMELINE.moment(1.0) == Moment(2, "Triton | Swap", 40.0)
 
 
-def test_a_timeline_is_read_from_what_a_run_says() -> None:
+def test_a_timeline_is_read_from_a_runs_output() -> None:
     heard = Timeline()
     for line in ("--> Loading config...\n", "--> Starting operation: Base | Make directories \n", "--> Results:\n"):
         heard.heard(line)

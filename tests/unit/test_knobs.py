@@ -76,7 +76,7 @@ def reasons(file: Path) -> dict[str, str]:
     return texts
 
 
-def test_the_table_of_knobs_is_what_the_roles_say() -> None:
+def test_the_pages_table_of_knobs_matches_the_roles() -> None:
     """The table is compared literally."""
     text = PAGE.read_text("utf-8")
     if os.environ.get("GOLDEN") == "write":

@@ -113,7 +113,7 @@ def test_a_script_is_no_manifest() -> None:
     assert unreadable("trtllm-build --checkpoint_dir c\n  image: {") is None
 
 
-def test_a_fragment_is_read_as_what_it_is() -> None:
+def test_a_fragment_of_a_manifest_is_recognised() -> None:
     """A fragment is a service or a container alone, indented or not."""
     texts = {
         "    image: a/b:1\n    command: x --y\n": ["compose"],

@@ -161,7 +161,7 @@ def test_a_gpu_that_nvidia_smi_does_not_list_is_named_as_nvidia_smi_takes_it() -
     assert "-i 0000:1b:00.0" in finding.attempt
 
 
-def test_a_fault_of_apt_is_a_warning_while_every_server_works_and_one_of_docker_is_past() -> None:
+def test_an_apt_fault_is_a_warning_and_a_past_docker_fault_noted() -> None:
     """The next deploy needs apt; a Docker that runs again needs nothing."""
     causes = {"causes": "      1 dpkg was interrupted\n      2 failed to start daemon"}
     findings = examined(causes)
@@ -171,7 +171,7 @@ def test_a_fault_of_apt_is_a_warning_while_every_server_works_and_one_of_docker_
     ]
 
 
-def test_a_balancer_tells_what_its_own_kernel_and_services_logged() -> None:
+def test_a_balancers_doctor_report_has_its_kernel_and_service_logs() -> None:
     balancer = replace(WANTED, gpus=0, servers=(), is_balancer=True)
     texts = {
         **BARE,

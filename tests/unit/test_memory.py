@@ -93,7 +93,7 @@ MEASURED |= {(NOMIC, 1): ((4_096, 1_887), (16_384, 2_227), (65_536, 3_671))}
 
 
 @pytest.mark.parametrize(("shape", "streams"), MEASURED)
-def test_an_encoder_is_planned_within_ten_percent_of_what_it_took(shape: Checkpoint, streams: int) -> None:
+def test_an_encoders_planned_memory_is_within_ten_percent_of_the_measured(shape: Checkpoint, streams: int) -> None:
     """Weights, context and workspace together, and never less: a lower limit would lose its graphs."""
     fixed = memory.encoder_weights_mib(shape, "float16") + memory.ENCODER_CONTEXT_MIB
     for tokens, taken in MEASURED[shape, streams]:
@@ -153,7 +153,7 @@ def test_a_cache_that_was_asked_for_is_not_grown() -> None:
     assert (served.kv_cache_tokens, served.memory.kv_cache_mib) == (65_536, 3_072)
 
 
-def test_an_encoder_on_the_cpu_takes_nothing_of_the_gpu() -> None:
+def test_an_encoder_on_the_cpu_uses_no_gpu_memory() -> None:
     """Such an encoder has no CUDA context either."""
     model = replace(RERANKER, device="cpu", dtype="float32")
     assert (

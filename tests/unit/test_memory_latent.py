@@ -56,7 +56,7 @@ def test_projections_into_a_latent_lie_whole_on_every_gpu() -> None:
     assert memory.llm_weights_mib(DEEPSEEK_V3, tensor_parallel=8) == 80_987
 
 
-def test_a_latent_widens_attention_by_its_positions() -> None:
+def test_latent_attention_adds_its_rotary_positions_to_the_parameters() -> None:
     """3 x 7,168 + 128 x (3 x 128 + 2 x 64) + 576 + 8 x (2 x 7,168 + 3 x 2,048)."""
     assert memory.layer_elements(DEEPSEEK_V3) == 251_456
 

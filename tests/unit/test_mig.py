@@ -163,7 +163,7 @@ def test_instances_of_a_card_together_are_not_larger_than_it(gpu: str) -> None:
     assert all(row.most * row.usable_mib <= GPUS[gpu].usable_mib for row in profiles_of(gpu))
 
 
-def test_an_h100_has_what_its_driver_listed() -> None:
+def test_an_h100_has_its_drivers_mig_profiles() -> None:
     """The numbers were read from the card; 256 MiB of each are left out of plans."""
     listed = {row.name: (row.profile_id, row.most, row.total_mib) for row in profiles_of("h100-80")}
     assert listed == {

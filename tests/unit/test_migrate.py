@@ -171,7 +171,7 @@ def test_a_model_that_the_catalog_lacks_keeps_its_name(words: str, source: str, 
         ("Qwen/Qwen3-32B", "LLM"),
     ],
 )
-def test_an_encoder_that_nobody_has_read_is_told_by_its_name(repository: str, declared: str) -> None:
+def test_an_unread_encoder_is_declared_by_its_name(repository: str, declared: str) -> None:
     """vLLM guesses from the files; the plan, which has read them, refuses a wrong guess."""
     assert f"model = {declared}(\n" in migrate(f"vllm serve {repository}").inventory
 

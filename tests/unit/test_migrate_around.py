@@ -31,7 +31,7 @@ def findings(text: str) -> dict[str, Finding]:
 
 
 @pytest.mark.parametrize("text", SHELLS.values(), ids=[name.replace(" ", "_") for name in SHELLS])
-def test_a_server_is_read_out_of_what_stands_around_it(text: str, tmp_path: Path) -> None:
+def test_a_server_is_recognised_inside_surrounding_text(text: str, tmp_path: Path) -> None:
     (mine,) = planned(text, tmp_path).slices
     (model,) = mine.servers[0].models
     assert (model.weights.repository, model.settings["max_seq_len"]) == ("Qwen/Qwen3-8B", 8192)

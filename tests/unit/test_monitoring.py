@@ -37,7 +37,7 @@ def test_a_port_that_asks_for_keys_is_asked_whether_it_answers_and_not_for_model
     assert probed == {"edge/chat/edge": "https://10.0.0.5:8080/v2/health/ready"}
 
 
-def test_a_host_passes_on_what_answers_on_loopback() -> None:
+def test_a_host_forwards_metrics_that_listen_on_loopback() -> None:
     served = serving("10.0.0.11") | {"gateway": Gateway(ports=(8080,), keys=None)}
     plan = planned(a=served, b=serving("10.0.0.12"), edge={"balancer": EDGE}, eyes={"monitor": EYES})
     exporters = plan.for_host("a").exporters

@@ -70,7 +70,7 @@ def test_a_gateway_and_its_hosts_answer_with_one_fingerprint_of_all_models() -> 
     assert alone and together and alone.fingerprint != together.fingerprint
 
 
-def test_the_plan_says_who_comes_to_which_port() -> None:
+def test_the_plan_lists_the_clients_of_each_port() -> None:
     text = " ".join(printed(plan_report(fleet())).split())
     assert "gateways of front connect to port 8009 over mutual TLS" in text and "also to back/main" in text
 

@@ -129,7 +129,7 @@ def test_the_shipped_engine_inventory_says_which_files_it_wants() -> None:
     ]
 
 
-def test_the_home_of_a_user_that_nobody_knows_is_a_path_like_any_other() -> None:
+def test_the_home_of_an_unknown_user_is_an_ordinary_path() -> None:
     """At deployment the file counts as missing, without a traceback."""
     assert local_path("~no-such-user-here/key") == Path("~no-such-user-here/key")
     roles = [

@@ -104,7 +104,7 @@ def test_the_number_that_is_offered_is_taken() -> None:
                 assert row.takes(value) or row.takes(row.slip_of(value)[1])
 
 
-def test_good_hosts_have_no_such_number() -> None:
+def test_accepted_hosts_have_no_number_out_of_range() -> None:
     data = main(RERANKER, EMBEDDER, GPT_OSS, LLAMA)
     host = Host(name="h", machine=MACHINE, **data)
     assert [

@@ -63,7 +63,7 @@ def typed(*words: str) -> Result:
         ("key new acme --models llama;bge", "this is not a model's name"),
     ],
 )
-def test_an_odd_file_is_refused_with_what_it_is(words: str, meant: str) -> None:
+def test_an_odd_file_is_refused_with_its_kind(words: str, meant: str) -> None:
     """The command exits with code 1, and without a traceback."""
     answer = typed(*words.split())
     assert (answer.exit_code, meant in answer.output) == (1, True), answer.output

@@ -257,7 +257,7 @@ def test_a_locked_repository_has_the_last_word(name: str) -> None:
     assert kinds(case, replace(AROUND, locked={weights.repository: files})) == case.locked.split()
 
 
-def test_the_plan_notes_numbers_that_nobody_compared() -> None:
+def test_the_plan_notes_uncompared_numbers() -> None:
     """The note has the command that compares the numbers; a model given by name, or compared before, has no note."""
     case = CASES["r40"]
     machine = replace(MACHINE, gpu="a100-40")

@@ -34,7 +34,7 @@ def test_memory_is_planned_by_the_declared_mib() -> None:
     assert cache - smaller.slices[0].servers[0].models[0].memory.kv_cache_mib == pytest.approx(2000, abs=64)
 
 
-def test_the_plan_says_what_is_unproven_on_the_card() -> None:
+def test_the_plan_lists_unproven_features_of_the_card() -> None:
     """It also notes that no NVLink is assumed unless declared."""
     (sentence,) = [text for text in planned().warnings if "10de:2b85" in text]
     assert "nothing here has run on it" in sentence and "without NVLink" in sentence

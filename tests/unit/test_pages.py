@@ -223,7 +223,7 @@ def test_the_first_page_is_short() -> None:
     assert len(shown.splitlines()) <= 150
 
 
-def test_every_shipped_inventory_stands_in_the_table_of_what_to_copy() -> None:
+def test_every_shipped_inventory_is_in_the_pages_table() -> None:
     """The table has no other inventory."""
     table = (ROOT / "inventories/README.md").read_text("utf-8")
     named = set(re.findall(r"^\| `(\w+\.py)` \|", table, flags=re.M))

@@ -180,7 +180,7 @@ def test_a_pinned_inventory_is_left_alone(tmp_path: Path) -> None:
     assert write_digest(file, NEW) == f"{file} is pinned to {NEW} already\n"
 
 
-def test_an_inventory_without_a_place_is_told_what_to_add(tmp_path: Path) -> None:
+def test_an_inventory_without_a_digest_is_refused_with_the_line_to_add(tmp_path: Path) -> None:
     """No other place is edited."""
     file = tmp_path / "h100.py"
     file.write_text("hosts = []\n")

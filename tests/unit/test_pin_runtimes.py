@@ -36,7 +36,7 @@ def test_an_image_beside_triton_gets_its_digest_inside_its_own_text(tmp_path: Pa
     )
 
 
-def test_an_image_beside_triton_that_is_put_together_is_told_what_to_write(tmp_path: Path) -> None:
+def test_a_composed_image_is_refused_with_the_line_to_write(tmp_path: Path) -> None:
     file = tmp_path / "h100.py"
     file.write_text('image = "vllm/vllm-openai" + ":v0.26.0"\n')
     with pytest.raises(Refusal) as refused:

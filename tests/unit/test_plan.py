@@ -110,7 +110,7 @@ def test_an_image_of_one_s_own_size_asks_for_its_own_room() -> None:
     assert plan(release=small).for_host("h100-01").disk_needed_mib == 65_895 - 37_629
 
 
-def test_a_derived_release_replaces_what_it_names() -> None:
+def test_a_derived_release_replaces_only_its_named_fields() -> None:
     """A repaired image on a mirror with an older Triton core; CUDA is the row's."""
     own = Release(
         name="ours",
@@ -146,7 +146,7 @@ def test_local_weights_are_named_by_their_headers() -> None:
     assert (weights.revision, weights.size_mib, weights.fetch_on) == ("local-0123", 1024, "control")
 
 
-def test_files_of_ones_own_replace_the_list() -> None:
+def test_an_inventorys_own_file_list_replaces_the_default() -> None:
     """The checkpoint has other file names."""
     weights = replace(GPT_OSS.weights, files=("config.json", "*.safetensors"))
     assert plan(**main(replace(GPT_OSS, weights=weights))).for_host("h100-01").weights[0].files == (
@@ -220,7 +220,7 @@ def test_an_impossible_slice_is_our_mistake_and_no_refusal() -> None:
         host_slice(Host(name="a", machine=MACHINE, servers=(MAIN,), release="99.99"), AROUND)
 
 
-def test_the_llm_that_takes_what_is_left_loads_last() -> None:
+def test_the_llm_with_the_remaining_memory_loads_last() -> None:
     """Of two LLMs, one has a number of tokens, and the other takes the remaining memory."""
     small = LLM(
         name="small",

@@ -80,7 +80,7 @@ def test_the_page_of_an_unjudged_promotion_says_so() -> None:
     assert "judged  not judged: the inventory says Replay.none" in report
 
 
-def test_the_verb_prints_it_and_refuses_what_the_plan_refuses() -> None:
+def test_the_verb_prints_the_export_or_the_plans_refusal() -> None:
     words = ["promote", "inventories/h100_vllm.py", "llama-3.1-8b-instruct", "--to", "trtllm-serve"]
     done = CliRunner().invoke(enginehouse, words)
     assert done.exit_code == 1 and "although its answers there were never compared" in done.output

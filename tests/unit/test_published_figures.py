@@ -106,7 +106,7 @@ GALLERY = {
 
 
 @pytest.mark.parametrize("name", GALLERY)
-def test_a_token_takes_what_the_gallery_of_architectures_says(name: str) -> None:
+def test_cache_bytes_per_token_match_the_architecture_gallery(name: str) -> None:
     if name in CHECKPOINTS:
         counted = CHECKPOINTS[name].shape
     else:
@@ -115,7 +115,7 @@ def test_a_token_takes_what_the_gallery_of_architectures_says(name: str) -> None
 
 
 @pytest.mark.parametrize(("sm", "published_gib"), [(90, 64.38), (89, 65.9651)])
-def test_gpt_oss_takes_what_vllm_s_kernels_pad_it_to(sm: int, published_gib: float) -> None:
+def test_gpt_oss_memory_includes_the_padding_of_vllms_kernels(sm: int, published_gib: float) -> None:
     """Logs of gpt-oss-120b: with Triton's kernels on an H100 (vLLM's issue 33155), with Marlin's (issue 23278)."""
     counted = CHECKPOINTS["gpt-oss-120b"].shape
     size = memory.llm_weights_bytes(counted) + memory.padding_bytes(counted, sm)
@@ -134,7 +134,7 @@ def test_gpt_oss_takes_what_vllm_s_kernels_pad_it_to(sm: int, published_gib: flo
         ("01-ai/Yi-1.5-34B-Chat", 2048, 480 / 1024),
     ],
 )
-def test_a_cache_takes_what_servers_log(name: str, tokens: int, published_gib: float) -> None:
+def test_a_planned_cache_matches_the_servers_log(name: str, tokens: int, published_gib: float) -> None:
     counted = shape(name) if name in ENTRIES else checkpoint_of(SERVED_ENTRIES[name]["config"], 1, name)
     assert tokens * memory.kv_bytes_per_token(counted, "float16") == pytest.approx(published_gib * GIB, rel=0.001)
 
@@ -153,7 +153,7 @@ def test_weights_take_what_servers_log(parameters: int, gpus: int, published_gib
     assert mib * memory.MIB == pytest.approx(published_gib * GIB, rel=0.015)
 
 
-def test_qwen3_14b_takes_what_vllm_logs_for_it() -> None:
+def test_qwen3_14bs_planned_memory_matches_vllms_log() -> None:
     """27.5185 GiB of weights, and 72,064 tokens in 11.00 GiB: a log that several tutorials of 2026 print."""
     counted = checkpoint_of(SERVED["config"], sum(SERVED["elements"].values()), "qwen3-14b")
     assert memory.llm_weights_bytes(counted) == pytest.approx(27.5185 * GIB, rel=0.001)

@@ -51,7 +51,7 @@ def test_an_absurd_number_ends_with_a_message(
     assert option in done.output or "Missing" in done.output
 
 
-def test_there_are_such_options() -> None:
+def test_the_documented_options_exist() -> None:
     """Without such options the other tests of this file would test nothing."""
     assert {("fit", "--tp"), ("cost", "--utilisation")} <= {(words[-1], option) for words, option, _ in OPTIONS}
 

@@ -90,7 +90,7 @@ def numbers(fit: Fit) -> str:
     return " | ".join([f"{parts['weights']:,}", f"{parts['contexts and workspace']:,}", f"{left:,}", *users])
 
 
-def test_the_table_of_what_fits_is_the_planners() -> None:
+def test_the_readmes_table_matches_the_planner() -> None:
     """The table is compared literally."""
     text = README.read_text("utf-8")
     if os.environ.get("GOLDEN") == "write":
@@ -101,7 +101,7 @@ def test_the_table_of_what_fits_is_the_planners() -> None:
 
 
 @pytest.mark.parametrize("models", ROWS, ids=lambda models: " + ".join(model.name for model in models))
-def test_each_row_is_what_fit_answers_to_its_words(models: tuple[LLM, ...]) -> None:
+def test_each_row_matches_the_output_of_its_fit_command(models: tuple[LLM, ...]) -> None:
     """The command line has the model's name, and the row's path, weights and cache."""
     model = models[-1]
     words = [str(row_model.checkpoint) for row_model in models]

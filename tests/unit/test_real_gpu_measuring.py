@@ -207,7 +207,7 @@ def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:
     assert kernel_problems({"container": {"bge": own[:1]}, "bare": {"bge": own}}, ["bge"]) == [others]
 
 
-def test_another_set_of_encoders_needs_what_the_plan_has_for_it() -> None:
+def test_other_encoders_need_their_planned_memory() -> None:
     totals = [model.memory.total_mib for model in SERVER.models if model.kind != "llm"]
     assert needed_mib(SERVER) == sum(totals) + SERVER.overhead_mib
 

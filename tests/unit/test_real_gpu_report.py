@@ -27,7 +27,7 @@ def read(folder: Path, name: str) -> dict[str, Any]:
     return dict(json.loads((folder / f"step-{name}.json").read_text()))
 
 
-def test_a_step_leaves_what_it_found(tmp_path: Path) -> None:
+def test_a_step_records_its_results(tmp_path: Path) -> None:
     with step("deploy", tmp_path, HERE) as figures:
         figures["operations"] = 73
     left = read(tmp_path, "deploy")
@@ -35,7 +35,7 @@ def test_a_step_leaves_what_it_found(tmp_path: Path) -> None:
     assert "problem" not in left
 
 
-def test_a_step_that_raises_leaves_its_message_and_what_it_had_found(tmp_path: Path) -> None:
+def test_a_failing_step_keeps_its_message_and_results(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no card"), step("deploy", tmp_path, HERE) as figures:
         figures["operations"] = 12
         raise ValueError("no card")
@@ -43,7 +43,7 @@ def test_a_step_that_raises_leaves_its_message_and_what_it_had_found(tmp_path: P
     assert (left["ok"], left["found"], left["problem"]) == (False, {"operations": 12}, "ValueError: no card")
 
 
-def test_a_step_that_is_cut_off_says_so_and_keeps_what_it_had_found(tmp_path: Path) -> None:
+def test_an_interrupted_step_is_marked_and_keeps_its_results(tmp_path: Path) -> None:
     with step("deploy", tmp_path, HERE) as figures:
         figures["operations"] = 12
         cut = read(tmp_path, "deploy")

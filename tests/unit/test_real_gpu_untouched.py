@@ -140,7 +140,7 @@ WORDS = {
 PARTS = ("deploy", "roles", "files", "benchmarks", "rehearsal/real_gpu", "tests/smoke", "tests/encoders")
 
 
-def test_only_the_rooms_that_are_meant_to_name_what_changes_a_card() -> None:
+def test_only_allowed_modules_name_commands_that_change_a_card() -> None:
     files = [ROOT / f"{verb}.py" for verb in ("deploy", "build", "rollback", "remove")]
     files += [file for part in PARTS for file in sorted((ROOT / part).rglob("*")) if _is_text(file)]
     assert {str(file.relative_to(ROOT)) for file in files if _names_changes(file)} == set(MEANT)

@@ -21,7 +21,7 @@ def test_each_models_memory_stands_beside_its_plan_and_the_sum_beside_the_card()
     assert line.endswith("does NOT fit")
 
 
-def test_a_filled_cache_is_told_in_tokens_of_the_plan_and_with_what_ran_out() -> None:
+def test_a_full_cache_is_reported_in_planned_tokens_and_the_exhausted_resource() -> None:
     figures = {
         "planned_tokens": 131_072,
         "held_tokens": {"most": 129_100},
@@ -40,7 +40,7 @@ def test_a_filled_cache_is_told_in_tokens_of_the_plan_and_with_what_ran_out() ->
     ]
 
 
-def test_encoders_are_told_with_their_kernels_and_with_what_the_container_and_the_llm_cost() -> None:
+def test_encoders_are_reported_with_kernels_and_the_others_memory() -> None:
     slow = {"case": "rerank", "is_latency": False, "container_loses_percent": 5.1}
     slow |= {"bare_documents_per_second": 6_741.0, "container_documents_per_second": 6_397.2}
     query = {"case": "query", "is_latency": True, "container_loses_percent": 5.0, "bare_p50_ms": 4.0}
@@ -61,7 +61,7 @@ def test_encoders_are_told_with_their_kernels_and_with_what_the_container_and_th
     ]
 
 
-def test_an_encoder_by_itself_is_told_at_each_budget_or_with_what_kept_it() -> None:
+def test_a_lone_encoder_is_reported_at_each_token_budget() -> None:
     plan = {"weights_mib": 1_068, "context_mib": 704, "workspace_mib": 1_344}
     worked = {"taken_mib": 2_600, "outside_mib": 690}
     row = {"kind": "reranker", "max_batch_tokens": 16_384, "planned": plan}

@@ -34,7 +34,7 @@ def test_a_file_that_becomes_executable_changes_the_digest(tmp_path: Path) -> No
     assert digest_of(tmp_path / "script") != before
 
 
-def test_a_thing_is_made_once(cache: Path) -> None:
+def test_an_artifact_is_made_once(cache: Path) -> None:
     calls: list[Path] = []
     first = made_once("thing", "k1", calls.append)
     assert (made_once("thing", "k1", calls.append), len(calls)) == (first, 1)
@@ -50,7 +50,7 @@ def test_a_maker_that_breaks_leaves_nothing_behind(cache: Path) -> None:
     assert [path.name for path in cache.iterdir()] == ["thing.lock"]
 
 
-def test_a_thing_unused_for_a_month_goes_when_a_newer_one_is_made(cache: Path) -> None:
+def test_an_unused_artifact_is_removed_when_a_newer_one_is_made(cache: Path) -> None:
     old, recent = (made_once("thing", digit * 16, lambda into: None) for digit in "ab")
     os.utime(old, (0, 0))
     made_once("thing", "c" * 16, lambda into: None)

@@ -70,7 +70,7 @@ def real(name: str) -> str:
     return (CARD / name).read_text()
 
 
-def test_the_table_is_the_real_ones_and_says_below_that_nothing_is_behind_it(card: Path) -> None:
+def test_the_stand_ins_table_matches_and_is_marked(card: Path) -> None:
     assert common(smi(card).stdout) == common(real("table.txt") + "rehearsal stand-in: no GPU is behind this table\n")
 
 
@@ -79,7 +79,7 @@ def test_every_line_of_q_that_was_read_stands_where_the_real_one_has_it(card: Pa
     assert common(smi(card, "-q").stdout).splitlines()[: len(read)] == read
 
 
-def test_a_query_has_the_real_ones_headings_units_and_values(card: Path) -> None:
+def test_a_query_has_nvidia_smis_headings_units_and_values(card: Path) -> None:
     fields = re.sub(r" \[\w+\]", "", real("fields.csv").splitlines()[0]).replace(" ", "")
     assert common(smi(card, f"--query-gpu={fields}", "--format=csv").stdout) == common(real("fields.csv"))
 
@@ -98,7 +98,7 @@ def test_an_unavailable_value_stands_in_brackets_without_unit(card: Path) -> Non
     ]
 
 
-def test_processes_are_headed_by_what_was_asked(card: Path) -> None:
+def test_the_process_table_is_headed_by_its_query(card: Path) -> None:
     done = smi(card, "--query-compute-apps=gpu_uuid,pid,used_memory,process_name", "--format=csv")
     assert (done.returncode, done.stdout) == (0, "gpu_uuid, pid, used_gpu_memory [MiB], process_name\n")
 
@@ -131,7 +131,7 @@ def test_the_stand_in_answers_every_query_of_this_repository(card: Path) -> None
 @pytest.mark.parametrize(
     ("nodes", "status", "cuda"), [("", 255, "100"), ("nvidiactl", 6, "100"), ("nvidiactl nvidia0", 0, "0")]
 )
-def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: str, status: int, cuda: str) -> None:
+def test_a_container_sees_only_its_device_nodes(card: Path, nodes: str, status: int, cuda: str) -> None:
     """A socket cannot be opened: ENXIO, as from a node without a driver."""
     (card / "dev").mkdir()
     (card / "nodes").touch()
@@ -147,7 +147,7 @@ def test_the_nodes_a_container_was_given_decide_what_it_sees(card: Path, nodes: 
         (card / "nodes").unlink()
 
 
-def test_cuda_has_what_the_driver_does_not_keep_for_itself(card: Path) -> None:
+def test_cuda_has_all_memory_except_the_drivers(card: Path) -> None:
     """81,559 MiB by nvidia-smi, 480 of them reserved; the probe of every deploy prints the rest."""
     probe = [sys.executable, str(ROOT / "files/host/cuda_probe.py"), "1"]
     done = subprocess.run(
@@ -191,7 +191,7 @@ def proc(tmp_path: Path) -> Path:
         ("gpus/0000:00:06.0/information", "information.txt"),
     ],
 )
-def test_a_file_of_proc_has_the_real_ones_lines_tabs_and_ends(proc: Path, path: str, name: str) -> None:
+def test_a_proc_file_has_the_format_of_the_real_driver(proc: Path, path: str, name: str) -> None:
     assert common((proc / path).read_text()) == common(real(name))
 
 

@@ -61,7 +61,7 @@ def another(folder: Path, port: int) -> Process:
     return Process("apt", folder, [sys.executable, "-m", "rehearsal.web", *listen, "/nowhere"], (ADDRESS, port))
 
 
-def test_a_service_whose_checkout_was_removed_makes_room(serving: Start, port: int, tmp_path: Path) -> None:
+def test_a_service_of_a_removed_checkout_is_stopped(serving: Start, port: int, tmp_path: Path) -> None:
     left, mine = serving(tmp_path / "gone"), another(tmp_path / "mine", port)
     shutil.rmtree(tmp_path / "gone")
     try:
@@ -73,7 +73,7 @@ def test_a_service_whose_checkout_was_removed_makes_room(serving: Start, port: i
     assert running.listening(ADDRESS) == []
 
 
-def test_a_service_whose_checkout_is_there_stays_and_is_named(serving: Start, port: int, tmp_path: Path) -> None:
+def test_a_service_of_an_existing_checkout_is_kept_and_named(serving: Start, port: int, tmp_path: Path) -> None:
     holder = serving(tmp_path / "there")
     with pytest.raises(RehearsalRefused) as refused:
         another(tmp_path / "mine", port).start()

@@ -22,7 +22,7 @@ RECORD = {
 }
 
 
-def test_its_disk_keeps_what_was_flushed_and_nothing_else() -> None:
+def test_its_disk_keeps_only_flushed_writes() -> None:
     drives = [word for word in qemu.arguments(Path("/m"), RECORD, "tcg") if word.startswith("file=/m/disk")]
     assert drives == ["file=/m/disk.qcow2,if=virtio,format=qcow2,cache=writeback,id=disk"]
 

@@ -71,7 +71,7 @@ def test_a_bar_is_as_long_as_the_card() -> None:
     assert sum(bar.count(mark) for mark in "█▓▒░·") == 64
 
 
-def test_the_parts_of_a_bar_add_up_to_what_cuda_can_use() -> None:
+def test_the_parts_of_a_memory_bar_add_up_to_usable_memory() -> None:
     """CUDA can use 81,079 MiB of the measured card."""
     host = plan().for_host("h100-01")
     assert sum(memory_parts(host.servers[0], 0, host).values()) == 81_079

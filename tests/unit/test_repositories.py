@@ -26,7 +26,7 @@ from tests.unit.samples import AROUND, GPT_OSS, LLAMA, OWN, main, pinned, plan
         ("acme/gpt-oss-200b", []),
     ],
 )
-def test_a_repository_holds_what_its_name_says(repository: str, names: list[str]) -> None:
+def test_a_repositorys_name_and_content_agree(repository: str, names: list[str]) -> None:
     """Whole words of the last part count, however they are joined; the longest name wins."""
     assert [row.name for row in held_by(repository)] == names
 
@@ -47,7 +47,7 @@ def test_another_name_is_planned_with_a_note(repository: str) -> None:
     )
 
 
-def test_numbers_of_ones_own_are_believed_for_a_repository_nobody_knows() -> None:
+def test_declared_numbers_are_accepted_for_an_unknown_repository() -> None:
     """The operator read the numbers in the repository's config.json."""
     assert not _about_memory(replace(LLAMA, checkpoint=CHECKPOINTS["llama-3.1-8b-instruct"].shape, weights=OWN))
 

@@ -115,7 +115,7 @@ def test_a_first_deploy_begins_although_no_host_is_ready() -> None:
     assert run.decide() == Begin(0)
 
 
-def test_a_host_that_never_served_keeps_nobody_from_going_out() -> None:
+def test_a_new_host_does_not_delay_other_hosts_drains() -> None:
     """A host that joins a pool is deployed in its wave; other hosts need not wait for it."""
     run = staged()
     run.see({"d": False})

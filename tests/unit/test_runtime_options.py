@@ -117,7 +117,7 @@ def test_options_are_read_from_the_source_of_both_programs(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=str)
-def test_no_start_line_opens_what_clients_must_not_reach(row: RuntimeRow) -> None:
+def test_no_start_line_opens_internal_endpoints_to_clients(row: RuntimeRow) -> None:
     """Endpoints for weights, memory and profiles need a developer mode, which no plan turns on."""
     image = row.image
     words = " ".join(runtime_of(server_with(row.runtime, image)).arguments)

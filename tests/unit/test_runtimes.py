@@ -125,7 +125,7 @@ def test_an_image_s_tag_names_the_release_whose_flags_are_known(runtime: str, ta
     assert (row.version if row else "") == version
 
 
-def test_every_row_has_what_a_plan_takes_from_it() -> None:
+def test_every_catalog_row_has_the_fields_of_a_plan() -> None:
     for row in RUNTIMES.values():
         assert row.image.rsplit(":", 1)[1].removeprefix("v") == row.version
         assert row.metrics.path.startswith("/") and row.metrics.answers and row.metrics.generated_tokens
@@ -198,7 +198,7 @@ def test_a_changed_flag_is_another_digest() -> None:
 
 
 @pytest.mark.parametrize("runtime", [VLLM, SERVE])
-def test_a_fit_shows_an_llm_beside_triton_and_who_else_could_serve_it(runtime: str) -> None:
+def test_fit_shows_an_llm_beside_triton_and_other_possible_runtimes(runtime: str) -> None:
     models = tuple(model_named(name) for name in ("llama-3.1-8b-instruct", "bge-reranker-large"))
     fitted = fit_of("h100-80", models, "26.07", AROUND, Wish(runtime=runtime))
     assert fitted.cache_tokens > 400_000

@@ -71,7 +71,7 @@ def test_a_host_alone_with_a_model_shares_it_with_nobody() -> None:
     assert made.for_host("a").sharing is None
 
 
-def test_the_plan_says_what_is_shared_and_where() -> None:
+def test_the_plan_lists_shared_files_and_their_hosts() -> None:
     text = printed(plan_report(fleet()))
     assert "shares nomic (port 7401, 2 hosts), gpt-oss-20b (port 7400, 2 hosts)" in text
     assert "a … b (2 hosts)" in text

@@ -79,7 +79,7 @@ def test_a_counter_that_was_begun_anew_is_no_negative_rate() -> None:
     assert tokens.of(after, samples(BEFORE), 2) == 0
 
 
-def test_a_host_that_does_not_answer_is_shown_and_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_host_is_shown_and_delays_no_other_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(top, "_output", lambda ssh, _: SAID if ssh[-1] == "a" else None)
     look = of_hosts(PLAN, {"a": {}, "b": {}})
     assert [look.hosts[name].answers for name in ("a", "b")] == [True, False]
@@ -109,7 +109,7 @@ def test_every_metric_that_is_asked_for_exists() -> None:
             assert [line for line in wrong if "label host" not in line] == []
 
 
-def test_a_host_is_asked_for_what_it_has_on_itself() -> None:
+def test_top_reads_a_hosts_metrics_on_loopback() -> None:
     shell = reading(PLAN.for_host("a"))
     assert shell.count("http://127.0.0.1:8002/metrics") == shell.count("http://127.0.0.1:8080/metrics") == 2
     assert "triton@main" in shell

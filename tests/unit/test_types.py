@@ -33,7 +33,7 @@ def test_every_field_with_a_fraction_takes_a_whole_number(owner: type, name: str
     assert wrong(95, get_type_hints(owner)[name]) == []
 
 
-def test_there_are_such_fields() -> None:
+def test_the_documented_fields_exist() -> None:
     """Without such fields the test above would test nothing."""
     assert {name for _, name in FLOATS} >= {"equal_percent", "minimum_percent"}
 

@@ -23,7 +23,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize(("action", "numbers"), ASKED.items())
-def test_every_number_asks_for_what_the_catalogue_names(action: str, numbers: tuple[int, ...]) -> None:
+def test_every_xid_has_the_action_of_nvidias_catalogue(action: str, numbers: tuple[int, ...]) -> None:
     """No row is missing, and no reset is required if the catalogue says to ignore."""
     assert {number: XIDS[number].action for number in numbers} == dict.fromkeys(numbers, action)
 

@@ -95,7 +95,7 @@ def test_a_stream_goes_on_while_the_certificate_is_renewed(story: Callable[[str]
     }
 
 
-def test_requests_wait_for_the_only_gateway_or_are_told_so_in_their_dialect(
+def test_requests_wait_for_the_only_gateway_or_get_their_dialects_error(
     story: Callable[[str], dict[str, Any]],
 ) -> None:
     assert story("held") == {"answer": "h1", "status": 503, "in its dialect": True, "health": 503}

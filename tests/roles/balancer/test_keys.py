@@ -135,7 +135,7 @@ def test_a_stream_goes_on_only_under_a_key_without_limits_and_an_end(
 
 
 @pytest.mark.parametrize("limit", ["tokens_per_day", "tokens_per_month"])
-def test_a_key_with_a_budget_has_no_grpc_where_nobody_counts_tokens(limit: str) -> None:
+def test_a_key_with_a_budget_has_no_uncounted_grpc(limit: str) -> None:
     (text,) = maps(ASKS, [replace(key("k"), **{limit: 5})])
     assert text.content.endswith(":no\n")
 

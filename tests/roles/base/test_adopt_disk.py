@@ -47,7 +47,7 @@ def entry(mount: Path, uuid: str, options: str = OPTIONS) -> str:
 
 
 @pytest.mark.parametrize("before", ["nothing", "as it is now", "an earlier version's", "of a disk that was replaced"])
-def test_the_table_names_this_disk_once_and_keeps_what_others_wrote(
+def test_fstab_has_this_disk_once_and_keeps_foreign_lines(
     tmp_path: Path, environment: dict[str, str], before: str
 ) -> None:
     mount, table = tmp_path / "data", tmp_path / "fstab"

@@ -136,7 +136,7 @@ def test_engines_of_the_current_and_the_previous_release_stay_however_old(host: 
     assert host.has("engines/llama") == ["a" * 16, "c" * 16, "d" * 16]
 
 
-def test_a_transfer_nobody_continues_goes_after_a_week(host: Host) -> None:
+def test_an_abandoned_transfer_is_removed_after_a_week(host: Host) -> None:
     for path in ("weights/llama/.old.partial", "releases/.old.partial"):
         made = host.make(path)
         os.utime(made / "file", (1_000_000_000, 1_000_000_000))

@@ -65,7 +65,7 @@ def test_only_cases_with_a_refusal_fail(case: Case) -> None:
         ({}, "", ""),
     ],
 )
-def test_the_version_is_the_packages_or_what_the_daemon_says(
+def test_the_version_is_the_packages_or_the_daemons(
     packages: dict[str, str], daemon_version: str, version: str
 ) -> None:
     seen = HostFacts(

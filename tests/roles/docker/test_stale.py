@@ -27,7 +27,7 @@ case "$*" in *ActiveEnterTimestamp*) echo 'ActiveEnterTimestamp=Sun 2026-11-22 1
         (0, "10.000000", 20.0, ""),  # it has ended: the next start reads them
     ],
 )
-def test_an_engine_is_stale_whose_process_began_before_its_settings_were_written(
+def test_an_engine_process_older_than_its_settings_is_stale(
     tmp_path: Path, pid: int, began: str, written: float, output: str
 ) -> None:
     stub, settings = tmp_path / "systemctl", tmp_path / "daemon.json"

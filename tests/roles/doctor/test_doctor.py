@@ -180,7 +180,7 @@ def test_answers_come_back_whole_with_the_status_of_each() -> None:
     assert "not found" in read.text("three")
 
 
-def test_a_machine_without_a_driver_says_what_the_archive_takes_in() -> None:
+def test_a_missing_nvidia_smi_is_recorded_in_the_archive() -> None:
     read = bash(asking({"smi": f"PATH=/nowhere; {questions(a_slice())['smi']}"}))
     assert (read.ended, let_in(read).text("smi")) == ({"smi": "127"}, "nvidia-smi: command not found")
 
@@ -246,6 +246,6 @@ def test_the_command_gets_the_findings_of_each_host(report: Report) -> None:
     }
 
 
-def test_a_host_nobody_can_reach_is_named_with_the_reason(report: Report) -> None:
+def test_an_unreachable_host_is_named_with_the_reason(report: Report) -> None:
     assert (list(report.unasked), report.exit_code) == (["far"], 1)
     assert "Could not connect" in report.unasked["far"]

@@ -100,7 +100,7 @@ def test_a_store_receives_an_engine_and_returns_it(
     assert (kept.has(there), names(kept.brought(there))) == (True, WHOLE)
 
 
-def test_a_cached_copy_whose_removal_was_cut_is_not_believed(
+def test_a_partially_removed_cached_copy_is_not_used(
     there: EngineSlice, trust: EngineTrust, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy's record may be the last file to be removed; the remaining files would be sent to a host."""
@@ -203,9 +203,7 @@ def test_an_engine_that_the_host_rejects_is_not_published(
     assert any(line.endswith("found      signed by nobody") for line in ran.log)
 
 
-def test_a_cached_copy_that_rotted_is_removed_so_that_the_next_run_gets_another(
-    there: EngineSlice, trust: EngineTrust, tmp_path: Path
-) -> None:
+def test_a_corrupt_cached_copy_is_removed(there: EngineSlice, trust: EngineTrust, tmp_path: Path) -> None:
     kept = Kept(None, trust)
     carry(Collect(there, kept, KEEPING))
     (kept.cached(there) / "rank0.engine").write_bytes(b"enginE")

@@ -31,7 +31,7 @@ def test_a_signed_engine_on_any_host_is_not_built_again() -> None:
     assert (decided.source, decided.builds("a"), decided.fetches("a"), decided.signs("b")) == ("b", False, True, False)
 
 
-def test_a_kept_copy_is_fetched_by_all_who_lack_it() -> None:
+def test_a_kept_copy_is_sent_to_every_host_that_lacks_it() -> None:
     decided = intent(is_kept=True, a=NOTHING, b=NOTHING)
     assert [decided.fetches("a"), decided.fetches("b"), decided.is_new()] == [True, True, False]
 

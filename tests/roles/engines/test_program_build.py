@@ -176,7 +176,7 @@ def test_out_of_memory_has_a_cause_and_a_remedy(host: Host) -> None:
     assert why["remedy"].startswith("lower limits.max_num_tokens") and "CUDA out of memory" in why["log"][-1]
 
 
-def test_a_failure_is_readable_and_says_what_was_left_alone(host: Host) -> None:
+def test_a_failure_names_the_unchanged_parts(host: Host) -> None:
     host.llama("weights", rehearsal_build_seconds=0, rehearsal_build_mib=200000)
     lines = host.build().stderr.splitlines()
     assert lines[0] == "llama-fp8: build: the GPU ran out of memory"
@@ -213,7 +213,7 @@ def test_a_link_among_the_files_is_not_published(host: Host) -> None:
     assert host.why()["cause"].endswith("/engine/shadow is not a plain file") and not host.path.exists()
 
 
-def test_the_unit_runs_what_is_shipped() -> None:
+def test_the_unit_runs_the_shipped_program() -> None:
     unit = (HERE / "files/units/enginehouse-build@.service").read_text()
     assert "ExecStart=/usr/bin/python3 -B /usr/local/lib/enginehouse/host build /etc/enginehouse/build/%i.json" in unit
 

@@ -90,7 +90,7 @@ def test_a_foreign_signature_is_told_from_a_broken_one(shop: Shop) -> None:
     assert shop.says() == f"it is signed with a key that is not in {shop.here}/signers"
 
 
-def test_a_changed_record_is_not_what_was_signed(shop: Shop) -> None:
+def test_a_changed_record_fails_its_signature(shop: Shop) -> None:
     shop.write(fingerprint="f" * 16)
     assert shop.says() == "engine.json.sig does not match engine.json: one of the two was changed"
 
@@ -140,7 +140,7 @@ def test_the_log_and_the_answers_need_no_signature(shop: Shop) -> None:
     assert shop.says() == ""
 
 
-def test_a_signed_engine_in_another_ones_place_is_found(shop: Shop) -> None:
+def test_a_signed_engine_in_the_wrong_directory_is_found(shop: Shop) -> None:
     shop.write(fingerprint="f" * 16)
     shop.sign("ours")
     assert shop.says() == "engine.json is that of engine ffffffffffffffff"

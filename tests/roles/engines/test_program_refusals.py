@@ -91,7 +91,7 @@ def test_a_disk_without_room_is_refused(host: Host) -> None:
     assert message.startswith("the build needs 1,000,000,002 MiB of disk and ")
 
 
-def test_a_gpu_without_room_names_who_takes_it(tmp_path: Path) -> None:
+def test_a_full_gpu_is_reported_with_its_processes(tmp_path: Path) -> None:
     host = Host.made(tmp_path)
     host.gpus(free_mib=500)
     host.program("systemctl", "#!/bin/bash\necho active\n")

@@ -107,7 +107,7 @@ def test_an_engine_that_was_signed_unjudged_before_stays_as_it_is(trust: EngineT
     assert (ran.changed, ran.failed_hosts) == ((), ())
 
 
-def test_a_lost_signed_engine_is_not_rebuilt_if_nobody_would_judge_the_new_one(trust: EngineTrust) -> None:
+def test_a_lost_signed_engine_is_not_rebuilt_without_a_judge(trust: EngineTrust) -> None:
     """The refusal comes before an hour of building."""
     ran = play(slices(trust, engine=an_engine(unjudged="")), {"host": saying()}, files="")
     assert ran.failed_hosts == ("host",)
@@ -174,7 +174,7 @@ def test_an_engine_of_another_host_is_fetched_and_not_built(trust: EngineTrust) 
     assert [line.split(" ")[0] for line in essential(ran)] == ["collect", "fetch"]
 
 
-def test_a_dry_run_of_two_hosts_announces_what_the_run_does(trust: EngineTrust) -> None:
+def test_a_dry_run_of_two_hosts_announces_the_runs_steps(trust: EngineTrust) -> None:
     states = {"a": Then(saying(), saying(), saying(UNSIGNED), saying(SIGNED)), "b": saying()}
     ran = play(slices(trust, "a", "b"), states)
     assert set(ran.changed) == set(ran.would_change)

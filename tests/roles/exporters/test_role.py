@@ -93,13 +93,13 @@ def test_every_counter_is_one_of_dcgms() -> None:
     assert {name for name, _, _ in COUNTERS} <= {name for name, row in metrics().items() if row.job == "dcgm"}
 
 
-def test_a_firewall_lets_monitors_and_nobody_else_to_a_hosts_pages() -> None:
+def test_a_firewall_admits_only_monitors_to_a_hosts_metrics() -> None:
     text = rules(watched().for_host("a"), [22])
     assert "ip saddr { 10.0.0.9/32 } accept" in text
     assert "ip daddr 10.0.0.11 tcp dport 8005 jump monitors" in text
 
 
-def test_a_host_without_a_declared_firewall_closes_only_what_monitors_read() -> None:
+def test_a_host_without_a_declared_firewall_closes_only_metrics_ports() -> None:
     bare = replace(watched().for_host("a"), firewall=None)
     text = rules(bare, [22])
     assert "jump monitors" in text

@@ -37,7 +37,7 @@ def test_a_process_begins_anew_for_another_port_and_not_for_another_limit() -> N
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
-def test_the_gateway_reads_what_is_rendered_for_a_shipped_inventory(inventory: str) -> None:
+def test_the_gateway_accepts_the_settings_of_every_shipped_inventory(inventory: str) -> None:
     """Every model and server of every host is read by the program's own reader."""
     for mine in with_gateway(inventory):
         assert mine.gateway

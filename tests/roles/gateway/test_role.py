@@ -160,7 +160,7 @@ def test_programs_that_differ_are_published_and_nothing_else() -> None:
     assert first_lines(ran) == [str(publication()).split("\n")[0]]
 
 
-def test_keys_of_this_machine_are_what_the_host_has(keys_here: Path) -> None:
+def test_the_hosts_keys_file_has_this_machines_keys(keys_here: Path) -> None:
     line = {"sha256": "0" * 64, "prefix": "eh-aaaaaa", "tenant": "search", "models": ["*"]}
     keys_here.write_text(json.dumps({"keys": [line]}) + "\n")
     texts = "\n".join(line for line in placed(WITH_KEYS).splitlines() if "keys.json" not in line)

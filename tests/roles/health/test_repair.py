@@ -213,7 +213,7 @@ def test_a_host_that_is_out_already_is_repaired_at_once(ill: Ill) -> None:
     assert ill.results == ["repair begun", "repaired"]
 
 
-def test_a_host_whose_repair_begins_together_with_another_waits_and_takes_requests_again(ill: Ill) -> None:
+def test_of_two_simultaneous_repairs_one_waits_and_serves_again(ill: Ill) -> None:
     ill.falls()
     balancer = Balancer()
     balancer.goes_with_us = "h3"
@@ -259,7 +259,7 @@ def test_hosts_announce_in_turn_by_the_clock() -> None:
     assert pools[1].seconds_to_turn(3 * TURN_SECONDS + 4) == TURN_SECONDS - 4
 
 
-def test_a_balancer_that_does_not_answer_lets_nobody_out(ill: Ill) -> None:
+def test_no_host_is_repaired_while_a_balancer_is_silent(ill: Ill) -> None:
     """The number of hosts that are out is then unknown."""
     ill.falls()
     with serving(Balancer()) as edge:

@@ -132,7 +132,7 @@ def test_a_model_that_answers_others_is_slow_and_never_missing(host: Host, model
 
 
 @pytest.mark.parametrize("model", ["embed", "talk"])
-def test_a_request_that_triton_calls_a_success_and_nobody_answered_is_no_sign_of_life(host: Host, model: str) -> None:
+def test_an_unanswered_triton_success_is_not_a_sign_of_life(host: Host, model: str) -> None:
     """Triton also counts a request that an encoder or the LLM slot took over, and a refused one."""
     taken = iter(range(1, 100))
     host.look(3, **{model: BUSY, f"{model}_stats": lambda: stats(next(taken))})
@@ -145,7 +145,7 @@ def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host)
     assert (host.restarts, host.memory("chat")["slow"]) == (0, 1)
 
 
-def test_completions_whose_process_has_died_are_silent_although_their_engine_answers_us(host: Host) -> None:
+def test_a_dead_completion_process_is_silent_although_its_engine_answers(host: Host) -> None:
     """The engine counts the watchdog's own question before; so the dead process was slow for ever (2026-11-28)."""
     counts = iter(range(1, 100))
     dead: Answer = (500, {}, b'{"error": "Stub process \'chat_completion_0_0\' is not healthy."}')
@@ -168,7 +168,7 @@ def test_requests_that_only_come_in_are_no_sign_of_life(host: Host) -> None:
 
 
 @pytest.mark.parametrize("silent", [{"embed": BUSY, "metrics": (500, {}, b"")}, {"chat": BUSY, "chat_stats": BUSY}])
-def test_a_server_whose_statistics_do_not_answer_either_is_silent(host: Host, silent: dict[str, Answer]) -> None:
+def test_a_server_without_statistics_is_silent(host: Host, silent: dict[str, Answer]) -> None:
     host.look(3, **silent)
     assert host.restarts == 1
 

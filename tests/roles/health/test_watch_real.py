@@ -131,7 +131,7 @@ def hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("decoupled", [True, False])
-def test_an_llm_whose_engine_hangs_is_silent_although_requests_come_in_and_are_refused(
+def test_an_llm_with_a_hung_engine_is_silent_despite_refused_requests(
     server: ServerSlice, tmp_path: Path, hangs: Path, decoupled: bool
 ) -> None:
     with an_llm(server, tmp_path, decoupled) as watched:
@@ -161,9 +161,7 @@ def test_an_llm_that_answers_another_or_a_part_to_another_is_slow(
         assert [watched.look() for _ in range(2)] == [(0, 1), (1, 0)]
 
 
-def test_an_encoder_whose_device_hangs_is_silent_and_one_that_answered_another_is_slow(
-    nomic: Path, tmp_path: Path, hangs: Path
-) -> None:
+def test_a_hung_encoder_is_silent_and_a_busy_one_slow(nomic: Path, tmp_path: Path, hangs: Path) -> None:
     parameters = {"model_path": str(nomic), "device": "cpu", "dtype": "fp32"}
     limits = {"max_batch_size": 8, "max_queue_delay_microseconds": 0, "max_queue_size": 8}
     limits |= {"default_timeout_microseconds": 0, "dimensions": 64}

@@ -148,7 +148,7 @@ def test_http_2_is_offered_over_tls_of_today(front: Front) -> None:
         assert spoken.selected_alpn_protocol() == "h2" and spoken.version() in ("TLSv1.2", "TLSv1.3")
 
 
-def test_an_address_has_so_many_requests_a_minute(tmp_path: Path) -> None:
+def test_an_address_has_a_request_limit_per_minute(tmp_path: Path) -> None:
     with contextlib.closing(Front(tmp_path, address_requests=5)) as front:
         assert until(front.serves, SECONDS)
         assert until(lambda: front.ask("/v1/models")[0] == 429, SECONDS)

@@ -126,7 +126,7 @@ def test_another_name_is_ordered_anew() -> None:
     assert command.startswith(f"systemctl start {ORDER_UNIT} ||")
 
 
-def test_an_order_that_fails_says_what_to_look_at_and_changes_nothing_that_serves() -> None:
+def test_a_failed_certificate_order_names_its_log_and_keeps_serving() -> None:
     ran = play(ORDERS, *PACKAGES, placed=True)
     (order,) = [text for text in ran.commands if ORDER_UNIT in text]
     assert f"journalctl -q -u {ORDER_UNIT}" in order and "port 80 is open before it" in order

@@ -80,7 +80,7 @@ def test_only_the_files_asked_for_are_published(web: Web, tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path / "weights/m")) == ["config.json", "manifest.sha256", "model.safetensors"]
 
 
-def test_the_manifest_holds_the_sums_of_what_is_there(web: Web, tmp_path: Path) -> None:
+def test_the_manifest_has_the_checksums_of_all_files(web: Web, tmp_path: Path) -> None:
     call(web, tmp_path)
     assert (tmp_path / "weights/m/manifest.sha256").read_text() == (
         f"{hashlib.sha256(SMALL).hexdigest()}  config.json\n{hashlib.sha256(LARGE).hexdigest()}  model.safetensors\n"
@@ -134,7 +134,7 @@ def test_a_spoiled_half_is_fetched_anew(web: Web, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
-def test_a_file_that_is_not_what_the_hub_lists_is_never_published(
+def test_a_file_that_differs_from_the_hubs_listing_is_never_published(
     web: Web, hub: FakeHub, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub.content[name] = b"?" * len(hub.content[name])
@@ -151,7 +151,7 @@ def test_a_pickle_among_the_files_is_refused(
     assert "pytorch_model.bin is a pickle: loading it runs its author's code" in capsys.readouterr().err
 
 
-def test_a_choice_without_safetensors_says_what_there_is(
+def test_a_choice_without_safetensors_names_the_existing_files(
     web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert call(web, tmp_path, ["*.json"]) == 1

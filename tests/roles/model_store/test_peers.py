@@ -140,7 +140,7 @@ def test_an_offer_that_a_power_cut_left_half_is_made_anew(two: list[Peer]) -> No
     assert source.offer() == right
 
 
-def test_a_host_whose_sharing_ended_can_receive_again(two: list[Peer]) -> None:
+def test_a_host_can_receive_again_after_sharing_ended(two: list[Peer]) -> None:
     """The stopped peer left a symlink to a directory that was removed since."""
     source, wanting = two
     staging = wanting.target.with_name(".rev.peers") / "rev"
@@ -214,7 +214,7 @@ def test_a_host_stops_sharing_once_all_peers_are_complete(two: list[Peer]) -> No
     assert sorted(path.name for path in wanting.target.parent.iterdir()) == ["rev"]
 
 
-def test_no_program_of_a_host_calls_what_crashes_libtorrent() -> None:
+def test_no_host_program_calls_wait_for_alert() -> None:
     """Such a crash is rare, about once in fifty starts; so the test looks for the call."""
     programs = {path.name: path.read_text() for path in (PROGRAMS / "host/peers").glob("*.py")}
     calls = {name for name, text in programs.items() if ".wait_for_alert(" in text}

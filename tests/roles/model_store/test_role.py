@@ -160,7 +160,7 @@ def test_other_bytes_under_a_published_revision_are_refused(source: WeightsSlice
     assert any("differs from the published content of local-1" in line for line in ran.log)
 
 
-def test_a_dry_run_announces_what_the_control_machine_will_send_and_downloads_nothing(
+def test_a_dry_run_announces_transfers_and_downloads_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     downloads: list[object] = []
@@ -198,7 +198,7 @@ def test_the_control_machine_asks_again_only_where_the_trouble_may_pass(
         (hashlib.sha1(b"blob 7\0tensord").hexdigest(), False),
     ],
 )
-def test_a_file_that_is_not_what_the_hub_says_is_told_and_fetched_anew(
+def test_a_file_that_differs_from_the_hub_is_reported_and_fetched_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, noted: str, kept: bool
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -212,7 +212,7 @@ def test_a_file_that_is_not_what_the_hub_says_is_told_and_fetched_anew(
     assert kept or refusal == {"said": "model.safetensors: the content differs from the hub's checksum", "status": 0}
 
 
-def test_a_manifest_is_what_sha256sum_reads(source: WeightsSlice, tmp_path: Path) -> None:
+def test_a_manifest_has_the_format_of_sha256sum(source: WeightsSlice, tmp_path: Path) -> None:
     assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
 
 

@@ -43,7 +43,7 @@ def deployed() -> Ran:
     return ran("deploy.py")
 
 
-def test_a_monitor_gets_what_it_runs_and_nothing_that_serves(deployed: Ran) -> None:
+def test_a_monitor_gets_only_its_own_packages(deployed: Ran) -> None:
     parts = {name.partition(" | ")[0] for name in deployed.on("eyes").operations}
     assert parts == {
         *("Preflight", "Lock", "Gate", "Removal", "Programs", "Undo", "Base", "Firewall"),

@@ -155,7 +155,7 @@ def test_a_host_that_no_gateway_comes_to_has_nothing_of_it() -> None:
     assert f"systemctl disable --now {UNIT_NAME}" in command and "rm -rf /etc/enginehouse/mutual" in command
 
 
-def test_the_firewall_lets_in_the_gateway_s_host_and_nobody_else() -> None:
+def test_the_firewall_admits_only_the_gateways_host() -> None:
     text = rules(BACK, [22])
     assert "chain gateways {\n    ip saddr { 10.0.0.1/32 } accept\n    counter drop" in text
     assert "ip daddr 10.0.0.2 tcp dport 8009 jump gateways" in text
@@ -181,7 +181,7 @@ def test_a_gateway_has_a_certificate_before_its_settings_name_it(authority: Path
     assert "chown root:enginehouse-gateway" in sent and "touch -c" in sent
 
 
-def test_a_gateway_s_settings_name_what_others_are_asked_with() -> None:
+def test_a_gateways_settings_name_the_certificate_for_other_hosts() -> None:
     assert FRONT.gateway
     written = settings(FRONT, FRONT.gateway)
     assert written["servers"] == {

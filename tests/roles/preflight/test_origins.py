@@ -57,7 +57,7 @@ def test_a_version_that_its_source_has_no_more_is_known_by_its_form(version: str
     assert publisher("libnvidia-compute-580", version, "local") == word
 
 
-def test_a_mirror_is_known_by_who_signed_it() -> None:
+def test_a_mirror_is_recognised_by_its_signing_key() -> None:
     assert publisher("libcuda1", "580.95.05-1", "NVIDIA") == "nvidia"
     assert publisher("libcuda1", "580.95.05-1", "LP-PPA-graphics-drivers") == "LP-PPA-graphics-drivers"
 
@@ -216,7 +216,7 @@ DOCKERD = "/usr/bin/dockerd -H fd:// --containerd=/run/containerd/containerd.soc
         ("", {}, []),
     ],
 )
-def test_a_flag_whose_key_is_written_is_found_before_docker_is_restarted(
+def test_a_dockerd_flag_duplicated_in_daemon_json_is_found_before_the_restart(
     words: str, changes: dict[str, Any], keys: list[str]
 ) -> None:
     plain = a_slice(UBUNTU)

@@ -61,7 +61,7 @@ def test_a_pull_under_way_is_attached_to() -> None:
     assert essential(play(ANONYMOUS, GOING, placed(ANONYMOUS))) == [f"follow {UNIT}"]
 
 
-def test_an_image_whose_pull_was_cut_before_its_record_is_pulled_again() -> None:
+def test_an_image_without_a_record_is_pulled_again() -> None:
     """Docker had the image, and the reboot came before the record; an image without a record would never be removed."""
     cut = "image=sha256:1\nbegun=1\nActiveState=inactive"
     assert essential(play(ANONYMOUS, cut, placed(ANONYMOUS))) == [START, f"follow {UNIT}"]

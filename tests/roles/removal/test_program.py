@@ -143,7 +143,7 @@ def test_files_of_ours_go_and_others_beside_them_stay(host: Host) -> None:
     assert not (host.root / "etc/systemd/journald.conf.d").exists()
 
 
-def test_the_user_of_the_traffic_service_goes_after_what_runs_as_it(host: Host) -> None:
+def test_the_traffic_services_user_is_removed_after_its_processes(host: Host) -> None:
     host.program("getent", 'test "$*" = "passwd enginehouse-traffic" && echo "enginehouse-traffic:x:998:998::/:"')
     host.write("state/units", "enginehouse-traffic.service loaded active running x\n")
     assert host.call() == ["units: enginehouse-traffic.service", "user: enginehouse-traffic"]
@@ -168,7 +168,7 @@ def test_the_user_of_the_gateway_goes_with_its_processes(host: Host) -> None:
     assert not (host.root / "usr/local/lib/enginehouse/gateway").exists()
 
 
-def test_units_are_stopped_timers_first_and_not_found_ones_ignored(host: Host) -> None:
+def test_timers_are_stopped_first_and_missing_units_ignored(host: Host) -> None:
     host.write(
         "state/units",
         "triton@main.service loaded active running x\nenginehouse-watch@main.timer loaded active waiting x\n"
@@ -213,7 +213,7 @@ def test_units_that_packages_enabled_are_disabled_before_they_go(host: Host) -> 
     assert host.acted[0] == "systemctl disable docker.socket"
 
 
-def test_the_units_of_a_package_that_we_masked_are_free_again(host: Host) -> None:
+def test_our_masks_of_a_packages_units_are_removed(host: Host) -> None:
     """Another mask is an operator's, and so is a unit of the same name that links elsewhere."""
     host.remember()
     host.write("state/installed", "ii  base-files\nii  prometheus\nii  prometheus-node-exporter\n")
@@ -380,7 +380,7 @@ def test_the_data_disk_is_unmounted_and_its_line_goes(host: Host) -> None:
 
 
 @pytest.mark.parametrize("line", [DISK.format("/srv"), DISK.format("/var/lib/enginehouse").replace("noatime,", "")])
-def test_a_disk_whose_line_is_not_ours_stays_with_all_it_has(host: Host, line: str) -> None:
+def test_a_disk_with_a_foreign_fstab_line_stays_unchanged(host: Host, line: str) -> None:
     table, theirs = host.write("etc/fstab", f"{line}\n"), host.write("srv/docker/layer")
     host.write("usr/local/lib/enginehouse/adopt-disk")
     assert not any(sentence.startswith("disk:") for sentence in host.call())

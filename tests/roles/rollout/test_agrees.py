@@ -111,7 +111,7 @@ class Alone:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_pyinfra_does_what_the_machine_decides(seed: int) -> None:
+def test_pyinfra_follows_the_state_machines_decisions(seed: int) -> None:
     """Compares swapped and rolled-back hosts by waves, and final releases; half of the runs are killed and repeated."""
     fleet, draw = drawn(seed)
     for killed_before in (draw.choice([-1, draw.randint(1, 12)]), -1):

@@ -64,7 +64,7 @@ def test_hosts_go_one_wave_after_the_other_while_every_gate_is_passed() -> None:
     assert (run(made).stopped, swapped(made)) == ("", ["one", "three", "two"])
 
 
-def test_a_run_with_nothing_to_do_drains_nobody_and_asks_no_model() -> None:
+def test_a_run_without_changes_drains_no_host_and_calls_no_model() -> None:
     made = fleet()
     for host in made.hosts.values():
         host.release = "new"
@@ -115,7 +115,7 @@ def test_a_run_goes_on_without_as_many_hosts_as_may_be_lost() -> None:
     assert (run(made).stopped, swapped(made)) == ("", ["one", "two"])
 
 
-def test_a_failed_host_goes_back_to_what_it_served() -> None:
+def test_a_failed_host_returns_to_its_earlier_release() -> None:
     made = fleet(Rollout(max_unavailable=1, on_failure="host"))
     made.hosts["one"].fails = ("question failed",)
     ran = run(made)

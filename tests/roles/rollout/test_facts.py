@@ -50,7 +50,7 @@ def test_two_balancers_have_to_agree_that_a_host_is_ready() -> None:
     assert ready_hosts([*first, *second], POOLS) == {"h1": True, "h.2": False}
 
 
-def test_each_balancer_is_asked_for_what_is_up() -> None:
+def test_each_balancers_metrics_are_queried() -> None:
     script = readiness_command([SeenBySlice(name="edge", metrics="http://10.0.0.5:8405/metrics")])
     assert "--max-time 5 http://10.0.0.5:8405/metrics" in script and "echo balancer=edge" in script
 

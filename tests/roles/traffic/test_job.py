@@ -41,7 +41,7 @@ def test_a_server_is_ready_from_its_proof_until_its_job_leaves(node: Path) -> No
     assert agent_answer(service) == "drain"
 
 
-def test_a_mark_of_another_run_keeps_nobody_away(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_mark_of_another_run_blocks_no_run(node: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SLURM_RESTART_COUNT is part of a run's name."""
     (node / "servers/main/proof.json").write_text(json.dumps({"ok": True}))
     mark("main")

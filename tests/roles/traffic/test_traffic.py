@@ -90,7 +90,7 @@ def test_a_host_without_servers_gets_nothing() -> None:
     assert play(mine=replace(MINE, traffic=replace(TRAFFIC, servers=()))).operations == ()
 
 
-def test_the_settings_are_what_service_and_stop_agree_on() -> None:
+def test_service_and_stop_read_the_same_settings() -> None:
     written = json.loads(WANTED.content)
     assert len(written.pop("programs")) == 64
     assert written == {
@@ -114,7 +114,7 @@ def story(change: bool) -> Ran:
     return run(wave, dry=True)
 
 
-def test_dry_says_that_nobody_is_drained_where_nothing_stops_a_server() -> None:
+def test_dry_announces_no_drain_if_no_server_stops() -> None:
     sentence = "this run stops no server of this host, so the host is not drained"
     assert [any(sentence in line for line in story(change).log) for change in (False, True)] == [True, False]
 

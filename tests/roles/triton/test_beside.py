@@ -56,7 +56,7 @@ def test_the_start_line_of_each_runtime_is_the_reviewed_one(runtime: str, image:
         same_as_golden(f"{name}/settings.yaml", rendered["llm/settings.yaml"])
 
 
-def test_a_server_whose_llm_stands_alone_beside_triton_has_a_directory_of_models() -> None:
+def test_a_server_with_only_an_llm_beside_triton_has_a_model_directory() -> None:
     """Triton exits at its start without a directory of models."""
     server = replace(MAIN, models=tuple(model for model in MAIN.models if model.runtime))
     paths = [path for path in render(server, Defaults()) if path.startswith("models/")]
@@ -184,7 +184,7 @@ def test_a_finished_host_gets_nothing() -> None:
 @pytest.mark.parametrize(
     "half", [serving(llm="failed"), serving(llm="inactive"), serving(llm="activating"), serving(more="cut=yes")]
 )
-def test_a_host_whose_llm_does_not_serve_is_swapped_in_one_transaction(half: str) -> None:
+def test_a_host_with_a_failed_llm_is_swapped_in_one_transaction(half: str) -> None:
     assert play(placed(), PROBED, half).changed == (f"Triton | Swap in release {RELEASE} on main",)
 
 

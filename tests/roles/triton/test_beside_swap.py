@@ -106,11 +106,11 @@ def test_a_release_without_an_llm_takes_its_place_and_gives_it_back(machine: Hos
     assert (machine.ask("two"), machine.states) == (0, ("active", "active"))
 
 
-def test_a_first_release_whose_llm_never_answers_leaves_nothing_running(machine: Host) -> None:
+def test_a_first_release_with_a_silent_llm_is_stopped(machine: Host) -> None:
     assert (machine.ask("three"), machine.links, machine.states) == (1, ("", ""), ("inactive", "inactive"))
 
 
-def test_a_swap_to_the_serving_release_whose_llm_is_down_starts_the_llm_alone(machine: Host) -> None:
+def test_a_swap_to_the_serving_release_starts_only_the_stopped_llm(machine: Host) -> None:
     """Triton's clients notice nothing."""
     machine.ask("one")
     machine.units[UNITS[1]] = "failed"

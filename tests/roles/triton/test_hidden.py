@@ -92,7 +92,7 @@ def test_a_signal_during_the_trace_arrives(tmp_path: Path) -> None:
     assert (lines[0], lines[2], ran.returncode) == ("15", "--http=s3cret", 0)
 
 
-def test_a_program_whose_tracer_dies_is_killed_before_its_first_instruction(tmp_path: Path) -> None:
+def test_a_program_is_killed_if_its_tracer_dies(tmp_path: Path) -> None:
     """Otherwise the program would use the public placeholder as its key."""
     ran = started(tmp_path, ["-c", CUT.format(folder=str(HIDDEN.parent))], "--http=@KEY@")
     assert (ran.returncode, ran.stdout) == (-9, "")

@@ -116,7 +116,9 @@ def test_unanswered_requests_are_counted_until_the_last_client_has_gone(model: A
         pass
 
 
-def test_the_share_of_the_cache_is_what_requests_fill(slot: ModuleType, image: Path, monkeypatch: Any) -> None:
+def test_the_cache_metric_counts_the_tokens_of_running_requests(
+    slot: ModuleType, image: Path, monkeypatch: Any
+) -> None:
     """Two prompts of two tokens in a cache of eight, and then none; reported once a second."""
     monkeypatch.setattr(fake_triton, "MetricFamily", Family, raising=False)
     import llm.requests as requests

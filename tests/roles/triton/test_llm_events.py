@@ -23,7 +23,7 @@ def values(events: list[Any], name: str) -> list[Any]:
     return [tensor.array.tolist() for event in events for tensor in event.output_tensors if tensor.label == name]
 
 
-def test_a_stream_has_an_event_a_token_with_what_is_new(model: Any) -> None:
+def test_a_stream_has_one_event_per_token_with_the_new_text(model: Any) -> None:
     events = ask(model, **THREE, **EVERYTHING, streaming=True)
     assert texts(events) == [" w0", " w1", " w2"]
     assert values(events, "token_ids") == [[100], [101], [102]]
@@ -213,7 +213,7 @@ def test_an_image_of_another_form_does_not_load(slot: ModuleType, image: Path, m
         load(slot)
 
 
-def test_a_release_whose_own_model_is_cured_is_served_alike(image: Path, request: pytest.FixtureRequest) -> None:
+def test_a_release_with_a_repaired_own_model_gives_equal_answers(image: Path, request: pytest.FixtureRequest) -> None:
     """The slot does not depend on the positions of `generate_async`'s parameters or on the image's use of these."""
     cured = MODEL.replace("lora_request=None, prompt_adapter_request=None, streaming=False", "*, streaming=False")
     assert cured != MODEL

@@ -45,7 +45,7 @@ def test_a_last_response_makes_room(model: Any, image: Path) -> None:
     assert [len(sender.events()) for sender in senders_of(model, "a", "b", "c")] == [1, 1, 1]
 
 
-def test_a_request_whose_client_left_makes_room(model: Any) -> None:
+def test_a_disconnected_clients_request_frees_its_place(model: Any) -> None:
     gone = Request(text_input="hold")
     model.execute([gone])
     held = senders_of(model, "hold", "hold")

@@ -104,7 +104,7 @@ def test_the_image_alone_sends_a_stream_in_one_piece(unextended: real_triton.Ser
     assert event["text_output"] == [b" one two "]
 
 
-def test_the_slot_sends_an_event_a_token_with_what_is_new(extended: real_triton.Server) -> None:
+def test_the_llm_slot_sends_one_event_per_token_with_new_text(extended: real_triton.Server) -> None:
     events = stream(extended, **ASKED)
     assert len(events) == 9
     assert text(events) == " one two "

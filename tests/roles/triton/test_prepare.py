@@ -57,7 +57,7 @@ def test_every_engine_of_the_release_is_verified_before_anything_else(host: Path
     assert prepared(host, "one", "two")[1][:3] == ["verify one", "verify two", "docker"]
 
 
-def test_an_engine_that_is_not_what_was_signed_stops_the_start(host: Path) -> None:
+def test_a_changed_engine_blocks_the_start(host: Path) -> None:
     errors, calls = prepared(host, "good", "bad")
     assert ("rank0.engine: its sha256 is another one" in errors, "docker" in calls) == (True, False)
 
@@ -100,7 +100,7 @@ PROXY = (
 )
 
 
-def test_docker_that_holds_a_port_for_nobody_is_restarted(host: Path) -> None:
+def test_docker_that_holds_an_orphaned_port_is_restarted(host: Path) -> None:
     assert restarted(host, PROXY)[0] is True
 
 
@@ -181,7 +181,7 @@ def test_no_server_starts_if_local_users_cannot_be_kept_out(guarded: Path) -> No
     assert not [line for line in commands if "DROP" in line]
 
 
-def test_a_server_whose_ports_cannot_be_read_lets_nothing_start(guarded: Path) -> None:
+def test_unreadable_ports_block_every_start(guarded: Path) -> None:
     """A chain without its ports would admit every user."""
     second = guarded / "servers" / "other" / "current"
     second.mkdir(parents=True)

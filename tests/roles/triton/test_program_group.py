@@ -191,7 +191,7 @@ def test_a_silent_host_is_a_lost_one(hosts: tuple[Host, Host]) -> None:
 
 
 @pytest.mark.parametrize("stops", [0, 1])
-def test_the_leader_stops_first_whoever_is_asked_to(hosts: tuple[Host, Host], stops: int) -> None:
+def test_the_leader_stops_first_for_a_stop_of_any_member(hosts: tuple[Host, Host], stops: int) -> None:
     """`docker stop` lets its requests end; no rank is killed before that."""
     assert both_run(hosts)
     process = hosts[stops].process

@@ -207,7 +207,7 @@ def test_a_cut_swap_leaves_no_record(machine: Machine) -> None:
         ),
     ],
 )
-def test_a_swap_with_nothing_to_compare_with_says_so_and_goes_on(
+def test_a_swap_without_a_predecessor_continues_with_a_note(
     machine: Machine, prepare: Callable[[Machine], Any], reason: str
 ) -> None:
     prepare(machine)

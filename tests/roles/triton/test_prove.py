@@ -65,7 +65,7 @@ def call(
     return status, json.loads((place / "proof.json").read_text())["reason"], triton
 
 
-def test_a_server_whose_models_all_answer_serves(place: Path) -> None:
+def test_a_server_serves_if_every_model_answers(place: Path) -> None:
     assert call(place, RIGHT)[:2] == (0, "")
 
 
@@ -146,9 +146,7 @@ FULL_MIDST: Answer = (200, {}, b'data: {"error": "in ensemble \'chat\', Exceeds 
         ("/v2/models/chat/generate_stream", FULL_MIDST),
     ],
 )
-def test_a_model_whose_queue_clients_have_filled_is_asked_until_there_is_room(
-    place: Path, path: str, full: Answer
-) -> None:
+def test_the_proof_retries_while_a_models_queue_is_full(place: Path, path: str, full: Answer) -> None:
     answers = iter([full, full, RIGHT[path]])
     status, reason, triton = call(place, RIGHT, {path: lambda: next(answers)})
     assert (status, reason) == (0, "")
@@ -282,9 +280,7 @@ def test_the_fastest_answer_of_each_model_is_written_down(place: Path, monkeypat
     assert (sorted(proof["answers"]), paths.count("/v2/models/rank/infer")) == (["chat", "embed", "rank"], 4)
 
 
-def test_a_model_that_answered_once_serves_whatever_becomes_of_the_measured_answers(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proven_model_serves_even_if_its_timing_fails(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients may have come, and filled the model's queue."""
     monkeypatch.setattr(prove, "ANSWERS", 3)
     answers = iter([RIGHT["/v2/models/embed/infer"], *[(503, {}, b'{"error": "Exceeds maximum queue size"}')] * 9])

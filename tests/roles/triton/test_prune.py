@@ -31,7 +31,7 @@ def has(machine: FakeHost, folder: str = "releases") -> list[str]:
     return sorted(path.name for path in (machine.root / folder).iterdir())
 
 
-def test_the_newest_stay_and_older_ones_go_with_their_caches(machine: FakeHost) -> None:
+def test_the_newest_releases_stay_and_older_ones_are_removed_with_caches(machine: FakeHost) -> None:
     assert machine.ask("one", keep=1) == 0
     assert (has(machine), has(machine, "cache")) == (["a", "one"], ["a"])
 

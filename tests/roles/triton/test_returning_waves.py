@@ -54,9 +54,7 @@ def test_hosts_go_forward_again_within_the_limits_of_the_rollout(
     assert (typed(machines).failed_hosts, set(machines.current.values())) == ((), {"a"})
 
 
-def test_a_server_that_no_run_has_brought_yet_keeps_nobody_from_going_back(
-    machines: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_never_deployed_does_not_block_a_rollback(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     planned_over(monkeypatch, servers=("main", "further"))
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("four",))

@@ -128,7 +128,7 @@ def test_a_release_that_is_gone_has_no_way_back(machines: Machines) -> None:
         typed(machines)
 
 
-def test_dry_says_what_would_change_and_changes_nothing(machines: Machines) -> None:
+def test_dry_lists_changes_and_makes_none(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("two",))
     ran = typed(machines, dry=True)

@@ -231,7 +231,7 @@ def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
     assert len(play(host_answers(), dry=True).would_change) == 4
 
 
-def test_cuda_that_does_not_work_leaves_what_serves_alone() -> None:
+def test_broken_cuda_leaves_the_running_server_unchanged() -> None:
     answers = {"docker run": {"success": False, "stderr": "no"}} | host_answers(
         placed(), "key=def", serving(current="another")
     )

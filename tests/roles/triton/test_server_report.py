@@ -59,7 +59,7 @@ def test_a_queue_that_clients_have_filled_is_no_problem(server: Server) -> None:
     assert status_of(server, FULL)["problem"] == ""
 
 
-def test_an_answer_that_nobody_can_read_is_a_problem(server: Server) -> None:
+def test_an_unreadable_answer_is_a_problem(server: Server) -> None:
     assert status_of(server, (200, {}, b"{}"))["problem"] == "embed answers in an unknown form (KeyError)"
 
 

@@ -34,7 +34,7 @@ def test_a_release_that_never_serves_leaves_the_previous_serving_again(machine: 
     assert (machine.ask("bad"), machine.links, machine.active) == (1, ("one", ""), "active")
 
 
-def test_the_verdict_says_what_was_put_back(machine: FakeHost) -> None:
+def test_the_verdict_names_the_restored_release(machine: FakeHost) -> None:
     machine.ask("one")
     machine.ask("bad")
     assert machine.verdict["sentence"] == "bad does not serve; one is put back and serves"
@@ -67,7 +67,7 @@ def test_a_swap_to_the_serving_release_stops_nothing(machine: FakeHost) -> None:
     assert (machine.ask("one"), "stop" in machine.calls) == (0, False)
 
 
-def test_a_first_release_that_is_down_and_does_not_start_stays_what_the_next_boot_starts(machine: FakeHost) -> None:
+def test_a_failed_start_of_the_only_release_is_retried_at_boot(machine: FakeHost) -> None:
     """The cause may be a GPU or a mount that a boot repairs; no other release could serve."""
     machine.ask("one")
     machine.units["triton@main.service"] = "failed"

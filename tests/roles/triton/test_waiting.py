@@ -36,7 +36,7 @@ def test_five_starts_last_longer_than_the_window_that_counts_them() -> None:
     assert 5 * WAIT_SECONDS > 2 * 3600
 
 
-def test_a_server_without_such_a_directory_has_the_unit_that_it_had() -> None:
+def test_a_server_without_a_model_directory_keeps_its_unit() -> None:
     mine = server(RERANKER, GPT_OSS)
     assert release_of(mine, Defaults()).unit_settings.content == unit_settings(mine, 0)
 

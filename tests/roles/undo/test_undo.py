@@ -86,7 +86,7 @@ def test_an_undone_change_cannot_be_confirmed(undo: Ask, tmp_path: Path) -> None
     assert undo("confirm", "x").returncode == 1
 
 
-def test_the_older_copy_stays_where_nobody_confirmed(undo: Ask, tmp_path: Path) -> None:
+def test_the_older_copy_of_an_unconfirmed_change_stays(undo: Ask, tmp_path: Path) -> None:
     file = tmp_path / "x"
     for content in ("confirmed", "first change", "second change"):
         file.write_text(content)
