@@ -187,7 +187,7 @@ RANGES: dict[str, dict[str, Believable]] = {
     ),
     "Machine": {
         "gpus": Believable("GPUs", 1, 16, "no host of the catalog has more"),
-        "memory_mib": Believable("MiB", 1024, 33_554_432, "32 TiB are the largest host there is", unset=(0,)),
+        "memory_mib": Believable("MiB", 1024, 33_554_432, "the largest known host has 32 TiB", unset=(0,)),
         "disk_mib": Believable("MiB", 4096, 1_073_741_824, "an image alone takes 20 GiB", unset=(0,)),
     },
     "Medusa": {"heads": Believable("heads", 1, 16, "published ones have 3 to 5"), "tokens": _DRAFTED},

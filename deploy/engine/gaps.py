@@ -50,7 +50,7 @@ def _published(recipe: Recipe) -> Iterator[Gap]:
         yield Gap(
             "gptq-family",
             "checkpoint",
-            f"GPTQ weights are read by the convert scripts of {' and '.join(GPTQ_FAMILIES)} alone",
+            f"only the convert scripts of {' and '.join(GPTQ_FAMILIES)} read GPTQ weights",
             f"{recipe.architecture}, {recipe.role}",
             "weights in 16 bit, which become int8 or int4 here",
             f'the plain checkpoint and precision="int4_wo", or {OWN_CHECKPOINT}',

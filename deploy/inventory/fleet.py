@@ -182,7 +182,7 @@ def _apart(
         problems.append(
             refuse(
                 f"{key}-with-servers",
-                f"a {key} has no servers of its own, and {name} declares {', '.join(serving)}",
+                f"a {key} cannot serve models, and host {name} declares {', '.join(serving)}",
                 where=serving[0],
                 seen=f"`{key}` and `{serving[0]}`",
                 wanted=f"a host that serves, or a {key}",

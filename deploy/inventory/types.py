@@ -130,7 +130,7 @@ def _plain(value: Any, where: str) -> Iterator[Refusal]:
         yield _endless_number(value, where)
     elif value is not None and not isinstance(value, (str, int, float)):
         path = f'"{value}"' if isinstance(value, PurePath) else ""
-        attempt = path or "a text, a number, True or False, or a list or dictionary of such"
+        attempt = path or "a text, a number, True or False, or a list or dictionary of these"
         yield refuse(
             "wrong-type",
             f"`{where}` has to be a value that JSON can write",

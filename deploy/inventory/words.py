@@ -31,7 +31,7 @@ def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if value is not None and not isinstance(value, (str, int)):
             yield refuse(
                 "wrong-type",
-                f"`{key}` is a word of the command line",
+                f"`{key}` takes a text on the command line",
                 where=key,
                 seen=described(value),
                 wanted="a text",

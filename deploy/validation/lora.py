@@ -98,7 +98,7 @@ def _type(placed: Placed) -> Iterator[Refusal]:
             seen=f'precision="{placed.model.precision}", which is bfloat16 here, with LoRA(…)',
             wanted="an engine with the adapters' data type (NVIDIA/TensorRT-LLM issue 2434, tensorrtllm_backend "
             "issue 791)",
-            attempt=f'precision="{ADAPTERS_ARE}", or a quantised one: what it leaves in 16 bit is then float16',
+            attempt=f'precision="{ADAPTERS_ARE}", or a quantised precision, whose 16-bit parts are then float16',
         )
 
 

@@ -140,7 +140,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
         yield refuse(
             "no-gpus",
             "the machine is declared without a GPU, and every server needs one: driver, image and memory are planned "
-            "for a card, also if all its encoders compute on the CPU",
+            "for a card, even if all encoders run on the CPU",
             where="machine.gpu" if host.machine.gpus > 0 else "machine.gpus",
             seen=repr(name) if host.machine.gpus > 0 else f"gpu={name!r}, gpus={host.machine.gpus}",
             wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',

@@ -104,7 +104,7 @@ def _layers(placed: Placed) -> Iterator[Refusal]:
             "parallel.pipeline",
             seen=str(layout.pipeline),
             wanted=f"at most {layers}, preferably a divisor of it",
-            attempt="leave pipeline out: tensor parallelism is the faster one inside a machine",
+            attempt="leave pipeline out: tensor parallelism is faster inside a machine",
         )
     elif layout.pipeline > 1 and placed.model.speculative:
         yield placed.no(

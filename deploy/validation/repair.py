@@ -66,7 +66,7 @@ def _unasked(host: Host, fleet: Fleet, declared: str) -> Iterator[Refusal]:
     name = f"pool {host.pool!r}" if host.pool else "the hosts without a pool"
     yield refuse(
         "repair-without-balancer",
-        "before a host leaves its pool it asks the balancer how many are out, and this pool has no balancer",
+        "a repair needs a balancer, which tells how many hosts of the pool are out of service; this pool has none",
         where=WHERE,
         seen=f"{declared}; {name}: {len(pool.units)} hosts, of which {pool.allowed} may be out, and no balancer",
         wanted="a balancer with a route to the pool, or no repair",

@@ -51,7 +51,7 @@ def _in_a_swap(placed: Placed, replay: Replay) -> Iterator[Refusal]:
             f"a swap of server {placed.server.name} compares one LLM by its replay, and {judged[0]} has a replay too",
             "replay",
             seen=", ".join(judged),
-            wanted='one replay on a server; engines, which are judged when they are built, say path="engine"',
+            wanted='one replay on a server; an engine (path="engine") is judged when it is built and may have its own',
             attempt='Replay.none(reason="…"), or a server of its own',
         )
 

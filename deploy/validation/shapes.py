@@ -57,10 +57,16 @@ def _latent(server: Server, model: Model, shape: Checkpoint, place: tuple[str, .
     if all(sizes.values()) if row.latent_cache else not shape.kv_lora_rank + shape.qk_rope_head_dim:
         return []
     if row.latent_cache:
-        problem = f"{shape.architecture} keeps a latent for each token, and the checkpoint does not declare its sizes"
+        problem = (
+            f"{shape.architecture} caches a latent vector for each token (MLA), "
+            "and the checkpoint does not declare its sizes"
+        )
         wanted, attempt = "all three, from config.json (head_dim is its v_head_dim)", LATENT_EXAMPLE
     else:
-        problem = f"{shape.architecture} keeps keys and values, and the checkpoint declares sizes of a latent"
+        problem = (
+            f"{shape.architecture} caches keys and values, "
+            "and the checkpoint declares the sizes of a latent vector (MLA)"
+        )
         wanted = "neither kv_lora_rank nor qk_rope_head_dim"
         attempt = "leave checkpoint.kv_lora_rank and checkpoint.qk_rope_head_dim out, or name the right architecture"
     return [

@@ -179,7 +179,7 @@ def _step(placed: Placed, speculative: Speculative) -> Iterator[Refusal]:
     if model.max_num_tokens < wanted and tokens > 0:
         yield placed.no(
             "iteration-below-drafts",
-            f"{model.max_num_tokens} tokens an iteration cannot confirm {tokens} drafted ones for "
+            f"an iteration of {model.max_num_tokens} tokens cannot verify {tokens} drafted tokens for "
             f"{model.max_batch_size} sequences",
             "max_num_tokens",
             seen=f"max_num_tokens={model.max_num_tokens}, max_batch_size={model.max_batch_size}, tokens={tokens}",
