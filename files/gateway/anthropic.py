@@ -8,6 +8,7 @@ from typing import Any
 from gateway.anthropic_answer import NO_THREADS, MessageWriter
 from gateway.dialects import (
     EFFORTS,
+    TEXT_ONLY,
     Translation,
     answer,
     call_of,
@@ -117,17 +118,35 @@ def _user(blocks: list[Fields], role: str, where: str, chat: Translation) -> Non
 
     for block in blocks:
         if (kind := block.text("type")) != "tool_result":
-            texts.append(text_part(block, TEXT, kind))
+            texts.append(_text(block, kind))
             continue
         flush()
         identity = block.text("tool_use_id")
-        content = content_of(text_parts(block, "content", TEXT)) if block.has("content") else ""
+        content = content_of(text_parts(block, "content", TEXT, _text)) if block.has("content") else ""
         chat.names[f"messages[{len(chat.body.get('messages', []))}].tool_call_id"] = block.path("tool_use_id")
         block.flag("is_error", False)  # the text says it
         passed_over(block, "cache_control")
         block.close()
         chat.message({"role": "tool", "tool_call_id": identity, "content": content}, block.where)
     flush()
+
+
+def _text(block: Fields, kind: str) -> str:
+    """The text of a block. Of a document or a search result it begins with the title."""
+    if kind == "document":
+        source = block.inner("source")
+        form = source.text("type", choices=("text", "content", "base64", "url", "file"))
+        if form not in ("text", "content"):
+            raise FieldError(source.path("type"), f"`{source.path('type')}`: {TEXT_ONLY}", "unsupported")
+        texts = [source.text("data")] if form == "text" else text_parts(source, "content", TEXT)
+    elif kind == "search_result":
+        texts = text_parts(block, "content", TEXT)
+    else:
+        return text_part(block, TEXT, kind)
+    reason = "citations are not supported: ask for quotations in the message"
+    block.inner("citations").only("enabled", False, because=reason)
+    heads = [block.text(name, "") for name in ("title", "context" if kind == "document" else "source")]
+    return "\n".join(filter(None, [*heads, *texts]))
 
 
 def _assistant(blocks: list[Fields], role: str, where: str, chat: Translation) -> None:

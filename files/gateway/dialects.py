@@ -7,7 +7,7 @@ as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeVar
@@ -153,16 +153,20 @@ def passed_over(fields: Fields, *names: str) -> None:
         fields.value(name)
 
 
-def text_parts(fields: Fields, name: str, kinds: dict[str, str]) -> list[str]:
-    """The texts of a content: a single text, or a list of parts. `kinds` has the field that holds each kind's text."""
+def text_parts(
+    fields: Fields, name: str, kinds: dict[str, str], read: Callable[[Fields, str], str] | None = None
+) -> list[str]:
+    """The texts of a content: a single text, or a list of parts. `kinds` has the field that holds each kind's text.
+
+    `read` returns the text of a part of the given kind instead.
+    """
     content = fields.value(name)
     if isinstance(content, str):
         return [content]
     if not isinstance(content, list) or len(content) > MOST_PARTS:
         raise fields.wrong(name, f"a text, or a list of up to {MOST_PARTS} parts")
-    return [
-        text_part(fields.within(part, f"{fields.path(name)}[{number}]"), kinds) for number, part in enumerate(content)
-    ]
+    parts = [fields.within(part, f"{fields.path(name)}[{number}]") for number, part in enumerate(content)]
+    return [read(part, part.text("type", next(iter(kinds)))) if read else text_part(part, kinds) for part in parts]
 
 
 def text_part(part: Fields, kinds: dict[str, str], kind: str = "") -> str:

@@ -32,7 +32,7 @@ class Quota:
     def text(self, amount: int) -> str:
         """An amount of the budget's meter in words for a person."""
         if self.meter.unit == TOKENS:
-            return f"{amount} tokens"
+            return f"{amount:,} tokens"
         return f"{amount / PICO:.6f}".rstrip("0").rstrip(".") + f" {self.meter.unit}"
 
 

@@ -61,7 +61,7 @@ def budgets(gateway: Gateway, key: Key) -> Iterator[tuple[str, str, str, int]]:
     for quota, used, end in gateway.budgets.standing(key):
         name = f"budget of this {quota.meter.whose} for the {NAMES[quota.place]}"
         left = f"{quota.text(max(quota.most - used, 0))} left; renewed at {end:%Y-%m-%d %H:%M} UTC"
-        yield name, f"{quota.text(used)} of {quota.text(quota.most)}", left, share(used, quota.most)
+        yield name, f"{quota.text(used).partition(' ')[0]} of {quota.text(quota.most)}", left, share(used, quota.most)
 
 
 def share(count: int, limit: int) -> int:

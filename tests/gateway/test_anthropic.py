@@ -257,3 +257,35 @@ def test_a_refusal_names_the_clients_own_field(tmp_path: Path, sent: Any, words:
             assert all(word in answer.error["message"] for word in words), answer.body
 
     ask()
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (
+            {"type": "document", "title": "T", "source": {"type": "text", "media_type": "text/plain", "data": "D"}},
+            "T\nD",
+        ),
+        ({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "D"}]}}, "D"),
+        (
+            {"type": "search_result", "source": "S", "title": "T", "content": [{"type": "text", "text": "D"}]},
+            "T\nS\nD",
+        ),
+    ],
+)
+@in_loop
+async def test_a_document_that_is_text_is_read_also_as_the_result_of_a_tool(
+    tmp_path: Path, block: dict[str, Any], text: str
+) -> None:
+    call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "add", "input": {}}]}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [block]}]}
+    cited = {"role": "user", "content": [block | {"citations": {"enabled": True}}]}
+    async with running_gateway(tmp_path) as front:
+        for messages in ([{"role": "user", "content": [block]}], [{"role": "user", "content": "q"}, call, result]):
+            answer = await front.ask("/v1/messages", {"model": "llama", "max_tokens": 9, "messages": messages})
+            assert (answer.status, f"\n{text}<|im_end|>" in prompt_of(front)) == (200, True), answer.body
+        refused = await front.ask("/v1/messages", {"model": "llama", "max_tokens": 9, "messages": [cited]})
+        pdf = body({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}})
+        scanned = await front.ask("/v1/messages", pdf)
+    assert (refused.status, "citations are not supported" in refused.error["message"]) == (400, True)
+    assert "`messages[0].content[0].source.type`: this model reads text only" in scanned.error["message"]

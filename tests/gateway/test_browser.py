@@ -33,6 +33,7 @@ PRICES = {
 }
 ANSWER = Script((Event("The cat sat on the mat."), Event("", finish="stop", tokens=7, cached=0)))
 PICTURES = REPOSITORY / "rehearsal"
+BUDGETS = {"tokens_per_day": 200_000, "tokens_per_month": 2_000_000}
 COUNTED = 'data-label="requests">3<'
 """Numbers on the usage page: its three requests, which are counted within a second or two."""
 MOST_LOOKS = 60
@@ -43,7 +44,7 @@ async def shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     """Yields a gateway process that counts usage, a browser, and the gateway's address."""
     (folder / "state").mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(folder / "state"))
-    async with process(folder, PRICES) as running, opened(folder) as page:
+    async with process(folder, PRICES, BUDGETS) as running, opened(folder) as page:
         running.triton.script = ANSWER
         yield running, page, f"http://127.0.0.1:{running.port}"
 
@@ -87,6 +88,7 @@ async def test_every_page_works_by_keys_alone_and_asks_only_the_gateway(
     assert texts["/try/rerank"].index("the cat sat on the mat</th>") < texts["/try/rerank"].index("hello world</th>")
     assert COUNTED in texts["/usage"] and "Usage of acme" in texts["/usage"] and "0.0014 EUR" in texts["/usage"]
     assert f"Usage of {KEY[:7]}…" in texts["/"]
+    assert all("budget of this key for the month" in texts[path] for path in ("/", "/usage"))
     assert {request for request in page.urls if not request.startswith(url)} == set()
     assert page.complaints == []
     assert KEY not in "".join([*texts.values(), *page.urls])

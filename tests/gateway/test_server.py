@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,10 +57,12 @@ async def read_to_end(reader: asyncio.StreamReader) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def process(folder: Path, prices: object = None, **listen: int) -> AsyncIterator[Process]:
+async def process(
+    folder: Path, prices: object = None, limits: Mapping[str, int] | None = None, **listen: int
+) -> AsyncIterator[Process]:
     """Runs a listening process, and stops it at the end."""
     keys = folder / "keys.json"
-    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
+    keys.write_text(json.dumps({"keys": [key_line(KEY, "acme", **(limits or {}))]}))
     async with serving(Triton()) as triton:
         (port,) = free_ports(1)
         listening = {"ports": [port], "notice_seconds": 0, **listen}

@@ -157,10 +157,10 @@ async def test_pages_show_how_much_of_each_budget_of_key_and_tenant_is_left(
         unlimited = text_of((await front.ask("/usage", key=OTHER_KEY)).body)
     for page in pages:
         assert re.search(
-            r"budget of this key for the day (\d+) tokens of 1000 tokens \d+ % (\d+) tokens left; renewed at", page
+            r"budget of this key for the day (\d+) of 1,000 tokens \d+ % (\d+) tokens left; renewed at", page
         )
         assert re.search(
-            r"budget of this tenant for the month 0\.\d+ EUR of 500 EUR 0 % 499\.\d+ EUR left; renewed at", page
+            r"budget of this tenant for the month 0\.\d+ of 500 EUR 0 % 499\.\d+ EUR left; renewed at", page
         )
     assert "budget of this tenant" in second and "budget of this key" not in second and "budget of" not in unlimited
     assert "Each of 2 hosts has its part of a budget" in second
