@@ -167,6 +167,8 @@ _ROWS = (
     Kind("timer-stopped", "warning", "a timer of enginehouse is stopped: servers are not watched", DEPLOY, True),
     Kind("docker-down", "broken", "Docker is not running, so no server can run", "systemctl start docker; " + DEPLOY,
          True),
+    Kind("journal-down", "warning", "the host keeps no log: findings from logs are missing here, and lines are lost",
+         "df -h /var/log; systemctl unmask systemd-journald; systemctl restart systemd-journald.socket (on the host)"),
     Kind("errors-logged", "note", "units of enginehouse logged errors since boot",
          "journalctl -b -p err -u {unit} on the host"),
     # Servers

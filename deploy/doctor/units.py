@@ -11,7 +11,7 @@ SERVES = (
     *("triton@", "llm@", "enginehouse-traffic", "enginehouse-balancer", "enginehouse-gateway", "enginehouse-mutual"),
     *("enginehouse-https", "docker.service"),
 )
-GPU_TIMER, DOCKER = "enginehouse-gpu-state.timer", "docker.service"
+GPU_TIMER, DOCKER, JOURNAL = "enginehouse-gpu-state.timer", "docker.service", "systemd-journald.service"
 
 Unit = dict[str, str]
 
@@ -31,6 +31,9 @@ def unit_findings(readings: Readings, wanted: Wanted, placed: frozenset[str]) ->
     units = parse_units(readings.text("units"))
     if readings.ended.get("units") != "0":
         return
+    journal = units.pop(JOURNAL, {}).get("ActiveState", "active")
+    if journal not in ("active", "activating"):
+        yield finding_of("journal-down", f"{JOURNAL} is {journal}", JOURNAL)
     for name, unit in sorted(units.items()):
         yield from _state(name, unit)
     beside = {server.name for server in wanted.servers if server.llm}

@@ -59,7 +59,7 @@ _SPECIFICATIONS = "/var/run/cdi/nvidia.yaml /etc/cdi/nvidia.yaml"
 _LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"
 _UNITS = (
     *("'triton@*'", "'llm@*'", "'enginehouse-*'", "docker.service", "nvidia-persistenced.service"),
-    "nvidia-fabricmanager.service",
+    *("nvidia-fabricmanager.service", "systemd-journald.service"),
 )
 _PCI = (
     "for d in /sys/bus/pci/devices/*; do read -r v <$d/vendor && [ $v = 0x10de ] || continue;"

@@ -107,6 +107,9 @@ FIRES = {
     "docker-down": units(
         "docker.service\nLoadState=loaded\nActiveState=active", "docker.service\nActiveState=inactive"
     ),
+    "journal-down": units(
+        "Id=triton@main", "Id=systemd-journald.service\nActiveState=failed\nNRestarts=5\n\nId=triton@main"
+    ),
     "errors-logged": {"errors": "      4 triton@main.service"},
     "nothing-deployed": {"servers": ""},
     "release-differs": {"servers": "main current 1111111111111111"},
