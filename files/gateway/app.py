@@ -111,6 +111,17 @@ AZURE = re.compile(r"/openai/deployments/([^/]+)(/chat/completions|/completions|
 MOST_ORIGIN = 128
 SECRETS = ("key", "token", "secret", "auth", "sig", "pass")
 """Parts of the names of query parameters that may hold a key, which the logs of other programs would keep."""
+NAMES = re.compile(rb"[A-Za-z0-9_, -]{1,2048}")
+EXPOSED = (
+    b"access-control-expose-headers",
+    b"x-request-id, retry-after, x-should-retry, x-enginehouse-ignored, x-enginehouse-model, "
+    + b", ".join(
+        b"x-ratelimit-%s-%s" % (word, kind)
+        for word in (b"limit", b"remaining", b"reset")
+        for kind in (b"requests", b"tokens", b"tokens-day", b"tokens-month")
+    ),
+)
+"""The header that lets pages of `cors_origins` read an answer's id, limits and waits."""
 OPEN = ("/health", "/metrics")
 """Paths that need no key; the balancer and the HTTPS server do not forward these paths."""
 
@@ -263,7 +274,7 @@ class App:
     async def _answer(self, route: Route | None, exchange: Exchange, deployment: str) -> None:
         origin = exchange.headers.get(b"origin", b"").decode("latin-1")
         if origin and origin in self.gateway.settings.cors_origins:
-            exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+            exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin"), EXPOSED]
         elif not self.gateway.keys.path and is_foreign_page(origin.encode("latin-1"), self.gateway.settings.url):
             shown = re.sub("[^!-~]", "?", origin)[:MOST_ORIGIN]
             message = f"this gateway needs no key, and does not know {shown} as its address: a page of another site"
@@ -320,9 +331,11 @@ class App:
         """Answers with the methods of a path, which a browser asks for before a request from another origin's page."""
         allow = ", ".join(methods).encode()
         if exchange.cors:
+            names = exchange.headers.get(b"access-control-request-headers", b"")  # SDKs send a dozen of their own
+            allowed = names if NAMES.fullmatch(names) else b"authorization, content-type"
             exchange.cors += [
                 (b"access-control-allow-methods", allow),
-                (b"access-control-allow-headers", b"authorization, content-type, api-key, x-api-key"),
+                (b"access-control-allow-headers", allowed),
                 (b"access-control-max-age", b"600"),
             ]
         await exchange.whole(b"", b"text/plain", 200, [(b"allow", allow)])

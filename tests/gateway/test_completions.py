@@ -108,3 +108,13 @@ async def test_a_template_that_is_added_later_is_used_after_the_next_settings(tm
         front.settings_file.write_text(front.settings_file.read_text() + "\n")
         await becomes(lambda: isinstance(front.gateway.prompters["llama"], Prompter))
         assert (await front.chat()).status == 200
+
+
+@in_loop
+async def test_best_of_as_many_as_are_answered_changes_nothing(tmp_path: Path) -> None:
+    sent = {"model": "llama", "prompt": "a", "n": 2}
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/v1/completions", sent | {"best_of": 2})
+        more = await front.ask("/v1/completions", sent | {"best_of": 3})
+    assert (answer.status, len(answer.json()["choices"])) == (200, 2)
+    assert (more.status, more.error["param"]) == (400, "best_of")

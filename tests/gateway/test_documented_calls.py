@@ -297,13 +297,3 @@ async def test_tei_clients_of_openais_embeddings_name_no_model(tmp_path: Path) -
         refused = await front.ask("/v1/embeddings", {"input": "a"}, key=OTHER_KEY)
     assert (answer["model"], len(answer["data"])) == ("nomic", 1)
     assert (refused.status, refused.error["param"]) == (400, "model")
-
-
-@in_loop
-async def test_best_of_as_many_as_are_answered_changes_nothing(tmp_path: Path) -> None:
-    sent = {"model": "llama", "prompt": "a", "n": 2}
-    async with plain_gateway(tmp_path) as front:
-        answer = await front.ask("/v1/completions", sent | {"best_of": 2})
-        more = await front.ask("/v1/completions", sent | {"best_of": 3})
-    assert (answer.status, len(answer.json()["choices"])) == (200, 2)
-    assert (more.status, more.error["param"]) == (400, "best_of")

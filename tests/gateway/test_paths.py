@@ -1,4 +1,4 @@
-"""Paths and bodies in other forms that clients send, and refusals in the form that a client reads."""
+"""Paths and bodies in other forms that clients send, refusals in the form that a client reads, and browsers."""
 
 from __future__ import annotations
 
@@ -119,3 +119,35 @@ async def test_a_page_behind_a_balancer_without_tls_is_told_what_its_operator_de
     assert f'the operator declares Gateway(url="{origin}")' in refused.error["message"]
     async with running_gateway(tmp_path, has_keys=False, url=origin) as front:
         assert (await front.ask("/try/rerank", form, key=None, headers=headers)).status == 200
+
+
+@in_loop
+async def test_a_browser_is_answered_for_the_origins_of_the_settings_alone(tmp_path: Path) -> None:
+    origin = {"origin": "https://app.example.com"}
+    async with running_gateway(tmp_path, cors_origins=["https://app.example.com"]) as front:
+        preflight = await front.ask(CHAT, method="OPTIONS", key=None, headers=origin)
+        answer = await front.ask("/v1/models", headers=origin)
+        foreign = await front.ask("/v1/models", headers={"origin": "https://evil.example.com"})
+    assert (preflight.status, preflight.headers["access-control-allow-methods"]) == (200, "POST, OPTIONS")
+    assert answer.headers["access-control-allow-origin"] == "https://app.example.com"
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+@in_loop
+async def test_an_sdk_in_a_browser_may_send_its_headers_and_read_the_answers(tmp_path: Path) -> None:
+    """The browser refused every call of openai's and Anthropic's own SDKs, which send `x-stainless-…` (2026-11-28)."""
+    names = "authorization, content-type, anthropic-version, x-stainless-os, x-stainless-retry-count"
+    origin = {"origin": "https://app.example.com"}
+    async with running_gateway(tmp_path, cors_origins=["https://app.example.com"]) as front:
+        preflights = [
+            await front.ask(CHAT, method="OPTIONS", key=None, headers=origin | {"access-control-request-headers": sent})
+            for sent in (names, "x-a\r\nset-cookie: a", "é")
+        ]
+        answer = await front.chat(temperature=3)
+        seen = await front.ask(CHAT, chat(temperature=3), headers=origin)
+    allowed = [preflight.headers["access-control-allow-headers"] for preflight in preflights]
+    assert allowed == [names, "authorization, content-type", "authorization, content-type"]
+    assert {"x-request-id", "retry-after", "x-ratelimit-remaining-tokens"} <= set(
+        seen.headers["access-control-expose-headers"].split(", ")
+    )
+    assert "access-control-expose-headers" not in answer.headers
