@@ -1,12 +1,18 @@
 """The command `enginehouse`: the verbs of `deploy/cli/`, each of which imports its own needs when it runs."""
 
 import io
+import signal
 import sys
+import threading
 
 try:
     import click
 
     sys.stdout = sys.stdout or io.StringIO()  # closed by the shell: `>&-`
+    is_started_here = threading.current_thread() is threading.main_thread()
+    interrupt = signal.getsignal(signal.SIGINT)
+    if is_started_here and interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C during the imports ends without a traceback
 except ModuleNotFoundError:
     sys.exit(f"This Python ({sys.executable}) lacks the project's packages. Write: make plan; . .venv/bin/activate")
 
@@ -30,6 +36,9 @@ from deploy.cli.promote import promote
 from deploy.cli.size import size
 from deploy.cli.top import top
 from deploy.cli.usage import usage
+
+if is_started_here:
+    signal.signal(signal.SIGINT, interrupt)
 
 
 @click.version_option(package_name="enginehouse", message="%(prog)s %(version)s")

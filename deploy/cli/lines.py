@@ -17,6 +17,16 @@ def line(verb: Iterable[str], words: Iterable[str]) -> str:
     return shlex.join(["enginehouse", *verb, *words])
 
 
+def verb_of(command: click.Command, words: Sequence[str]) -> tuple[click.Command, list[str], list[str]]:
+    """The verb of the words, its name in one or two words, and the words behind it."""
+    typed = list(words)
+    while isinstance(command, click.Group) and typed and typed[0] in command.commands:
+        command = command.commands[typed.pop(0)]
+    if isinstance(command, click.Group) and typed:  # `bench INVENTORY` is `bench run INVENTORY`
+        command = command.commands.get("run", command)
+    return command, list(words[: len(words) - len(typed)]), typed
+
+
 def options_of(command: click.Command) -> dict[str, click.Option]:
     """Each option of the command by its longest name."""
     return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}

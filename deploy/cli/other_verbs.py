@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from deploy.cli.misplaced import misplaced_word
 from deploy.cli.slips import advised, eaten_option, strange_sign
 
 CHANGES = {
@@ -52,12 +53,13 @@ class Verbs(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the verb. Raises: a usage error with the words that were probably meant."""
-        if problem := strange_sign(ctx.meta[WORDS]) or eaten_option(self, ctx.meta[WORDS]):
+        words = ctx.meta[WORDS]
+        if problem := strange_sign(words) or eaten_option(self, words) or misplaced_word(self, words):
             ctx.fail(problem)
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            raise advised(error, ctx, ctx.meta[WORDS]) from None
+            raise advised(error, ctx, words) from None
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
                 raise
@@ -87,6 +89,10 @@ def verb_meant(words: list[str]) -> str:
     if verb in SERVERS:
         pasted = f"vllm serve {shlex.join(rest)}" if verb == "serve" else shlex.join(words)
         return f"enginehouse starts no server here. Write: enginehouse migrate {shlex.quote(pasted)}"
+    if verb == "pyinfra" and any(word.endswith(".py") for word in rest):
+        return f"pyinfra is a command of its own. Write: {shlex.join(words)} --dry"
+    if verb == "version":
+        return "No such command 'version'. Write: enginehouse --version"
     if verb in BEFORE:
         return f"{verb} stands in front of the command. Write: {shlex.join(['enginehouse', *rest])}"
     return f"{verb} stands in the place of a verb. Write: enginehouse plan {verb}" if verb.endswith(".py") else ""

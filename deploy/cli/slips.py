@@ -3,55 +3,55 @@
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 
 import click
 
 from deploy.catalog.names import nearest
 from deploy.catalog.synonyms import COMMANDS
-from deploy.cli.lines import apart, line, options_of, value_of, with_everything
+from deploy.cli.lines import apart, line, options_of, value_of, verb_of, with_everything
+from deploy.cli.misplaced import card_missing
 from deploy.cli.unknown_options import of_unknown_options
 from deploy.inventory.slips import SYNONYMS, meant_by
+from deploy.io.local_paths import is_file
 
 
 def advised(error: click.UsageError, group: click.Context, words: Sequence[str]) -> click.UsageError:
     """The error with a command to type; `words` are those behind `enginehouse`, which is `group`."""
     if "Write" in error.message or type(error).__name__ == "NoArgsIsHelpError":
         return error
-    command, verb, typed = _verb_of(group.command, words)
+    command, verb, typed = verb_of(group.command, words)
     command = error.ctx.command if error.ctx else command
     if command is group.command and isinstance(command, click.Group) and words and words[0].startswith("-"):
         place = next((place for place, word in enumerate(words) if word in command.commands), 0)
-        command, verb, typed = _verb_of(command, [words[place], *words[:place], *words[place + 1 :]])
+        command, verb, typed = verb_of(command, [words[place], *words[:place], *words[place + 1 :]])
     advice = _advice(error, command, verb, typed)
     text = error.message if isinstance(error, click.NoSuchOption) else error.format_message()
     return click.UsageError(f"{text.rstrip()} {advice}" if advice else text, ctx=error.ctx or group)
 
 
-def _verb_of(command: click.Command, words: Sequence[str]) -> tuple[click.Command, list[str], list[str]]:
-    """The verb of the words, its name in one or two words, and the words behind it."""
-    typed = list(words)
-    while isinstance(command, click.Group) and typed and typed[0] in command.commands:
-        command = command.commands[typed.pop(0)]
-    if isinstance(command, click.Group) and typed:  # `bench INVENTORY` is `bench run INVENTORY`
-        command = command.commands.get("run", command)
-    return command, list(words[: len(words) - len(typed)]), typed
-
-
 def _advice(error: click.UsageError, command: click.Command, verb: list[str], typed: list[str]) -> str:
     of_words = (click.MissingParameter, click.BadParameter, click.BadOptionUsage)
     is_paste = any(part.name == "pasted" for part in command.params) and typed[:1] != ["-f"]
+    files = [word for word in typed if is_file(Path(word))]
+    if is_paste and files and typed[0].startswith("-"):
+        return f"Write: {line(verb, files[:1])}"
     if is_paste and not isinstance(error, of_words):
         return f"The whole paste stands in one pair of quotes. Write: {line(verb, [' '.join(typed)])}"
     if isinstance(error, click.NoSuchOption):
         return of_unknown_options(command, verb, typed)
     if isinstance(error, click.MissingParameter):
+        if command.name == "fit" and typed and (advice := card_missing(typed)):
+            return advice
         return with_everything(command, verb, typed)
     if isinstance(error, click.BadOptionUsage):
         return _of_a_value(command, error.option_name, "does not take" in error.message)
     if isinstance(error, click.BadParameter):
         param = error.param
         word = re.search(r"'([^']*)' is not a valid integer", error.message)
-        number = meant_by(word[1], "int", "x_count").partition("=")[2] if word else ""
+        power = re.fullmatch(r"[0-9](?:\.[0-9]+)?e[0-9]", word[1]) if word else None
+        number = f"{float(power[0]):.0f}" if power else ""
+        number = number or (meant_by(word[1], "int", "x_count").partition("=")[2] if word else "")
         if param and number:
             return f"Write: {max(param.opts, key=len)} {number}"
         return (_near_choice(error) or _of_a_value(command, max(param.opts, key=len))) if param else ""
@@ -78,7 +78,7 @@ def strange_sign(words: Sequence[str]) -> str:
 
 def eaten_option(group: click.Group, words: Sequence[str]) -> str:
     """The problem of an option that stands where the value of another one belongs; empty without one."""
-    command, _, _ = _verb_of(group, words)
+    command, _, _ = verb_of(group, words)
     known = {word: option for option in options_of(command).values() for word in option.opts}
     for before, word in pairwise(words):
         if before in known and not known[before].is_flag and word in known:
@@ -89,6 +89,10 @@ def eaten_option(group: click.Group, words: Sequence[str]) -> str:
 def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -> str:
     """The line with the command of the group that was probably meant."""
     word = typed[0] if typed else ""
+    if word.endswith(".py"):
+        name = next((part for part in typed[1:] if part in group.commands), next(iter(group.commands)))
+        rest = [part for part in typed[1:] if part != name]
+        return with_everything(group.commands[name], [*verb, name], [word, *rest])
     meant = next((name for name in COMMANDS.get(word.lower(), ()) if name in group.commands), "")
     meant = meant or nearest(word, group.commands)
     return f"Write: {line([*verb, meant], typed[1:])}" if meant else f"Known: {', '.join(group.commands)}."

@@ -17,6 +17,8 @@ from deploy.refusals import on_one_line, refuse
 
 GROUPS = ("key", "person", "tenant", "model", "day")
 """The ways to group usage. A person is named in a proxy's header beside a key; empty without the header."""
+MEANT = {"user": "person", "users": "person", "team": "tenant", "customer": "tenant", "date": "day", "time": "day"}
+"""Other words for the groups."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens")
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 MOST_COUNT, MOST_SECONDS = 10**36, 1e9
@@ -101,7 +103,9 @@ def groups_of(words: str) -> tuple[str, ...]:
             where="--by",
             seen=words,
             wanted=f"some of {', '.join(GROUPS)}, with commas between them",
-            attempt="--by tenant,model",
+            attempt=f"--by {MEANT.get(unknown[0].lower(), unknown[0].lower().removesuffix('s'))}"
+            if MEANT.get(unknown[0].lower(), unknown[0].lower().removesuffix("s")) in GROUPS
+            else "--by tenant,model",
         )
     return by
 

@@ -3,6 +3,7 @@
 import re
 
 from deploy.inventory.reach import is_address, is_name
+from deploy.refusals import described
 
 PLACEHOLDER = re.compile(r"(?i)(?:change[-_]?me|todo|fixme|tbd|your[-_]\w[\w-]*|<.*>|[x*]+(?:\.[x*]+){3}|.*\{\{.*)")
 """Texts of an example that wait for a name or an address."""
@@ -36,6 +37,8 @@ def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
                 return f'"{key}": "{text}"'
     if isinstance(value, bool) and form.fullmatch("yes"):
         return f'"{key}": "{"yes" if value else "no"}"'
+    if described(value).endswith("Path"):
+        return f'"{key}": str(VALUE)'
     return "type it again; options for ssh belong in the file that ssh_config_file names"
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE
+from deploy.catalog import ARCHITECTURES, CHECKPOINTS, DEFAULT_RELEASE, GPUS
 from deploy.catalog.architectures import ALSO_ENCODERS
 from deploy.catalog.names import slip_of
 from deploy.inventory.first_models import Named
@@ -19,7 +19,7 @@ from deploy.io.pin_models import access_from_environment
 from deploy.models.config_json import SERVED
 from deploy.models.kinds import kind_problem
 from deploy.models.names import shape_published
-from deploy.planning.fit import model_named, model_of_kind, on_its_program
+from deploy.planning.fit import model_named, model_of_kind, near_card, on_its_program
 from deploy.refusals import Refusal, refuse
 from deploy.spec import LLM, Checkpoint, Embedder, Model, Weights
 from deploy.spec.sources import DIRECTORY, HUB_NAME
@@ -39,6 +39,8 @@ def models_of(
     models, local = [], dict(surroundings.local)
     locked = {**read_lock(root / "inventories" / NAME), **read_lock(root / NAME)}
     for word in map(_bare, words):
+        if word.endswith(".py") and is_file(local_path(word, root)):
+            raise _inventory(word)
         directory = local_path(word, root)
         if is_directory(directory):
             model, headers = _of_directory(word, directory)
@@ -77,7 +79,7 @@ def _settings_of(model: Model) -> str:
 
 def _bare(word: str) -> str:
     """A hub name without the hub's address and the trailing slash; any other word unchanged."""
-    name = re.sub(r"^https?://(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com)/", "", word).rstrip("/")
+    name = re.sub(r"^(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co|hf-mirror\.com)/", "", word).rstrip("/")
     return name if HUB_NAME.fullmatch(name) and not word.startswith((".", "/", "~")) else word
 
 
@@ -157,14 +159,39 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
     )
 
 
+def _inventory(word: str) -> Refusal:
+    return refuse(
+        "unknown-checkpoint",
+        f"{word} is an inventory, and a model is wanted here",
+        where="MODEL",
+        seen="a Python file",
+        wanted="names of models",
+        attempt=f"enginehouse plan {word}",
+    )
+
+
 def _no_whole_name(word: str) -> Refusal:
+    bare, parts = word.partition(":")[0], re.split(r"[,\s]+", word)
+    if near_card(word)[0] in GPUS:
+        return refuse(
+            "unknown-checkpoint",
+            f"{word} is a card, and a model is wanted here",
+            where="MODEL",
+            seen=word,
+            wanted="names of models; a card is the first word of `fit`, and an option of `size`",
+            attempt=f"leave {word} out; of enginehouse size: --gpu {near_card(word)[0]}",
+        )
     return refuse(
         "unknown-checkpoint",
         f"{word} is no name of the catalog, and the hub knows names with their owner alone",
         where="MODEL",
         seen=word,
         wanted="OWNER/NAME, as the hub's page of the model shows it; a directory; or a name of the catalog",
-        attempt=f"OWNER/{word} with its owner, as in Qwen/Qwen3-32B",
+        attempt=f"{' '.join(parts)}   each model is a word"
+        if len(parts) > 1
+        else bare
+        if bare != word and bare in CHECKPOINTS
+        else f"OWNER/{bare} with its owner, as in Qwen/Qwen3-32B",
     )
 
 

@@ -5,8 +5,10 @@ pyinfra silently takes the last group's value, and ends with a traceback over a 
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from deploy.inventory.login_texts import hosts_in
 from deploy.refusals import Refusal, described, refuse
 
 EXAMPLE = '(["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})'
@@ -44,8 +46,26 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
                 wanted="the name or address of a host, a text; os.environ.get(…) of an unset variable is none",
                 attempt=f'("{name["name"]}", {{…}})   the name, then the data'
                 if isinstance(name, dict) and PLAIN.fullmatch(str(name.get("name") or ""))
+                else f"{group} = ([str(VALUE), …], …)   a name is a text"
+                if name is not None and not isinstance(name, (str, bytes, int, float, dict, list))
                 else f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
                 "says so when it is unset",
+            )
+
+
+def unread_group_data(folders: Iterable[Path]) -> Iterator[Refusal]:
+    """A refusal for each file of data that pyinfra would leave out in silence: it reads `*.py` there, and no folder."""
+    for path in sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir()):
+        if path.suffix.lower() in (".yml", ".yaml", ".json", ".toml", ".ini") or (
+            path.is_dir() and any(path.glob("*.y*ml"))
+        ):
+            yield refuse(
+                "unread-group-data",
+                f"nothing reads {path}: pyinfra takes the data of a group from a Python file",
+                where=str(path),
+                seen="a folder" if path.is_dir() else path.suffix,
+                wanted="group_data/GROUP.py with KEY = VALUE in each line",
+                attempt=f"{path.with_suffix('.py')} in its place",
             )
 
 
@@ -87,6 +107,8 @@ def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
         return f"{name} = ([…], {{…}})   hosts, then their data, in round brackets"
     if kinds[:1] in ([set], [frozenset]) and kinds[1:] == [dict]:
         return f"{name} = ([{', '.join(sorted(map(repr, value[0])))}], {{…}})"
+    if kinds == [str, dict] and (hosts := hosts_in(value[0]) or [f'"{value[0]}"']):
+        return f"{name} = ([{', '.join(hosts)}], {{…}})   hosts stand in a list"
     is_split = kinds[:1] == [list] and len(kinds) > 2 and set(kinds[1:]) == {dict}
     return f"{name} = ([…], {{…}})   all data in one dictionary" if is_split else ""
 

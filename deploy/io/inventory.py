@@ -4,8 +4,11 @@
 is imported only when an inventory is loaded.
 """
 
+import contextlib
 import fnmatch
+import re
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +21,7 @@ from deploy.inventory.knobs import Table
 from deploy.io.certificates import key_problems, with_certificates
 from deploy.io.engine_inputs import input_problems
 from deploy.io.engine_records import with_engines
-from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems
+from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems, unread_group_data
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import (
     PROGRAMS,
@@ -114,13 +117,14 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
     with ctx_state.use(State()):
         try:
             _confirm_groups(file)
-            inventory = make_inventory(file, override_data=data, cwd=str(Path.cwd()))
+            with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no part of a verb's output
+                inventory = make_inventory(file, override_data=data, cwd=str(Path.cwd()))
             _files[inventory] = file
             return inventory
         except UnexpectedExternalError as error:
             raise explained(error.exception, str(error.filename)) from None
         except SyntaxError as error:  # of a file in group_data
-            raise syntax_refusal(error, str(error.filename)) from None
+            raise syntax_refusal(error, str(error.filename), file) from None
         except Refusal:
             raise
         except (PyinfraError, ValueError) as error:  # ValueError: a connector's program printed no JSON
@@ -132,9 +136,17 @@ def _confirm_groups(file: str) -> None:
     from pyinfra_cli.util import exec_file
 
     try:
-        variables = exec_file(file, return_locals=True)
+        with contextlib.redirect_stdout(sys.stderr):
+            variables = exec_file(file, return_locals=True)
     except SystemExit as error:
+        if (place := traceback.extract_tb(error.__traceback__)[-1]) and "pyinfra_cli" in place.filename:
+            raise  # Ctrl-C, which pyinfra's own command turns into an end
         raise ended_itself(error, file) from None
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # such as asyncio.CancelledError, which pyinfra lets through
+        raise explained(error, file) from None
+    refuse_all(unread_group_data(folder / "group_data" for folder in {Path(file).parent, Path()}))
     refuse_all(shape_problems(variables, file))
     if reason := no_group_reason(variables):
         raise no_hosts(reason)
@@ -219,7 +231,9 @@ def override_data(pairs: Iterable[str]) -> dict[str, Any]:
 
 def _no_pair(key: str, value: str) -> Refusal:
     """The refusal of `--data` without a key or without a value."""
-    typed = f"--data release={DEFAULT_RELEASE}" if key in ("", "release") else f"--data {key.strip()}=VALUE"
+    colon = re.fullmatch(r"([a-z_]+): ?(\S+)", key)
+    words = (key.strip() or "release", DEFAULT_RELEASE if key in ("", "release") else "VALUE")
+    typed = f"--data {'='.join(colon.groups() if colon else words)}"
     return refuse(
         "no-data-pair",
         f"--data {key} has no value" if key.strip() else "--data has a value and no key",

@@ -7,6 +7,7 @@ import shlex
 import warnings
 from pathlib import Path
 
+from deploy.catalog import CHECKPOINTS
 from deploy.catalog.names import nearest
 from deploy.io.inventory_slips import silent_slips
 from deploy.refusals import Refusal, refuse, refuse_all
@@ -22,6 +23,10 @@ OTHER_FORMATS = {
 }
 FIRST_LINE_OF_INI = re.compile(r"\[[\w.:-]+\]$")
 FIRST_LINE_OF_YAML = re.compile(r"---|[\w.-]+:$")
+HOSTS = re.compile(
+    r"@\w+(?:/\S*)?|localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[\w.-]+@[\w.-]+|[\w.@-]+(?:,[\w.@-]+)+", re.ASCII
+)
+"""Hosts in the place of an inventory: a connector, an address, a login, or names with commas."""
 EXAMPLE = "inventories/h100.py"
 PROGRAMS_AT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("build.py", "cells.py", "config.py", "deploy.py", "doctor.py", "remove.py", "rollback.py")
@@ -80,8 +85,11 @@ def _program(path: Path) -> Refusal:
     )
 
 
-def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
-    """The refusal of a file that Python cannot compile, with line and column if Python names them."""
+def syntax_refusal(error: SyntaxError | ValueError, file: str, inventory: str = "") -> Refusal:
+    """The refusal of a file that Python cannot compile, with line and column if Python names them.
+
+    `inventory` is the one that reads the file, if it is another.
+    """
     message = getattr(error, "msg", "") or str(error)
     line, column = getattr(error, "lineno", None) or 0, getattr(error, "offset", None) or 0
     return refuse(
@@ -91,7 +99,8 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str) -> Refusal:
         seen=(getattr(error, "text", "") or "").strip() or message,
         wanted="a line Python can read",
         attempt=_corrected(error, file)
-        or (f"correct line {line}, then: enginehouse plan {shlex.quote(file)}" if line else f"cp {EXAMPLE} {file}"),
+        or (f"correct line {line}, then: enginehouse plan {shlex.quote(inventory or file)}" if line else "")
+        or f"cp {EXAMPLE} {file}",
     )
 
 
@@ -114,7 +123,7 @@ def missing(file: str) -> Refusal:
     """The refusal of an inventory that is not there; the name of a model gets the command that writes one."""
     suffix, wanted = Path(file).suffix.lower(), f"a Python file with hosts, such as {EXAMPLE}"
     is_model = HUB_NAME.fullmatch(file) and suffix not in (".py", *OTHER_FORMATS) and not Path(file).parent.is_dir()
-    if is_model:
+    if is_model or file in CHECKPOINTS:
         return refuse(
             "no-inventory",
             f"{file} is the name of a model, and an inventory is a file that names models",
@@ -133,6 +142,8 @@ def missing(file: str) -> Refusal:
             attempt=f"curl {file.rstrip('/')}/v1/models asks the address itself",
         )
     nearest_file = _meant(file)
+    if not nearest_file and HOSTS.fullmatch(file) and suffix not in (".py", *OTHER_FORMATS):
+        return host_as_inventory(file)
     is_of_clone = not nearest_file and (PROGRAMS_AT / file).is_file()
     example = EXAMPLE if Path(EXAMPLE).is_file() else str(PROGRAMS_AT / EXAMPLE)
     copied = f"cp {example} {shlex.quote(str(Path(file).with_suffix('.py')))}, and write your hosts there"

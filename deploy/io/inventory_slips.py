@@ -3,6 +3,8 @@
 import ast
 import io
 import re
+import shlex
+import sys
 import tokenize
 import traceback
 from collections.abc import Iterator
@@ -127,9 +129,9 @@ WORDS_OF_JSON = {"true": "True", "false": "False", "null": "None", "yes": "True"
 VARIABLE = re.compile(r"""(?:environ\.get|getenv)\(\s*["'](\w+)["']\s*\)""")
 
 
-def correction(error: Exception, file: str) -> str:
+def correction(error: BaseException, file: str) -> str:
     """The code or command by which an inventory that ended with this exception runs; empty for other exceptions."""
-    text, line = str(error), _line(error, file)
+    text, line = str(error), raising_line(error, file)
     if match := re.fullmatch(r"name '(\w+)' is not defined.*", text):
         later = re.search(rf"(?m)^{match[1]}\s*=(?!=)", Path(file).read_text("utf-8"))
         return WORDS_OF_JSON.get(match[1], "") or (
@@ -147,11 +149,19 @@ def correction(error: Exception, file: str) -> str:
     if match := re.fullmatch(r"No module named '(\w+)'", text):
         beside = Path(file).with_name(f"{match[1]}.py")
         is_below = beside.is_file() and not beside.is_absolute()
-        return f"from {'.'.join(beside.with_suffix('').parts)} import …" if is_below else ""
+        return (
+            f"from {'.'.join(beside.with_suffix('').parts)} import …"
+            if is_below
+            else f"install its package: {shlex.quote(sys.executable)} -m pip; or {match[1]}.py in {Path.cwd()}"
+        )
+    if match := re.match(r"cannot import name '(\w+)' from partially initialized module", text):
+        return f"two files import each other: put `{match[1]}` into a third file, which imports neither"
+    if re.match(r"\s*from \.", line):
+        return f"from {'.'.join((*Path(file).parent.parts, 'MODULE'))} import …, without a dot in front"
     return ""
 
 
-def _line(error: Exception, file: str) -> str:
+def raising_line(error: BaseException, file: str) -> str:
     """The line of the file that raised the exception."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     return next((frame.line or "" for frame in reversed(frames) if frame.filename == file), "")

@@ -12,7 +12,7 @@ from deploy import spec
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.names import nearest, offer
 from deploy.catalog.synonyms import CLASSES, setting_meant
-from deploy.io.inventory_slips import correction
+from deploy.io.inventory_slips import correction, raising_line
 from deploy.refusals import Refusal, refuse, renamed
 
 KEYWORD = re.compile(r"(\w+)(?:\.__init__)?\(\) got an unexpected keyword argument '(\w+)'")
@@ -27,6 +27,7 @@ BUILT = re.compile(r"(?P<name>\w+)\.(?P<way>(?!__init__)\w+)\(\) got an unexpect
 SECRET = re.compile(r"(Secret(?:\.vault|\.env)?)(?:\.__init__)?\(\) missing")
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 NO_MODULE = re.compile(r"No module named '(enginehouse|spec|deploy\.spec\.\w+)'")
+CALLED = re.compile(r"\b(Secret|Weights)(\.)(?!env|vault|command|hub|local)(\w+)\(")
 NO_ATTRIBUTE = re.compile(r"(?:type object '(\w+)'|module '(deploy\.spec)') has no attribute '(\w+)'")
 CONNECTORS = ("docker", "dockerssh", "local", "ssh", "terraform", "vagrant")
 """Connectors of pyinfra that an inventory may use by mistake."""
@@ -42,7 +43,7 @@ FORMS = {
 """Functions of the spec with their arguments, for calls that Python refuses."""
 
 
-def explained(error: Exception, file: str) -> Refusal:
+def explained(error: BaseException, file: str) -> Refusal:
     """The refusal with the reason why running the file ended with `error`."""
     place = f"{file}{_line_of(error, file)}"
     if problem := _of_a_name(error, place, file):
@@ -77,7 +78,7 @@ def explained(error: Exception, file: str) -> Refusal:
     )
 
 
-def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
+def _of_a_name(error: BaseException, place: str, file: str) -> Refusal | None:
     """The refusal of an undefined name: a class that is not imported, a module, or a wrong way to build an object."""
     text = str(error)
     if isinstance(error, NameError) and (match := UNDEFINED.search(text)):
@@ -94,6 +95,8 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
             attempt="from deploy.spec import LLM, Machine, Server",
         )
     match = NO_ATTRIBUTE.search(text) if isinstance(error, AttributeError) else None
+    if isinstance(error, TypeError) and text.endswith("object is not callable"):  # a field, called as a function
+        match = CALLED.search(raising_line(error, file))
     kind = getattr(spec, match[1] or "", None) if match else None
     if match and isinstance(kind, type) and is_dataclass(kind):
         known = [name for name, value in vars(kind).items() if isinstance(value, classmethod)]
@@ -106,6 +109,8 @@ def _of_a_name(error: Exception, place: str, file: str) -> Refusal | None:
             wanted=" or ".join(built),
             attempt='Secret.command("cat", "FILE")'
             if kind.__name__ == "Secret" and match[3] in ("file", "path", "read")
+            else 'Weights.local("DIRECTORY")'
+            if kind.__name__ == "Weights" and match[3] in ("path", "directory", "file", "folder", "dir")
             else offer(match[3], known)
             if known
             else built[0],
@@ -132,7 +137,7 @@ def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
     )
 
 
-def _of_a_call(error: Exception, place: str) -> Refusal | None:
+def _of_a_call(error: BaseException, place: str) -> Refusal | None:
     """The refusal of an object built without a required setting, or with positional settings."""
     if isinstance(error, TypeError) and "Weights.hub()" in str(error) and "'revision'" in str(error):
         return refuse(
@@ -202,14 +207,14 @@ def _of_a_call(error: Exception, place: str) -> Refusal | None:
     )
 
 
-def _wanted_here(error: Exception) -> list[KnownCheckpoint]:
+def _wanted_here(error: BaseException) -> list[KnownCheckpoint]:
     """The catalog's checkpoints that the inventory's line names; the first as an example if it names none."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     lines = " ".join(frame.line or "" for frame in frames)
     return [row for row in CHECKPOINTS.values() if f'"{row.repository}"' in lines] or [*CHECKPOINTS.values()][:1]
 
 
-def _of_the_environment(error: Exception, place: str) -> Refusal | None:
+def _of_the_environment(error: BaseException, place: str) -> Refusal | None:
     """The refusal of an environment variable that the inventory reads and the shell does not have."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     if not isinstance(error, KeyError) or not frames or "os" not in re.findall(r"\w+", frames[-1].filename):
@@ -239,14 +244,14 @@ def ended_itself(error: SystemExit, file: str) -> Refusal:
     )
 
 
-def _line_of(error: Exception, file: str) -> str:
+def _line_of(error: BaseException, file: str) -> str:
     """`:12` if the exception came from line 12 of `file`, also through a call in that line; else empty."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == file]
     return f":{lines[-1]}" if lines else ""
 
 
-def connector_refusal(error: Exception, file: str) -> Refusal:
+def connector_refusal(error: BaseException, file: str) -> Refusal:
     """The refusal of a host that begins with `@` and that its pyinfra connector could not read."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     unknown = re.fullmatch(r"Invalid connector: (.*)", lines[0] if lines else "")

@@ -1,6 +1,8 @@
 """Reads the argument of `enginehouse check` and `migrate`: a text, a file, or standard input for `-`."""
 
 import codecs
+import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -26,6 +28,10 @@ def text_of(argument: str, verb: str = "check") -> str:
             if Path(argument).is_file():
                 with Path(argument).open("rb") as stream:
                     return decoded(stream.read(MOST_BYTES + 1), argument, verb)
+            if address := re.fullmatch(r"https?://\S+", argument):
+                raise _missing(argument, "an address", f"curl -fsSL {shlex.quote(address[0])} | enginehouse {verb} -")
+            if re.fullmatch(r"[\w./~-]+\.(?:ya?ml|json|sh|txt|tf|hcl|py|service|pbtxt|toml|env)", argument):
+                raise _missing(argument, f"no such file in {Path.cwd()}", f"ls; then enginehouse {verb} FILE")
         except OSError:  # longer than a name of this file system, so it is not a path
             return argument
     return argument
@@ -40,6 +46,17 @@ def decoded(content: bytes, place: str, verb: str = "check") -> str:
     if b"\0" in content:
         raise _unfit(place, "bytes that are not text", verb)
     return content.decode("utf-8", errors="replace").removeprefix("\ufeff")
+
+
+def _missing(place: str, seen: str, attempt: str) -> Refusal:
+    return refuse(
+        "no-text",
+        f"{place} is the name of a text, and there is none",
+        where=place,
+        seen=seen,
+        wanted="a file of this machine, standard input as -, or the text itself in quotes",
+        attempt=attempt,
+    )
 
 
 def _unfit(place: str, seen: str, verb: str) -> Refusal:

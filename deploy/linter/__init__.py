@@ -4,7 +4,7 @@ text ─▶ words (as a shell would cut them) ─▶ one judge per program ─�
 Reading a file is left to `deploy/io/`; whether an inventory can work is `deploy.validation`.
 """
 
-from deploy.linter.judge import check
 from deploy.linter.report import Report
+from deploy.linter.typed_secrets import check
 
 __all__ = ["Report", "check"]

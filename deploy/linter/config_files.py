@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterator
 from itertools import islice
 
 from deploy.linter.systemd import is_unit, unit_as_script
@@ -18,17 +19,23 @@ CONTINUED = re.compile(r"^([^`\n]*)[ \t](?:`|\^)[ \t]*$", re.MULTILINE)
 SECTION = re.compile(r"^\[(?:program|eventlistener|fcgi-program):", re.MULTILINE)
 IMAGE = re.compile(r'^[ \t]*image[ \t]*=[ \t]*"([^"\n]+)"', re.MULTILINE)
 STEP = re.compile(
-    r"^([ \t]*)(?:- +)?(?:(?:run|script|before_script|shell|cmds?|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
+    r"^([ \t]*)(?:- +)?"
+    r"(?:(?:run|script|before_script|shell|cmds?|commands|content|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
     r"(?:[|>][-+]?)?[ \t]*"
 )
 STEPS = re.compile(
-    r"^[ \t]*(?:- +)?(?:run|runs-on|script|before_script|cmds|(?:ansible\.builtin\.)?shell):", re.MULTILINE
+    r"^[ \t]*(?:- +)?"
+    r"(?:run|runs-on|runcmd|write_files|script|before_script|cmds|commands|(?:ansible\.builtin\.)?shell):",
+    re.MULTILINE,
 )
 # Values of Ansible's and Task's `vars`, and of a justfile, and the places that they fill.
 VARS = re.compile(r"^[ \t]*(?:- )?vars:[ \t]*\n((?:[ \t]+[^\n]*\n|[ \t]*\n)+)", re.MULTILINE)
 PAIRED = re.compile(r"^[ \t]+(\w+):[ \t]+([^\n{}\[\]#]{1,300}?)[ \t]*(?:#.*)?$", re.MULTILINE)
 JUST = re.compile(r"^(\w+) *:= *['\"]([^'\"\n]*)['\"][ \t]*$", re.MULTILINE)
 PLACED = re.compile(r"\{\{-?[ \t]*\.?(\w+)[ \t]*-?\}\}")
+BLOCK = re.compile(r"^[ \t]*(?:envs?|variables|environment):[ \t]*$")
+OF_BLOCK = re.compile(r"^[ \t]+(?:- +)?([A-Za-z_]\w*)(?:=|:[ \t]+)([^\n#]{0,300}?)[ \t]*(?:#.*)?$")
+"""The head of a block of variables, and one of its lines."""
 OTHER_KEY = re.compile(r"[ \t]*(?:- )?[A-Za-z_][\w.-]*:(?:[ \t]|$)")
 """A key of a CI job that holds no command."""
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])')
@@ -58,11 +65,26 @@ def as_script(text: str) -> tuple[str, tuple[str, ...]]:
     if RECIPE.search(text) and not text.startswith("#!"):
         return "\n".join(map(_of_make, text.split("\n"))), ()
     if STEPS.search(text):
-        lines = (STEP.sub(r"\1", line, count=1) for line in text.split("\n"))
-        return "\n".join("" if OTHER_KEY.match(line) else line for line in lines), ()
+        return "\n".join(_of_steps(text.split("\n"))), ()
     if text.lstrip().startswith("{") and isinstance(content := json_of(text), dict):
-        return _of_dev_container(content) or text, ()
+        return _of_dev_container(content) or "\n".join(filter(None, map(_of_task, _tasks(content)))) or text, ()
     return text, ()
+
+
+def _of_steps(lines: list[str]) -> Iterator[str]:
+    """The commands of a CI job, a cloud's job or a first boot; a block of variables becomes assignments."""
+    depth = -1
+    for line in lines:
+        indent = len(line) - len(line.lstrip(" -"))
+        depth = -1 if line.strip() and indent <= depth else depth
+        pair = OF_BLOCK.match(line) if depth >= 0 else None
+        if pair and "$" not in pair[2] and "{{" not in pair[2]:
+            yield f"{pair[1]}={shlex.quote(pair[2].strip(chr(34) + chr(39)))}"
+            continue
+        depth = len(line) - len(line.lstrip()) if BLOCK.match(line) else depth
+        step = STEP.sub(r"\1", line, count=1)
+        is_no_command = OTHER_KEY.match(step) or re.fullmatch(r"[ \t]*\[\w+\]", step) or (depth >= 0 and not pair)
+        yield "" if is_no_command else re.sub(r"^[ \t]*ExecStart=", "", step)
 
 
 def with_values(text: str) -> str:
@@ -86,6 +108,39 @@ def _of_dev_container(content: dict[str, object]) -> str:
     if not isinstance(image, str) or not isinstance(options, list):
         return ""
     return " ".join(["docker run", *(shlex.quote(str(option)) for option in options), shlex.quote(image)])
+
+
+def _tasks(content: dict[str, object]) -> list[dict[str, object]]:
+    """The containers of an ECS task, or the pod of a rented host."""
+    listed = content.get("containerDefinitions", [content])
+    return [task for task in listed if isinstance(task, dict)] if isinstance(listed, list) else []
+
+
+def _of_task(task: dict[str, object]) -> str:
+    """The `docker run` of a container of ECS or RunPod; empty for another object."""
+    image = task.get("image" if "command" in task or "portMappings" in task else "imageName")
+    if not isinstance(image, str):
+        return ""
+    needs = [need for need in _listed(task.get("resourceRequirements")) if isinstance(need, dict)]
+    gpus = next((need.get("value") for need in needs if need.get("type") == "GPU"), task.get("gpuCount"))
+    variables = task.get("environment", task.get("env"))
+    named = [pair for pair in _listed(variables) if isinstance(pair, dict)]
+    pairs = variables if isinstance(variables, dict) else {pair.get("name"): pair.get("value", "") for pair in named}
+    options = [f"--gpus {shlex.quote(str(gpus))}"] if gpus else []
+    options += [f"-e {shlex.quote(f'{name}={value}')}" for name, value in pairs.items()]
+    for port in _listed(task.get("portMappings", task.get("ports"))):
+        inside = port.get("containerPort", "") if isinstance(port, dict) else str(port).partition("/")[0]
+        outside = port.get("hostPort", inside) if isinstance(port, dict) else inside
+        options += [f"-p {shlex.quote(f'{outside}:{inside}')}"]
+    words = [*_listed(task.get("command")), *_listed(task.get("dockerStartCmd"))]
+    return " ".join(["docker run", *options, shlex.quote(image), *(shlex.quote(str(word)) for word in words)])
+
+
+def _listed(value: object) -> list[object]:
+    """The items of a list, or the words of a text."""
+    if isinstance(value, list):
+        return value
+    return [*value.split()] if isinstance(value, str) else []
 
 
 def cells_of(text: str) -> tuple[str, str] | None:

@@ -68,7 +68,7 @@ BREAKS = {
 }
 
 
-def check(text: str, release: str = "") -> Report:
+def judged(text: str, release: str = "") -> Report:
     """The report on pasted text: its mistakes, and the corrected text. Raises: a Refusal for an unknown `release`."""
     target = target_named(release)
     if crowd := too_many(text):

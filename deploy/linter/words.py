@@ -122,7 +122,7 @@ def without_here_documents(text: str) -> str:
             is_end = line.strip() == ends[0]
             ends = ends[1:] if is_end else ends
             lines[place] = ""
-        elif not line.lstrip().startswith("#"):
+        elif "<<" in line and not line.lstrip().startswith("#"):
             ends = [match[2] for match in HERE.finditer(line) if last.get(match[2], -1) >= place]
     return "\n".join(lines)
 
@@ -136,7 +136,7 @@ def here_documents(text: str) -> Iterator[HereDocument]:
     place = 0
     while place < len(lines):
         line = lines[place]
-        match = None if line.lstrip().startswith("#") else HERE.search(line)
+        match = HERE.search(line) if "<<" in line and not line.lstrip().startswith("#") else None
         place += 1
         if not match:
             continue

@@ -2,12 +2,17 @@
 
 Of 112 that were typed before the answers were known, 77 were refused well, 31 poorly, and 4 were accepted. Of 42 later
 mistakes the numbers were 31, 9 and 2; of the 70 of `TYPED` and its like, 16, 44 and 5, and 5 ended with a traceback.
+Of 190 more, 141 were refused well, 45 poorly, and 4 accepted: a word `ssh` or a file taken for a machine or a model.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import signal
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -54,6 +59,34 @@ TYPED = [
     (("-i", INVENTORY, "plan"), f"enginehouse plan {INVENTORY}"),
     (("$", "plan", INVENTORY), f"enginehouse plan {INVENTORY}"),
     (("enginehouse", "plan", INVENTORY), f"enginehouse plan {INVENTORY}"),
+    (("pyinfra", INVENTORY, "deploy.py"), f"pyinfra {INVENTORY} deploy.py --dry"),
+    (("plan", "ssh", "ubuntu@gpu-1"), "enginehouse init ubuntu@gpu-1"),
+    (("plan", "ubuntu@gpu-1"), "enginehouse init ubuntu@gpu-1"),
+    (("plan", "10.0.0.5"), "enginehouse init 10.0.0.5"),
+    (("plan", "gpu-1,gpu-2"), "enginehouse init gpu-1 gpu-2"),
+    (("ask", "gpt-oss-20b", "Hello"), "gpt-oss-20b is the name of a model"),
+    (("ask", "Hello", INVENTORY), f"enginehouse ask {INVENTORY} Hello"),
+    (("promote", "gpt-oss-20b", INVENTORY, "--to", "vllm"), f"enginehouse promote {INVENTORY} gpt-oss-20b --to vllm"),
+    (("plan", INVENTORY, "deploy.py"), f"pyinfra {INVENTORY} deploy.py --dry"),
+    (("plan", "deploy.py", INVENTORY), f"pyinfra {INVENTORY} deploy.py --dry"),
+    (("plan", INVENTORY, "--data", "release:26.07"), "--data release=26.07"),
+    (("init", "ssh", "ubuntu@gpu-1"), "enginehouse init ubuntu@gpu-1"),
+    (("init", "ssh ubuntu@gpu-1"), "enginehouse init ubuntu@gpu-1"),
+    (("init", "ssh://ubuntu@gpu-1:2222"), "enginehouse init ubuntu@gpu-1:2222"),
+    (("init", INVENTORY), f"enginehouse plan {INVENTORY}"),
+    (("fit", "gpt-oss-20b"), "enginehouse fit h100-80 gpt-oss-20b"),
+    (("fit", "h100,gpt-oss-20b"), "enginehouse fit h100 gpt-oss-20b"),
+    (("fit", INVENTORY), f"enginehouse plan {INVENTORY}"),
+    (("fit", "h100", INVENTORY), f"enginehouse plan {INVENTORY}"),
+    (("fit", "h100", "gpt-oss-20b,qwen3-8b"), "gpt-oss-20b qwen3-8b each model is a word"),
+    (("fit", "h100", "h100"), "h100 is a card"),
+    (("usage", INVENTORY, "--by", "user"), "--by person"),
+    (("usage", INVENTORY, "--by", "models"), "--by model"),
+    (("export", INVENTORY, "kubernetes"), f"enginehouse export kubernetes {INVENTORY} -o FOLDER"),
+    (("migrate", "missing.yml"), "no such file in"),
+    (("migrate", "https://files.example/a.yml"), "curl -fsSL https://files.example/a.yml | enginehouse migrate -"),
+    (("migrate", "--from", "vllm", INVENTORY), f"enginehouse migrate {INVENTORY}"),
+    ((*NEW, "--tokens-per-minute", "1e6"), "--tokens-per-minute 1000000"),
 ]
 """Options and verbs of pyinfra, Ansible, kubectl, vLLM and others, as they were drawn on 2026-11-28."""
 
@@ -191,6 +224,7 @@ def test_the_line_of_a_hint_is_parsed(
 def test_help_and_version_are_verbs_and_options() -> None:
     assert CliRunner().invoke(main, ["help", "plan"]).output == CliRunner().invoke(main, ["plan", "--help"]).output
     assert re.search(r"[0-9]+\.[0-9]+", CliRunner().invoke(main, ["--version"]).output)
+    assert "enginehouse --version" in typed("version")
 
 
 FAULTS = [
@@ -262,3 +296,33 @@ def test_entries_that_several_commands_lock_at_once_are_all_kept(tmp_path: Path)
         thread.join(timeout=60)
     assert sorted(read_entries(file)) == sorted(names)
     assert [path.name for path in tmp_path.iterdir()] == ["models.lock.json"]
+
+
+INTERRUPTED = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *rest):
+        if name == "deploy.cli.usage":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+import deploy.__main__
+"""
+
+
+def test_an_interrupt_during_the_imports_ends_without_a_traceback() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, cwd=Path(INVENTORY).parents[1])
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
+
+
+def test_prints_of_an_inventory_are_no_part_of_the_json(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text('print("ours")\nh100 = (["gpu-1"], {})\n', "utf-8")
+    done = CliRunner().invoke(main, ["plan", str(file), "--json"])
+    assert json.loads(done.stdout)["refusals"] and "ours" in done.stderr
+
+
+def test_data_of_a_group_in_another_format_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("group_data").mkdir()
+    Path("group_data/all.yml").write_text("ssh_user: ubuntu\n", "utf-8")
+    assert "group_data/all.py in its place" in typed("plan", INVENTORY)

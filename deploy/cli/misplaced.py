@@ -1,0 +1,56 @@
+"""Words that stand in the place of another: a host or a model for an inventory, ssh, a program of pyinfra, a card."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from deploy.cli.lines import apart, line, verb_of
+from deploy.io.inventory_file import PROGRAMS
+from deploy.io.local_paths import is_file
+
+
+def misplaced_word(group: click.Group, words: Sequence[str]) -> str:
+    """The problem of a word in the place of another, with the line that was probably meant; empty without one."""
+    command, verb, typed = verb_of(group, words)
+    names = [part.name for part in command.params if isinstance(part, click.Argument)]
+    texts, options = apart(command, typed)
+    if "targets" in names:
+        return _of_machines(verb, texts, options, [name for part in command.params for name in part.opts])
+    if names[:1] != ["inventory"] or not texts or (is_file(Path(texts[0])) and texts[0] not in PROGRAMS):
+        program = next((word for word in texts[1:] if Path(word).name in PROGRAMS), "") if "inventory" in names else ""
+        return f"{program} is a program of pyinfra. Write: pyinfra {texts[0]} {program} --dry" if program else ""
+    inventory = next((word for word in texts[1:] if word.endswith(".py") and is_file(Path(word))), "")
+    if texts[0] in PROGRAMS and inventory:
+        return f"{texts[0]} is a program of pyinfra. Write: pyinfra {inventory} {texts[0]} --dry"
+    if texts[0] == "ssh" and len(texts) > 1:
+        return f"ssh is no inventory. Write: {line(['init'], texts[1:2])}"
+    if inventory and not texts[0].endswith(".py"):
+        rest = [word for word in texts if word != inventory]
+        return f"The inventory comes first. Write: {line(verb, [inventory, *rest, *options])}"
+    return ""
+
+
+def _of_machines(verb: list[str], texts: list[str], options: list[str], known: list[str]) -> str:
+    """The problem of a word that is no machine, for a verb that logs in to machines."""
+    split = [part for word in texts for part in word.split()]
+    machines = [re.sub("^ssh://", "", word) for word in split if word != "ssh"]
+    file = next((word for word in machines if word.endswith(".py")), "")
+    if file:
+        return f"{file} is an inventory, and init writes one. Write: {line(['plan'], [file])}"
+    is_known = all(option.partition("=")[0] in known for option in options if option.startswith("-"))
+    is_meant = machines and machines != texts and is_known
+    return f"A machine is USER@HOST. Write: {line(verb, [*machines, *options])}" if is_meant else ""
+
+
+def card_missing(typed: Sequence[str]) -> str:
+    """The line of `fit` with a card in front of its models; empty if the first word is a card."""
+    from deploy.planning.card_words import is_card
+
+    words = [part for word in typed for part in re.split(r"[,\s]+", word) if part]
+    if words[0].endswith(".py"):
+        return f"Write: {line(['plan'], words[:1])}"
+    if (is_card(words[0]) and len(words) == 1) or words[0].startswith("-"):
+        return ""
+    return f"The card comes first. Write: {line(['fit'], words if is_card(words[0]) else ['h100-80', *words])}"
