@@ -38,7 +38,7 @@ async def embeddings(request: Request) -> None:
     texts = texts_of(fields, request.exchange.limits.inputs)
     task = task_of(fields, model, alias)
     form = form_of(fields)
-    fields.only("normalized", True, because="vectors are returned in one form only")
+    fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
     for more in ("late_chunking", "return_multivector"):
         fields.only(more, False, because="every text gets its own vector")
     options = options_of(fields, model) | ({"task": task} if task else {})
@@ -104,10 +104,25 @@ def form_of(fields: Fields) -> str:
 
 def options_of(fields: Fields, model: ModelSettings) -> Options:
     """The encoder's options, in Voyage's names too; texts are truncated only if the client asks for it."""
-    options: Options = {"truncate": truncates(fields, "truncation" if fields.has("truncation") else "truncate")}
+    is_cut = cuts_at_the_end(fields)
+    options: Options = {
+        "truncate": truncates(fields, "truncation" if fields.has("truncation") else "truncate") or is_cut
+    }
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
     dimensions = fields.maybe_whole("output_dimension", 1, model.dimensions) or dimensions
+    is_normalized = [fields.flag(name, True) for name in ("normalized", "normalize")]  # Jina's and vLLM's
+    options |= {} if all(is_normalized) else {"normalize": False}
     return options | ({"dimensions": dimensions} if dimensions else {})
+
+
+def cuts_at_the_end(fields: Fields) -> bool:
+    """True if too long texts are cut in vLLM's words: at the model's length, which is -1.
+
+    Raises: FieldError for another length.
+    """
+    is_cut = fields.has("truncate_prompt_tokens")
+    fields.only("truncate_prompt_tokens", -1, because="texts can only be cut at the model's length, which is -1")
+    return is_cut
 
 
 def truncates(fields: Fields, name: str) -> bool:

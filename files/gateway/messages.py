@@ -84,6 +84,7 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
     fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
+    fields.only("prefix", False, because="the last message of a chat cannot be continued")  # DeepSeek's and Mistral's
     fields.only("audio", because="this model reads text only")
     fields.ignore("annotations", [], because="annotations of a text are not supported")
     refusal = fields.text("refusal", "")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gateway.embeddings import cuts_at_the_end
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts, most_tokens
@@ -54,11 +55,14 @@ async def _cohere(request: Request, fields: Fields, documents: list[Document], r
     fields.ignore("priority", 0, because="all requests have the same priority")
     fields.only("rank_fields", ["text"], because="documents have only the field `text`")
     truncates = fields.flag("truncation", True)
+    cuts_at_the_end(fields)  # which is done without it as well
+    is_raw = fields.flag("raw_scores", False)
+    fields.only("instruction", because="the model's own instruction is used")
     fields.only("max_doc_length", because="documents can only be cut at the model's length")
     fields.only("return_embeddings", False, because="a reranker returns no vectors")
     fields.close()
     texts = [document["text"] for document in documents]
-    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": truncates})
+    ranked = await rank(request, model, query, texts, {"raw_scores": is_raw, "truncate": truncates})
     pairs = list(zip(ranked.order, ranked.scores, strict=True))[:most]
     meta = {"api_version": {"version": version}, "tokens": {"input_tokens": ranked.tokens}}
     usage = {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}
@@ -87,8 +91,7 @@ async def score(request: Request) -> None:
         raise fields.wrong(first, "a text: send a request for each of several")
     listed = Fields({second: [passages] if isinstance(passages, str) else passages})
     texts = listed.texts(second, request.exchange.limits.documents)
-    truncates = fields.has("truncate_prompt_tokens")
-    fields.only("truncate_prompt_tokens", -1, because="texts can only be cut at the model's length, which is -1")
+    truncates = cuts_at_the_end(fields)
     fields.only("use_activation", True, because="a score is a number from 0 to 1; POST /rerank has `raw_scores`")
     fields.text("user", "")  # changes nothing
     fields.close()

@@ -35,11 +35,13 @@ SHARED_CHANGES = {
     "allowed_token_ids": (([],), "tokens cannot be restricted; use a response format"),
     "bad_words": (([],), "tokens cannot be excluded"),
     "stop_token_ids": (([],), "send `stop` as texts"),
+    "safe_prompt": (FALSE, "no text is added to a prompt"),
+    **dict.fromkeys(("regex", "ebnf", "grammar", "json_schema"), ((), "send it in `structured_outputs`")),
     "logits_processors": (([],), "clients' code is not executed"),
     "return_tokens_as_token_ids": (FALSE, "tokens are returned as texts"),
     "return_token_ids": (FALSE, "tokens are returned as texts"),
 }
-"""Accepted values of vLLM's fields in chats and completions, and the reason for refusing any other."""
+"""Accepted values of other servers' fields in chats and completions, and the reason for refusing any other value."""
 CHANGES_NOTHING = {
     "store": (FALSE, "nothing is stored"),
     "metadata": (({},), "nothing is stored"),
@@ -48,6 +50,7 @@ CHANGES_NOTHING = {
     "prompt_cache_retention": ((), "cached prompts are kept while there is room"),
     "prediction": ((), "predicted outputs are not supported"),
     "verbosity": ((), "the model has no verbosity setting"),
+    "reasoning_format": (("parsed", "auto", "deepseek"), "reasoning is always separate from the answer"),
     "include_reasoning": (TRUE, "reasoning is always separate from the answer"),
     "length_penalty": ((1, 1.0), "answers are sampled"),
     "spaces_between_special_tokens": (TRUE, "special tokens are left out of the text"),
@@ -87,6 +90,8 @@ PATHS = {
     "/embed_sparse": "sparse vectors are not supported here; POST /embed answers dense ones",
     "/similarity": "compare the vectors of POST /embed",
     "/decode": "texts of encoders' tokens are not supported here; POST /v1/detokenize has those of an LLM",
+    "/v1/ranking": "POST /v1/rerank ranks documents",
+    "/v1/fim": "text before a suffix is not supported here; POST /v1/completions continues a prompt",
     "/pooling": "POST /v1/embeddings answers a vector for each text",
 }
 """The beginnings of vendors' paths that are not served, and the remedy of a client that sends a request to one."""

@@ -281,3 +281,12 @@ async def test_a_long_name_of_a_user_is_refused(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answers = [await front.ask(CHAT, chat(**{name: "x" * 513})) for name in ("user", "prompt_cache_key")]
     assert [answer.status for answer in answers] == [400, 400]
+
+
+@in_loop
+async def test_the_beginning_of_an_answer_in_deepseeks_form_is_refused(tmp_path: Path) -> None:
+    """It was passed over, and the model began a new message instead of continuing this one."""
+    messages = [{"role": "user", "content": "1?"}, {"role": "assistant", "content": "Tw", "prefix": True}]
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask(CHAT, {"model": "llama", "messages": messages})
+    assert (answer.status, answer.error["param"]) == (400, "messages[1].prefix")

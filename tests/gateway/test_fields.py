@@ -107,6 +107,10 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "structured_outputs": Honoured({"regex": "a+"}),
         "cache_control": Noted({"type": "ephemeral"}),
         "include_reasoning": Noted(False),
+        "reasoning_format": Noted("raw"),
+        "safe_prompt": Refused(True, idle=False),
+        "regex": Refused("a+"),
+        "grammar": Refused('root ::= "a"'),
         "chat_template_kwargs": Honoured({"enable_thinking": False}),
     },
     "/v1/completions": SAMPLED
@@ -120,6 +124,9 @@ FIELDS: dict[str, dict[str, Verdict]] = {
     },
     "/v1/embeddings": {
         "input": Honoured("world"),
+        "normalize": Honoured(False),
+        "truncate_prompt_tokens": Refused(10),
+        "truncation_direction": Refused("Left", idle="Right"),
         "model": Honoured("vectors"),
         "encoding_format": Honoured("base64"),
         "dimensions": Honoured(2),
@@ -139,6 +146,9 @@ FIELDS: dict[str, dict[str, Verdict]] = {
         "max_tokens_per_doc": Refused(100, idle=4096),
         "priority": Noted(5),
         "truncation": Honoured(False),
+        "raw_scores": Honoured(True),
+        "instruction": Refused("a query"),
+        "truncate_prompt_tokens": Refused(10, idle=-1),
         # Jina's
         "max_doc_length": Refused(100),
         "return_embeddings": Refused(True),
