@@ -175,9 +175,13 @@ def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtll
 def _workspace_mib(served: Served, model: LLM, layout: Layout) -> int:
     """MiB of activations, of logits of every row that the target scores (drafted, beams too) and of adapters' cache."""
     rows = model.max_batch_size * (1 + drafted_tokens(speculative_of(served))) * max(model.engine.max_beam_width, 1)
-    workspace = memory.llm_workspace_mib(
-        served.shape, max_num_tokens=model.max_num_tokens, max_batch_size=rows, tensor_parallel=layout.tensor
-    )
+    shape, tokens, tensor = served.shape, model.max_num_tokens, layout.tensor
+    if model.runtime == VLLM:
+        workspace = memory.vllm_workspace_mib(
+            shape, max_num_tokens=tokens, rows=rows, tensor_parallel=tensor, gpus=layout.world
+        )
+    else:
+        workspace = memory.llm_workspace_mib(shape, max_num_tokens=tokens, max_batch_size=rows, tensor_parallel=tensor)
     return workspace + (model.lora.gpu_mib if model.lora else 0)
 
 

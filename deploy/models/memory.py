@@ -14,7 +14,8 @@ low at 4,096 tokens lost the graphs, so every planned figure is at least the mea
     bge-reranker-large, 2 streams           2,223     2,601     5,361    planned 2,256  2,880  5,380
     nomic-embed-text-v2-moe, 1 stream       1,887     2,227     3,671    planned 2,019  2,421  4,028
 
-Numbers that were not measured here (of an LLM under TensorRT-LLM) are marked where they are counted.
+Numbers that were not measured here (of an LLM under TensorRT-LLM) are marked where they are counted. More than 300
+lines, because all arithmetic of a GPU's memory is in one place.
 """
 
 from deploy.catalog.precisions import PRECISIONS, STORED
@@ -48,8 +49,16 @@ LLM_PROCESSES = 2
 measured: counted as two full contexts."""
 
 VLLM_PROCESSES = 1
-"""Processes of vLLM with a context on a GPU: the GPU's worker, but not API server and engine core (0.26.0). Counted,
-not measured."""
+"""Processes of vLLM with a context on a GPU: its worker alone, not API server and engine core (0.26.0, H100)."""
+
+VLLM_RUNTIME_MIB = 1024
+"""MiB for vLLM's CUDA graphs and kernels: 847 of Llama-3.1-8B with 64 rows, cache full (0.26.0, H100, 2026-11-28)."""
+
+VLLM_LOGIT_BYTES = 40
+"""Bytes of a logit while vLLM samples: 38 to 39 by published logs of 0.11 on H100s, for its default of 1,024 rows."""
+
+VLLM_LINK_MIB = 430
+"""MiB more on each of several GPUs, for NCCL: 0.55 GiB outside torch for two, 0.13 for one, by the same logs."""
 
 ENGINE_PROCESSES = 1
 """Processes counted for the engine path: tritonserver itself, for its kernels and cuBLAS; SERVER_MIB has its bare
@@ -255,6 +264,18 @@ def llm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, max_batch_size:
     activations = layer_elements(shape) * max_num_tokens * 2 // tensor_parallel
     logits = max_batch_size * shape.vocabulary * 8
     return mib((activations + logits) * ALLOCATOR_SLACK_PERCENT // 100) + LLM_RUNTIME_MIB
+
+
+def vllm_workspace_mib(shape: Checkpoint, *, max_num_tokens: int, rows: int, tensor_parallel: int, gpus: int) -> int:
+    """MiB that vLLM takes besides weights, context and key/value cache, on each of its GPUs.
+
+    Shape:   the larger of the activations, as above, and the logits of all rows, which follow them; VLLM_RUNTIME_MIB.
+    By hand: Llama-3.1-8B, 8,192 tokens, 64 rows: 1.5 x 47,104 x 8,192 x 2 = 1,157,627,904 bytes = 1,104 MiB, more than
+             64 x 128,256 x 40 bytes = 314; with 1,024: 2,128. With 1,024 rows 5,010; a log says 4.76 GiB.
+    """
+    activations = layer_elements(shape) * max_num_tokens * 2 // tensor_parallel * ALLOCATOR_SLACK_PERCENT // 100
+    most = max(activations, rows * shape.vocabulary * VLLM_LOGIT_BYTES)
+    return mib(most) + VLLM_RUNTIME_MIB + (VLLM_LINK_MIB if gpus > 1 else 0)
 
 
 def kv_bytes_per_token(shape: Checkpoint, kv_dtype: str, tensor_parallel: int = 1, pipeline_parallel: int = 1) -> int:

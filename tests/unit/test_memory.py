@@ -106,6 +106,25 @@ def test_gpt_oss_workspace_takes_3795() -> None:
     assert memory.llm_workspace_mib(GPT, max_num_tokens=8_192, max_batch_size=32) == 3_795
 
 
+@pytest.mark.parametrize(("precision", "taken"), [("", 34_356), ("", 33_284), ("", 32_860), ("fp8", 26_574)])
+def test_vllm_is_planned_within_five_percent_of_what_it_took(precision: str, taken: int) -> None:
+    """Llama-3.1-8B, 64 rows, a cache of 131,072 tokens: full, and before a full pass after starts, cold and warm.
+
+    vLLM 0.26.0, 2026-11-27 and 2026-11-28, 16 bits on two H100s, FP8 on an H200.
+    """
+    planned = memory.llm_weights_mib(LLAMA_SHAPE, precision=precision) + memory.VLLM_PROCESSES * memory.CONTEXT_MIB
+    planned += memory.vllm_workspace_mib(LLAMA_SHAPE, max_num_tokens=8_192, rows=64, tensor_parallel=1, gpus=1)
+    planned += memory.kv_cache_mib(131_072, memory.kv_bytes_per_token(LLAMA_SHAPE, "auto"))
+    assert 0.95 * planned <= taken <= planned
+
+
+def test_many_rows_of_vllm_are_planned_by_their_logits() -> None:
+    """1,024 x 128,256 x 40 bytes = 5,010 MiB, and 1,024; on two GPUs 430 more."""
+    rows = {"max_num_tokens": 8_192, "rows": 1_024, "tensor_parallel": 1}
+    assert memory.vllm_workspace_mib(LLAMA_SHAPE, **rows, gpus=1) == 6_034
+    assert memory.vllm_workspace_mib(LLAMA_SHAPE, **rows, gpus=2) == 6_464
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "gpus", "size"),
     [(GPT, "auto", 1, 49_152), (GPT, "fp8", 1, 24_576), (GPT, "auto", 4, 12_288), (LLAMA_SHAPE, "auto", 1, 131_072)],

@@ -72,7 +72,7 @@ exec python3 -B /usr/local/lib/enginehouse/host group main -- docker run \
   --max-num-seqs 64 \
   --max-num-batched-tokens 8192 \
   --kv-cache-dtype auto \
-  --kv-cache-memory-bytes 43262148608 \
+  --kv-cache-memory-bytes 43910168576 \
   --gpu-memory-utilization 0.96 \
   --enable-prefix-caching \
   --load-format safetensors \
