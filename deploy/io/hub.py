@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from deploy.io.deadline import requested_pause, within
-from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, is_file_name, tensors
+from deploy.io.local_weights import BITS, HEADER_LIMIT_BYTES, described_bytes, is_file_name, tensors
 from deploy.io.registry import SameHostOnly
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.formats import MODELOPT_FILE, with_modelopt
@@ -87,16 +87,17 @@ def resolve(source: str, access: Access) -> Resolved:
         raise problem
     architecture = architecture_of(config)
     prompts = _json(access, f"/{repository}/resolve/{commit}/{PROMPTS_FILE}", source) if PROMPTS_FILE in sizes else {}
-    paths = [
-        f"/{repository}/resolve/{commit}/{urllib.parse.quote(name)}" for name in weights_files(sizes, architecture)
-    ]
+    weights = weights_files(sizes, architecture)
+    paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(name)}" for name in weights]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         headers = list(pool.map(lambda path: _header(access, path, source), paths))
     elements: dict[str, int] = {}
-    for path, header in zip(paths, headers, strict=True):
+    for name, path, header in zip(weights, paths, headers, strict=True):
         described = list(tensors(header))
         if not described:
             raise _strange(source, path, "a header that describes no tensor")
+        if sizes[name] < (needed := described_bytes(header)):
+            raise _strange(source, path, f"a file of {sizes[name]:,} bytes whose header describes {needed:,}")
         for shape, kind in described:
             elements[kind] = elements.get(kind, 0) + math.prod(shape)
     if not paths:  # mostly numbers of 4 or 2 bytes

@@ -95,10 +95,15 @@ def _fault(path: Path, name: str, size: int, header: bytes) -> str:
     described = list(tensors(header))
     if not described:
         return f"{name}: {size:,} bytes without a header of safetensors"
+    needed = described_bytes(header)
+    return f"{name}: {size:,} of {needed:,} bytes, a copy or a download that was cut" if size < needed else ""
+
+
+def described_bytes(header: bytes) -> int:
+    """Bytes of a safetensors file whose header is readable: length, header, and the end of its last tensor."""
     ends = (tensor.get("data_offsets") for tensor in json.loads(header).values() if isinstance(tensor, dict))
     last = max((end[1] for end in ends if isinstance(end, list) and len(end) == 2 and type(end[1]) is int), default=0)
-    needed = 8 + len(header) + last
-    return f"{name}: {size:,} of {needed:,} bytes, a copy or a download that was cut" if size < needed else ""
+    return 8 + len(header) + last
 
 
 def is_pointer(path: Path) -> bool:

@@ -211,6 +211,10 @@ def test_a_repository_without_a_checkpoint_is_refused_by_its_kind(
     assert not [wanted for _path, wanted in hub.heard.requests if wanted]
 
 
+LONGER = b'{"b":{"dtype":"BF16","shape":[9],"data_offsets":[0,99999]}}'
+"""A header whose tensor ends beyond the listed file."""
+
+
 @pytest.mark.parametrize(
     ("end", "body"),
     [
@@ -227,10 +231,11 @@ def test_a_repository_without_a_checkpoint_is_refused_by_its_kind(
         ("00002-of-00002.safetensors", b"short"),
         ("00002-of-00002.safetensors", (6).to_bytes(8, "little") + b'{"a":}'),
         ("00002-of-00002.safetensors", (9).to_bytes(8, "little") + b'{"a": [1]'),
+        ("00002-of-00002.safetensors", (59).to_bytes(8, "little") + LONGER),
     ],
 )
 def test_an_invalid_answer_is_refused_and_never_counted(hub: Standing, end: str, body: bytes) -> None:
-    """Cases: a login page of a proxy, a list, an odd row or name, a false header."""
+    """Cases: a login page of a proxy, a list, an odd row or name, a false header, one of a longer file."""
     hub.heard.bodies[end] = body
     assert refusal(NAME, hub.access()).kind == "hub-answer"
 
