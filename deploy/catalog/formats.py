@@ -35,13 +35,14 @@ class Format:
     pytorch_since: str = ""
     engine: bool = False
     vllm: bool = True
-    """True if vLLM 0.26.0 reads it: its wheel's list of quantisation methods."""
+    """True if vLLM 0.26.0 reads it, by its wheel's list of quantisation methods, and its size is counted here."""
     vllm_sm: int = 80
     """The first SM on which vLLM reads it: `get_min_capability` of the method, read 2026-11-28. FP8, MXFP4 and NVFP4
     run on older cards than their own by Marlin's kernels, which multiply in 16 bit."""
     experts_lack_sm: tuple[int, ...] = ()
     """SMs for which TensorRT-LLM has no MoE kernel of this format (fused_moe_cutlass.py, read 2026-11-28)."""
     why: str = ""
+    vllm_why: str = "this was never tried with this project"
 
     def is_read(self, trtllm: str) -> bool:
         """True if this TensorRT-LLM's PyTorch backend reads it."""
@@ -109,7 +110,13 @@ _ROWS = (
     ),
     Format(name="awq", title="AWQ", why=_NO_BRANCH),
     Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
-    Format(name="bitsandbytes", title="bitsandbytes", vllm=False, why=_NO_BRANCH),
+    Format(
+        name="bitsandbytes",
+        title="bitsandbytes",
+        vllm=False,
+        why=_NO_BRANCH,
+        vllm_why="its loader takes these on one GPU alone, and unpacks their scales to a size that is not counted here",
+    ),
     Format(name="quark-fp8", title="FP8 by AMD's Quark", quantisation="fp8", vllm_sm=89, why=_NO_BRANCH),
     Format(
         name="fbgemm",

@@ -9,8 +9,8 @@ from deploy.models.config_json import architecture_of
 from deploy.models.names import files_of
 from deploy.refusals import Refusal, refuse
 
-EXTRA = ("hf_quant_config.json", "quant_cfg.json")
-"""Files of ModelOpt, which the PyTorch backend reads if a repository has them."""
+EXTRA = ("hf_quant_config.json", "quant_cfg.json", "model.safetensors")
+"""Files of ModelOpt, which the PyTorch backend reads, and weights in one file, as a fine-tuned gpt-oss may have."""
 HINTS = ("*.gguf", "adapter_config.json", "*.bin", "*.pt", "modules.json", "*_*/config.json", "*.safetensors", "*.py")
 """Files beside the fetched ones that describe a repository."""
 MOST_HINTS = 20
@@ -66,7 +66,8 @@ def kind_problem(
     For an encoder from a hub, pytorch_model.bin is accepted as well.
     """
     architecture = architecture_of(config)
-    if "adapter_config.json" in names or config.get("peft_type"):
+    is_whole = bool(architecture) and bool(weights_files(names, architecture))  # merged, and its adapter beside it
+    if ("adapter_config.json" in names and not is_whole) or config.get("peft_type"):
         return _refused(
             where,
             "adapters alone",

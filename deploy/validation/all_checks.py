@@ -33,7 +33,14 @@ from deploy.validation.mig import mig_problems
 from deploy.validation.models import model_problems
 from deploy.validation.monitors import monitor_problems
 from deploy.validation.names import double_source_problems, name_problems
-from deploy.validation.notices import fp8_gains_and_costs, idle_gpus, mixed_pools, tool_notices, unread_settings
+from deploy.validation.notices import (
+    fp8_gains_and_costs,
+    idle_gpus,
+    mixed_pools,
+    tool_notices,
+    unread_settings,
+    yes_or_no_notices,
+)
 from deploy.validation.numbers import number_problems
 from deploy.validation.own_models import own_model_problems
 from deploy.validation.parallel import slow_links
@@ -202,6 +209,7 @@ def _host_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
     for server, model in host.served_models:
         served = serve(model, surroundings)
         yield from fp8_gains_and_costs(model)
+        yield from yes_or_no_notices(model)
         if served and isinstance(model, LLM) and served.architecture.kind == "llm":
             yield from slow_links(Placed.of(host, server, served, model))
             yield from shared_prefixes(host, served, row.trtllm if row else "")

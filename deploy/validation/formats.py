@@ -40,7 +40,7 @@ def format_problems(placed: Placed) -> Iterator[Refusal]:
             yield _not_read(placed, row, "the convert scripts of the engine path read plain weights and GPTQ")
     elif not _reads(placed, row):
         if placed.model.runtime == VLLM:
-            yield _not_read(placed, row, "this was never tried with this project")
+            yield _not_read(placed, row, row.vllm_why)
         else:
             yield _not_read(placed, row, row.why or f"its loader reads it since {row.pytorch_since}")
     elif placed.gpu and not _runs(placed, row, int(placed.gpu.sm)):
@@ -103,9 +103,10 @@ def _of_files(placed: Placed) -> str:
 
 
 def _not_read(placed: Placed, row: Format, why: str) -> Refusal:
+    is_planned = "is not planned with" if placed.model.runtime == VLLM else "does not read"
     return placed.no(
         "format-not-read",
-        f"{_reader(placed)} does not read {row.title}: {why}",
+        f"{_reader(placed)} {is_planned} {row.title}: {why}",
         "checkpoint",
         seen=f'weights published as {row.title}, runtime="{placed.model.runtime}", {placed.release}',
         wanted=f"16-bit weights, or one of {', '.join(row.title for row in FORMATS.values() if _reads(placed, row))}",

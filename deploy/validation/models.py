@@ -28,6 +28,7 @@ OUTPUTS = (
     ("ColBERT", "a vector for each token, and none for the text"),
     ("ForTokenClassification", "a label for each token"),
     ("RewardModel", "rewards of answers"),
+    ("Eagle3", "drafts for another model, which takes it as speculative=Eagle(weights=…, tokens=3)"),
     ("ForRanking", "scores of passages that it reads together, by a head that is not computed here"),
     ("StaticModel", "the mean of a table's rows for the tokens, without a network"),
     ("ForSequenceClassification", "classes, rewards or scores, by a head on a network that is not computed here"),

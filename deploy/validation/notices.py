@@ -6,8 +6,8 @@ from typing import get_args, get_type_hints
 
 from deploy.catalog import CHECKPOINTS
 from deploy.models.cards import declared_card
-from deploy.models.resolve import image_of, release_row
-from deploy.spec import LLM, Embedder, Gateway, Host, Model, Parallel, Registry, Release
+from deploy.models.resolve import image_of, release_row, shape_of
+from deploy.spec import LLM, Embedder, Gateway, Host, Model, Parallel, Registry, Release, Reranker
 from deploy.topology.balancing import is_loopback
 
 GAIN = "17,672 instead of 14,813 docs/s (128 tokens, 32 texts a request, 16 clients)"
@@ -33,6 +33,17 @@ def fp8_gains_and_costs(model: Model) -> Iterator[str]:
             f'{model.name}: products="fp8" is faster where the GPU is the limit: {GAIN}. '
             f"Where the host's CPU is the limit it gains little and may cost: {'; '.join(COSTS)}. Measured with "
             f"{MEASURED}. Measure your own load both ways, or leave products out"
+        )
+
+
+def yes_or_no_notices(model: Model) -> Iterator[str]:
+    """The note on a reranker whose decoder may have been trained for other words than Qwen3-Reranker was."""
+    shape, source = shape_of(model), model.weights.repository or model.weights.directory
+    is_decoder = isinstance(model, Reranker) and shape is not None and shape.architecture == "Qwen3ForCausalLM"
+    if is_decoder and "qwen3-reranker" not in source.lower():
+        yield (
+            f"{model.name}: its scores compare the words yes and no behind Qwen3-Reranker's prompt; compare some with "
+            "the model's card, because a decoder that was trained for other words scores nothing that way"
         )
 
 

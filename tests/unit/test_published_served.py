@@ -4,7 +4,7 @@ Class names and kinds of files are published facts. Shapes were typed from memor
 the configurations of Nemotron 3 and H, Kimi K2 and K2.7, GLM 5, Step 3.7, MiniMax M2.7, Gemma 4, DeepSeek V4, Qwen3.5
 and Qwen3-32B in static FP8 are those of a public collection (aiconfigurator). vLLM's verdicts are those of the
 registry, the models and the configurations in the wheel of 0.26.0 (read 2026-11-28). None of these names was in a test
-before.
+before. Half of the file's lines are rows, one for each name.
 """
 
 from __future__ import annotations
@@ -166,6 +166,50 @@ VERDICTS = {
     "Systran/faster-whisper-large-v3": Verdict(LLM, "no-checkpoint"),
     "timm/vit_base_patch16_siglip_384.webli": Verdict(Embedder, "no-checkpoint"),
     "zai-org/GLM-5-FP8": Verdict(LLM, "unknown-cache", card="h200-141", gpus=8),
+    "Qwen/Qwen3-8B-Base": PLANNED,
+    "meta-llama/Llama-3.1-8B": PLANNED,
+    "unsloth/gpt-oss-20b-BF16": PLANNED,
+    "RedHatAI/gpt-oss-120b-FP8-dynamic": FORMAT._replace(card="h200-141", gpus=2),
+    "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B": Verdict(LLM, "unknown-architecture"),
+    "FasterDecoding/medusa-vicuna-7b-v1.3": Verdict(LLM, "no-checkpoint"),
+    "mistralai/Mistral-7B-Instruct-v0.3": PLANNED,
+    "mistralai/Mistral-Large-3-675B-Instruct-2512": Verdict(LLM, "no-checkpoint", card="h200-141", gpus=8),
+    "mistralai/Devstral-2-123B-Instruct-2512": BESIDE._replace(card="h200-141", gpus=2),
+    "nvidia/Llama-3.1-8B-Instruct-NVFP4": PLANNED._replace(card="rtx-pro-6000-96"),
+    "nvidia/Qwen3-Next-80B-A3B-Instruct-NVFP4": Verdict(LLM, "unknown-cache", card="b200-180"),
+    "tiiuae/Falcon-E-3B-Instruct": FORMAT._replace(beside="format-not-read"),
+    "microsoft/bitnet-b1.58-2B-4T": Verdict(LLM, "unknown-architecture"),
+    "mobiuslabsgmbh/Llama-3.1-8b-instruct_4bitgs64_hqq_calib": Verdict(LLM, "no-checkpoint"),
+    "pytorch/Qwen3-8B-INT4": Verdict(LLM, "no-checkpoint"),
+    "ISTA-DASLab/Meta-Llama-3.1-70B-Instruct-AQLM-PV-2Bit-1x16": FORMAT._replace(beside="format-not-read"),
+    "OPEA/Qwen2.5-72B-Instruct-int4-sym-inc": FORMAT._replace(beside="format-not-read"),
+    "Qwen/Qwen3-4B-AWQ": FORMAT._replace(card="l4-24"),
+    "JunHowie/Qwen3-235B-A22B-Instruct-2507-GPTQ-Int4": FORMAT._replace(gpus=2),
+    "QuantTrio/DeepSeek-V3.1-AWQ": FORMAT._replace(card="h200-141", gpus=8),
+    "unsloth/Llama-3.3-70B-Instruct-bnb-4bit": FORMAT._replace(beside="format-not-read"),
+    "ai21labs/AI21-Jamba-Mini-1.7": Verdict(LLM, "unknown-cache", gpus=2),
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2-FP8": Verdict(LLM, "unknown-cache"),
+    "allenai/Olmo-Hybrid-7B": Verdict(LLM, "unknown-architecture"),
+    "EssentialAI/rnj-1-instruct": Verdict(LLM, "unknown-architecture"),
+    "zai-org/GLM-4.5-Air-Base": PLANNED._replace(card="h200-141", gpus=2),
+    "cerebras/GLM-4.7-REAP-218B-A32B-FP8": FORMAT._replace(card="h200-141", gpus=4),
+    "Qwen/Qwen3-Embedding-8B": Verdict(Embedder, "states-beyond-float16"),
+    "codefuse-ai/F2LLM-v2-4B": Verdict(Embedder, "states-beyond-float16"),
+    "zeroentropy/zerank-1": Verdict(Reranker, "code-of-a-repository"),
+    "ContextualAI/ctxl-rerank-v2-instruct-multilingual-2b": Verdict(Reranker, "states-beyond-float16"),
+    "BAAI/bge-code-v1": Verdict(Embedder, "unknown-architecture"),
+    "intfloat/multilingual-e5-small": Verdict(Embedder),
+    "mixedbread-ai/mxbai-embed-large-v1": Verdict(Embedder),
+    "sentence-transformers/multi-qa-distilbert-cos-v1": Verdict(Embedder, "unknown-architecture"),
+    "cross-encoder/ms-marco-electra-base": Verdict(Reranker, "unknown-architecture"),
+    "cross-encoder/stsb-roberta-large": Verdict(Reranker),
+    "Alibaba-NLP/gte-large-en-v1.5": Verdict(Embedder, "unknown-architecture"),
+    "nvidia/llama-nemotron-rerank-1b-v2": Verdict(Reranker, "unknown-architecture"),
+    "nvidia/NV-Embed-v2": Verdict(Embedder, "unknown-architecture"),
+    "Qwen/Qwen3-VL-Embedding-2B": Verdict(Embedder, "multi-modal"),
+    "my-org/llama-3.1-8b-merged-lora": PLANNED,
+    "deepseek-ai/DeepSeek-OCR": SEES,
+    "Qwen/Qwen3-Reranker-8B": Verdict(Reranker, "states-beyond-float16"),
 }
 
 
@@ -225,11 +269,29 @@ def test_vllm_beside_triton_has_its_verdict(name: str) -> None:
         ("Systran/faster-whisper-large-v3", "CTranslate2"),
         ("timm/vit_base_patch16_siglip_384.webli", "another library than transformers"),
         ("minishlab/potion-multilingual-128M", "a table's rows"),
+        ("yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", "speculative=Eagle("),
     ],
 )
 def test_a_refusal_says_what_a_repository_is(name: str, words: str) -> None:
     (problem,) = refused(name)
     assert words in f"{problem.problem} {problem.facts['seen']}"
+
+
+def test_bitsandbytes_is_refused_on_vllm_for_what_its_loader_does() -> None:
+    """It was said to be read never; vLLM's own page says that it is."""
+    (problem,) = refused("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "vllm")
+    assert "on one GPU alone" in problem.problem and "does not read" not in problem.problem
+
+
+@pytest.mark.parametrize(
+    ("name", "is_noted"),
+    [("ContextualAI/ctxl-rerank-v2-instruct-multilingual-2b", True), ("Qwen/Qwen3-Reranker-8B", False)],
+)
+def test_a_decoder_that_may_rank_by_other_words_is_noted(name: str, is_noted: bool) -> None:
+    """Its config.json is that of Qwen3-Reranker, and its scores are not."""
+    around = replace(AROUND, locked={name: locked(name, ENTRIES)})
+    fit = fit_of("h100-80", (Reranker(name, dtype="bfloat16"),), "26.07", around)
+    assert any("the words yes and no" in note for note in fit.plan.warnings) == is_noted
 
 
 @pytest.mark.parametrize(
