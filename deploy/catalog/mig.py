@@ -9,7 +9,7 @@ MiB are NVML's numbers for the profile. nvidia-smi shows the same or a little mo
 and 20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more
 than the 81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
 Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles", "Getting Started with MIG",
-read 2026-11-21. Profiles with graphics, and of A30 and RTX cards, are left out: no such card is in catalog.GPUS.
+read 2026-11-21. Profiles with graphics, and of B300 and RTX cards, are left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -117,6 +117,20 @@ def _like_a100_80(gpu: str) -> dict[tuple[str, str], MigProfile]:
     )
 
 
+def _like_a100_40(gpu: str) -> dict[tuple[str, str], MigProfile]:
+    return _card(
+        gpu,
+        LISTED,
+        slices_7=("7g.40gb", 40_192),
+        slices_4=("4g.20gb", 19_968),
+        slices_3=("3g.20gb", 19_968),
+        slices_2=("2g.10gb", 9_850),
+        double=("1g.10gb", 9_850),
+        slices_1=("1g.5gb", 4_864),
+        media=("1g.5gb+me", 4_864),
+    )
+
+
 PROFILES: dict[tuple[str, str], MigProfile] = {
     **_like_h100("h100-80", MEASURED),
     **_like_h100("h100-pcie-80", LISTED),
@@ -135,17 +149,8 @@ PROFILES: dict[tuple[str, str], MigProfile] = {
     **_like_h200("h200-nvl-141", LISTED),
     **_like_a100_80("a100-80"),
     **_like_a100_80("a100-pcie-80"),
-    **_card(
-        "a100-40",
-        LISTED,
-        slices_7=("7g.40gb", 40_192),
-        slices_4=("4g.20gb", 19_968),
-        slices_3=("3g.20gb", 19_968),
-        slices_2=("2g.10gb", 9_850),
-        double=("1g.10gb", 9_850),
-        slices_1=("1g.5gb", 4_864),
-        media=("1g.5gb+me", 4_864),
-    ),
+    **_like_a100_40("a100-40"),
+    **_like_a100_40("a100-pcie-40"),
     **_card(
         "b200-180",
         ESTIMATED,

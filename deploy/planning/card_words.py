@@ -5,15 +5,13 @@ from collections.abc import Iterable
 
 from deploy.catalog import GPUS
 from deploy.catalog.gpus import counted
-from deploy.catalog.names import offer
 from deploy.planning.fit import near_card
 from deploy.refusals import refuse
-
-X86 = [row.name for row in GPUS.values() if row.platform == "x86_64"]
+from deploy.validation.machine import card_meant
 
 
 def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
-    """Raises: a Refusal for a card with a count, and for a card that stands behind a model."""
+    """Raises: a Refusal for a card with a count, for one that stands behind a model, and for an unknown one."""
     count, card = counted(gpu)
     if count and is_card(card) and not is_card(gpu):
         raise refuse(
@@ -36,6 +34,18 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
             wanted="enginehouse fit GPU MODELS",
             attempt=f"enginehouse fit {near_card(card)[0]} {rest}" + (f" --tp {number}" if number else ""),
         )
+    if not is_card(gpu) and " MIG " not in gpu:
+        own = re.sub("[^a-z0-9]+", "-", gpu.lower()).strip("-")
+        raise refuse(
+            "unknown-gpu",
+            f"GPU {gpu} is not in the catalog",
+            where="GPU",
+            seen=gpu,
+            wanted="a card of the catalog; else its compute capability without the point, and its MiB: "
+            "nvidia-smi --query-gpu=compute_cap,memory.total --format=csv",
+            attempt=f"{card_meant(gpu)}; or the card's own numbers, as in "
+            f"enginehouse fit {own} {' '.join(models)} --sm 89 --mib 24564",
+        )
 
 
 def is_card(word: str) -> bool:
@@ -56,7 +66,7 @@ def cards_of(words: Iterable[str]) -> list[str]:
                 where="--gpu",
                 seen=word,
                 wanted="one card of the catalog; several as --gpu CARD --gpu CARD",
-                attempt=" ".join(f"--gpu {card}" for card in known) or offer(word, X86),
+                attempt=" ".join(f"--gpu {card}" for card in known) or card_meant(word),
             )
         cards.append(near_card(word)[0])
     return cards

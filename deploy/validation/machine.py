@@ -153,7 +153,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
-            attempt=_card_meant(name),
+            attempt=card_meant(name),
         )
     elif row.platform != "x86_64":
         yield refuse(
@@ -166,17 +166,23 @@ def _gpu(host: Host) -> Iterator[Refusal]:
         )
 
 
-def _card_meant(name: str) -> str:
+def card_meant(name: str) -> str:
     """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
     count, kind = counted(name)
     called = card_called(name) or (card_called(kind) if count else None)
     if not called and count and (near := nearest(kind, X86)):
         called = GPUS[near]
     number = f", gpus={count}" if count and called and not card_called(name) else ""
-    meant = nearest(name, X86)  # a V100 is no H100: only another board of the same card is offered
-    is_family = meant.partition("-")[0] == re.split("[^a-z0-9]", name.lower())[0]
+    bare = name.lower().removeprefix("nvidia").strip()
+    meant = nearest(bare, X86)  # a V100 is no H100: only another board of the same card is offered
+    family = re.match("[a-z-]*[0-9]*", meant)
+    is_family = family is not None and _letters(bare).startswith(_letters(family[0]))
     near = f"did you mean `{meant}`?  " if meant and is_family else ""
     return f'gpu="{called.name}"{number}' if called else f"{near}known: {', '.join(sorted(X86))}"
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name))
 
 
 def _sizes(host: Host) -> Iterator[Refusal]:

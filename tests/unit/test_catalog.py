@@ -189,6 +189,9 @@ def test_declared_parsers_precede_the_catalogs(more: dict[str, Any], parsers: tu
         ("NVIDIA L4", "l4-24"),
         ("H100 SXM5 80GB", "h100-80"),
         ("l40s-48", "l40s-48"),
+        ("NVIDIA A10G", "a10g-24"),
+        ("NVIDIA B300 SXM6 AC", "b300-270"),
+        ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", "rtx-pro-6000-maxq-96"),
     ],
 )
 def test_a_card_is_known_by_the_name_that_nvidia_smi_prints(word: str, name: str) -> None:

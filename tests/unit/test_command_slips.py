@@ -113,7 +113,7 @@ SLIPS = pytest.mark.parametrize(
         (("plan", INVENTORY, "--data", "only"), "--data only=VALUE"),
         (("plan", INVENTORY, "--data", "release="), "--data release=26.07"),
         ((*SIZE, "--gpu", "h100,a100"), "--gpu h100-80 --gpu a100-80"),
-        ((*SIZE, "--gpu", "rtx6000"), "did you mean"),
+        ((*SIZE, "--gpu", "rtx6000"), "known: a10-24"),
         ((*NEW, "--expires", "yesterday"), "--expires 90d"),
         ((*NEW, "--expires", "90"), "--expires 90d"),
         ((*NEW, "--expires", "3 months"), "--expires 90d"),

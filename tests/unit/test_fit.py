@@ -11,7 +11,8 @@ import pytest
 from deploy.cli.fit import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
-from deploy.planning.fit import Fit, Wish, card_of, fit_of, near_card
+from deploy.planning.card_words import confirm_order
+from deploy.planning.fit import Fit, Wish, card_of, fit_of, model_named, near_card
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
 from tests.unit.samples import AROUND, ONE_B
@@ -54,6 +55,29 @@ CONFIG = {
 def test_a_near_name_of_a_card_is_accepted_with_a_note(word: str, card: str, sentence: str) -> None:
     """The accepted card is the common board of the family; the plan refuses a card beside an Arm processor."""
     assert near_card(word) == (card, sentence)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [
+        ("rtx4090", ""),
+        ("RTX 6000 Ada", ""),  # no RTX PRO 6000
+        ("V100", ""),
+        ("h100sxm", "h100-80"),
+        ("A10M", "a10-24"),
+        ("NVIDIA L40X", "l40-48"),
+    ],
+)
+def test_an_unknown_card_is_offered_its_own_numbers_and_only_boards_of_its_kind(word: str, near: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        confirm_order(word, ("qwen3-8b",))
+    own = "-".join(word.lower().split())
+    assert refused.value.attempt.startswith(f"did you mean `{near}`?" if near else "known: ")
+    assert refused.value.attempt.endswith(f"enginehouse fit {own} qwen3-8b --sm 89 --mib 24564")
+    fitted = fit_of(
+        own, (model_named("qwen3-8b"),), "26.07", AROUND, Wish(max_seq_len=4096), card_of(own, "89", 24_564)
+    )
+    assert fitted.cache_tokens > 4096
 
 
 def test_a_hub_id_of_the_catalog_is_its_checkpoint(tmp_path: Path) -> None:

@@ -37,15 +37,21 @@ gh200-96        | 2342 | GH200 480GB            | 9.0  | 97871  | aarch64
 a100-80         | 20B2 | A100-SXM4-80GB         | 8.0  | 81920  | x86_64
 a100-pcie-80    | 20B5 | A100 80GB PCIe         | 8.0  | 81920  | x86_64
 a100-40         | 20B0 | A100-SXM4-40GB         | 8.0  | 40960  | x86_64
+a100-pcie-40    | 20F1 | A100-PCIE-40GB         | 8.0  | 40960  | x86_64
 l40s-48         | 26B9 | L40S                   | 8.9  | 46068  | x86_64
+l40-48          | 26B5 | L40                    | 8.9  | 46068  | x86_64
 l4-24           | 27B8 | L4                     | 8.9  | 23034  | x86_64
 h20-96          | 2329 | H20                    | 9.0  | 97871  | x86_64
 h800-80         | 2324 | H800                   | 9.0  | 81559  | x86_64
 a10-24          | 2236 | A10                    | 8.6  | 23028  | x86_64
+a10g-24         | 2237 | A10G                   | 8.6  | 23028  | x86_64
 t4-16           | 1EB8 | Tesla T4               | 7.5  | 15360  | x86_64
 b200-180        | 2901 | B200                   | 10.0 | 183359 | x86_64
+b300-270        | 3182 | B300 SXM6 AC           | 10.3 | 275040 | x86_64
 gb200-186       | 2941 | GB200                  | 10.0 | 189471 | aarch64
 rtx-pro-6000-96 | 2BB5 | RTX PRO 6000 Blackwell Server Edition | 12.0 | 97887 | x86_64
+rtx-pro-6000-ws-96 | 2BB1 | RTX PRO 6000 Blackwell Workstation Edition | 12.0 | 97887 | x86_64
+rtx-pro-6000-maxq-96 | 2BB4 | RTX PRO 6000 Blackwell Max-Q Workstation Edition | 12.0 | 97887 | x86_64
 """
 """Card, device, name, compute capability, MiB, CPU.
 
@@ -62,6 +68,7 @@ MIG_GIGABYTES = {
     "a100-80": (10, 20, 40, 80),
     "a100-pcie-80": (10, 20, 40, 80),
     "a100-40": (5, 10, 20, 40),
+    "a100-pcie-40": (5, 10, 20, 40),
     "b200-180": (23, 45, 90, 180),
 }
 """GB of an eighth, a quarter, a half and the whole of a card (MIG user guide, "Supported MIG Profiles")."""
