@@ -161,8 +161,8 @@ def _llm_share(served: Served, model: LLM, layout: Layout, server: Server, trtll
     tokens = model.kv_cache.tokens or 0
     compiled = is_compiled(served, trtllm)
     beside_bytes = -(-speculation_bytes(served) // layout.tensor)
-    if model.runtime == VLLM:
-        beside_bytes += memory.padding_bytes(served.shape, int(gpu.sm), layout.tensor, max(layout.expert, 1))
+    tiles = memory.padding_tiles(int(gpu.sm), "" if model.runtime == VLLM else model.moe_backend)
+    beside_bytes += memory.padding_bytes(served.shape, tiles, layout.tensor, max(layout.expert, 1))
     share = MemorySlice(
         weights_mib=target_weights_mib(served, layout) + memory.mib(beside_bytes),
         context_mib=_processes(served, model, compiled) * memory.CONTEXT_MIB,

@@ -111,22 +111,32 @@ def mxfp4_bytes(shape: Checkpoint) -> int:
     return experts * 17 // 32 + 2 * (shape.parameters - experts)
 
 
-def padding_bytes(shape: Checkpoint, sm: int, tensor_parallel: int = 1, expert_parallel: int = 1) -> int:
-    """Bytes that vLLM's kernels for MXFP4 add to the experts of each GPU, as they round up both sides of a matrix.
+def padding_bytes(shape: Checkpoint, tiles: tuple[int, int, int], tensor: int = 1, expert: int = 1) -> int:
+    """Bytes that kernels for MXFP4 add to the experts of each GPU, as they round up both sides of a matrix.
 
-    Shape:   experts x (padded hidden x padded width / (hidden x width) - 1); hidden to 256, the width that one GPU has
-             of an expert to 64 on SM 90 (Triton), 256 on SM 100 (TensorRT-LLM), 128 elsewhere (Marlin): vLLM 0.26.0,
-             fused_moe/oracle/mxfp4.py, and by its logs Triton's layout for Hopper pads `hidden` too.
-    By hand: gpt-oss-120b, SM 90: 60,881,633,280 bytes of experts x (3072 / 2880 - 1) = 4,058,775,552; with the stored
-             65,248,815,744 that is 64.55 GiB. vLLM's log says 64.38 (its issue 33155), with Marlin 65.97 (23278).
+    Shape:   experts x (padded width x (2 x hidden before + hidden after) / (3 x width x hidden) - 1) on one GPU.
+    By hand: gpt-oss-120b, 60,881,633,280 bytes of experts. vLLM, SM 90: x (3072 / 2880 - 1) = 4,058,775,552, 64.55 GiB
+             in all; its log says 64.38 (issue 33155). TensorRT-LLM: x (2944 x 8960 / 24,883,200 - 1) = 3,657,908,830.
     """
     if shape.quantisation != "mxfp4" or not shape.experts:
         return 0
-    width = -(-shape.intermediate * expert_parallel // tensor_parallel)
-    experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate * 17 // 32 // tensor_parallel
-    tile = {90: 64, 100: 256, 103: 256}.get(sm, 128)
-    padded = -(-width // tile) * tile * -(-shape.hidden // 256) * 256
-    return experts * padded // (width * shape.hidden) - experts
+    width = -(-shape.intermediate * expert // tensor)
+    experts = shape.layers * shape.experts * 3 * shape.hidden * shape.intermediate * 17 // 32 // tensor
+    sides = (width, shape.hidden, shape.hidden)
+    padded, before, after = (-(-side // tile) * tile for side, tile in zip(sides, tiles, strict=True))
+    return experts * padded * (2 * before + after) // (3 * width * shape.hidden) - experts
+
+
+def padding_tiles(sm: int, moe_backend: str = "") -> tuple[int, int, int]:
+    """Multiples to which MXFP4 kernels round up an expert's width, and the hidden size before and after it.
+
+    Without a `moe_backend`: vLLM 0.26.0 (fused_moe/oracle/mxfp4.py), Triton on SM 90, TensorRT-LLM's on SM 100, Marlin
+    elsewhere. With: TensorRT-LLM (_torch/modules/fused_moe, read 2026-11-28); `auto` is Triton, its own, CUTLASS.
+    """
+    if not moe_backend:
+        return {90: 64, 100: 256, 103: 256}.get(sm, 128), 256, 256
+    own = {90: (128, 128, 256), 100: (128, 512, 128), 103: (128, 512, 128)} if moe_backend != "CUTLASS" else {}
+    return own.get(sm, (128, 128, 128))
 
 
 def weights_bytes(shape: Checkpoint, precision: str) -> int:

@@ -114,13 +114,28 @@ def test_cache_bytes_per_token_match_the_architecture_gallery(name: str) -> None
     assert memory.kv_bytes_per_token(counted, "bfloat16") == pytest.approx(GALLERY[name] * 1024, rel=0.001)
 
 
-@pytest.mark.parametrize(("sm", "published_gib"), [(90, 64.38), (89, 65.9651)])
-def test_gpt_oss_memory_includes_the_padding_of_vllms_kernels(sm: int, published_gib: float) -> None:
-    """Logs of gpt-oss-120b: with Triton's kernels on an H100 (vLLM's issue 33155), with Marlin's (issue 23278)."""
-    counted = CHECKPOINTS["gpt-oss-120b"].shape
-    size = memory.llm_weights_bytes(counted) + memory.padding_bytes(counted, sm)
+@pytest.mark.parametrize(
+    ("name", "sm", "published_gib"),
+    [("gpt-oss-120b", 90, 64.38), ("gpt-oss-120b", 89, 65.9651), ("gpt-oss-20b", 80, 13.72)],
+)
+def test_gpt_oss_memory_includes_the_padding_of_vllms_kernels(name: str, sm: int, published_gib: float) -> None:
+    """Logs: Triton's kernels on an H100 (vLLM's issue 33155), Marlin's (issue 23278; on an A100, myoceane.fr)."""
+    counted = CHECKPOINTS[name].shape
+    size = memory.llm_weights_bytes(counted) + memory.padding_bytes(counted, memory.padding_tiles(sm))
     assert size == pytest.approx(published_gib * GIB, rel=0.005)
-    assert memory.padding_bytes(LLAMA_8B, sm) == 0
+    assert memory.padding_bytes(LLAMA_8B, memory.padding_tiles(sm)) == 0
+
+
+@pytest.mark.parametrize(
+    ("sm", "backend", "before", "after"),
+    [(90, "auto", 2944, 3072), (90, "CUTLASS", 2944, 2944), (100, "auto", 3072, 2944), (120, "auto", 2944, 2944)],
+)
+def test_gpt_oss_memory_includes_the_padding_of_tensorrt_llm(sm: int, backend: str, before: int, after: int) -> None:
+    """Shapes of `create_weights` in its fused_moe; 3.4 GiB of gpt-oss-120b on an H100 were counted as cache before."""
+    counted = CHECKPOINTS["gpt-oss-120b"].shape
+    added = memory.padding_bytes(counted, memory.padding_tiles(sm, backend))
+    stored = 36 * 128 * 3 * 2880 * 2880 * 17 // 32
+    assert stored + added == pytest.approx(36 * 128 * 2944 * (2 * before + after) * 17 / 32, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +147,10 @@ def test_gpt_oss_memory_includes_the_padding_of_vllms_kernels(sm: int, published
         ("minimax-m2", 196_608, 2 * 23.25),
         # llama.cpp's buffers of 2,048 tokens, in a table of the hub (discussion 6 of dranger003's Command R)
         ("01-ai/Yi-1.5-34B-Chat", 2048, 480 / 1024),
+        # a log of vLLM, February 2026: "Available KV cache memory: 19.28 GiB", "GPU KV cache size: 157,936 tokens"
+        ("meta-llama/Llama-3.1-8B", 157_936, 19.28),
+        # Qwen3-4B, the same shape, on an RTX 5080 by vLLM 0.25.0: 5.29 GiB for 38,544 tokens (a page that adds them up)
+        ("Qwen/Qwen3-4B-Thinking-2507", 38_544, 5.29),
     ],
 )
 def test_a_planned_cache_matches_the_servers_log(name: str, tokens: int, published_gib: float) -> None:
@@ -144,6 +163,8 @@ def test_a_planned_cache_matches_the_servers_log(name: str, tokens: int, publish
     [
         (30_532_122_624, 4, 14.2474),  # Qwen3-30B-A3B over four GPUs: vLLM's issue 17327
         (14_770_033_664, 2, 13.9476),  # DeepSeek-R1-Distill-Qwen-14B over two: issue 13061
+        (8_030_261_248, 1, 14.99),  # Llama-3.1-8B-Instruct: a page of GoogleCloudPlatform/accelerated-platforms
+        (4_022_468_096, 1, 7.56),  # Qwen3-4B: the page of the RTX 5080 above
         (23_572_403_200, 1, 43.92),  # Devstral Small 2507: the file in bfloat16, by baeseokjae.github.io's fixtures
     ],
 )

@@ -277,8 +277,8 @@ def test_a_refusal_says_what_a_repository_is(name: str, words: str) -> None:
     assert words in f"{problem.problem} {problem.facts['seen']}"
 
 
-def test_bitsandbytes_is_refused_on_vllm_for_what_its_loader_does() -> None:
-    """It was said to be read never; vLLM's own page says that it is."""
+def test_bitsandbytes_is_refused_on_vllm_with_the_limits_of_its_loader() -> None:
+    """vLLM reads it on one GPU; the refusal may not say that it never does."""
     (problem,) = refused("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "vllm")
     assert "on one GPU alone" in problem.problem and "does not read" not in problem.problem
 
