@@ -161,7 +161,7 @@ def test_prompts_are_greedy_and_tasks_are_sampled_with_one_seed(
         ("1+1=", 1.0, 0),
     }
     # Of trtllm-serve a field that it does not know would be refused.
-    assert [body.get("return_token_ids", False) for body in streamed] == [True] * 7 + [False] * 7
+    assert [body.get("return_token_ids", False) for body in streamed] == [True] * 9 + [False] * 9
 
 
 def test_the_earlier_one_is_not_compared_when_it_is_put_back_or_starts_later(
@@ -222,6 +222,20 @@ def test_a_first_release_is_compared_with_nothing(
     made.add("one")
     assert made.ask("one", replay=REPLAY) == 0
     assert made.history[-1]["not_compared"] == "no other release served llama before"
+
+
+def test_the_first_batch_of_a_load_compiles_kernels_and_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked_prompts: list[str] = []
+
+    def ask(engine: Any, dialect: Any, prompt: str, *_: Any) -> replies.Reply:
+        asked_prompts.append(prompt)
+        return replies.Reply(made=1, first_seconds=3.0 if len(asked_prompts) <= REPLAY["streams"] else 0.05)
+
+    monkeypatch.setattr(replies, "ask", ask)
+    no_engine: Any = None
+    figures = replies.load(no_engine, replies.Completions("llama", "vllm"), REPLAY, 0.0)
+    assert (figures["requests"], len(asked_prompts)) == (4, 4 + REPLAY["streams"])
+    assert figures["first_token_p95_ms"] == 50.0
 
 
 def test_an_llm_in_triton_is_asked_in_the_slot_s_own_words() -> None:
