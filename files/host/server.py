@@ -68,14 +68,20 @@ class Server:
 
     def point(self, link: str, release: str) -> None:
         """Points the link to the release, replaced by rename; without a release removes it."""
-        path, new = self.place / link, self.place / f".{link}.new"
-        new.unlink(missing_ok=True)
-        if release:
-            new.symlink_to(Path("../../releases") / release)
-            new.rename(path)
-        else:
+        path = self.place / link
+        if not release:
             path.unlink(missing_ok=True)
+        elif self.release(link) != release:
+            self.ready(link, release).rename(path)
         disk.flush(self.place)
+
+    def ready(self, link: str, release: str) -> Path:
+        """The replacement of a link, beside it. `point` then needs no inode, which a full disk may not have."""
+        new = self.place / f".{link}.new"
+        if self.release(new.name) != release:
+            new.unlink(missing_ok=True)
+            new.symlink_to(Path("../../releases") / release)
+        return new
 
     def end_swap(self) -> None:
         """Records durably that no swap is running: a swap that has succeeded must not be undone after a power cut."""

@@ -110,7 +110,12 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
         raise DoesNotServe(f"release {target} is not on this host")
     releases = {neighbour.name: neighbour.release("current") for neighbour in aside}
     cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases, **of_run}
-    disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
+    try:
+        if before != target:
+            server.ready("current", target)
+        disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
+    except OSError as problem:
+        raise DoesNotServe(f"the swap did not begin, and nothing was stopped: {problem}") from None
     for neighbour in aside:
         say(f"stopping server {neighbour.name}")
         neighbour.halt()

@@ -106,6 +106,29 @@ def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
     assert "the verdict was not written" in errors
 
 
+def without_inodes(this: Path, target: Path) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_swap_without_an_inode_for_its_link_stops_nothing(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.ask("one")
+    machine.calls.clear()
+    monkeypatch.setattr(Path, "symlink_to", without_inodes)
+    assert (machine.ask("two"), machine.links, machine.active) == (1, ("one", ""), "active")
+    assert "stop" not in machine.calls
+    assert machine.verdict["sentence"] == "two was not tried; the serving release stays in service"
+    assert "the swap did not begin, and nothing was stopped: " in machine.verdict["reason"]
+
+
+def test_a_swap_that_was_cut_before_its_link_is_undone_without_an_inode(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.ask("one")
+    machine.cut("one", "one")
+    monkeypatch.setattr(Path, "symlink_to", without_inodes)
+    assert (machine.call("undo"), machine.links, machine.active) == (0, ("one", ""), "active")
+
+
 def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
