@@ -71,6 +71,11 @@ def texts_fact(role: str, wanted: Sequence[Text]) -> CachedFact[dict[str, str]]:
     return CachedFact(InstalledTexts, {"paths": (*(text.path for text in wanted), _kept(role))})
 
 
+def put_texts(role: str, wanted: Sequence[Text], *, name: str, after: Sequence[OperationMeta] = ()) -> OperationMeta:
+    """The step that places texts by `put_watched`."""
+    return step(texts_fact(role, wanted), lambda facts: put_watched(role, wanted, facts), after=after, name=name)
+
+
 def put_watched(role: str, wanted: Sequence[Text], facts: Mapping[str, str], *more: Command) -> Iterator[Command]:
     """Commands of `put`; if existing units change, the host keeps the old ones until a new SSH login."""
     commands = [*put(wanted, facts), *more]

@@ -25,12 +25,7 @@ def apply(mine: BalancerSlice) -> None:
     """Runs HAProxy with the hosts of the plan, with checks of the models that all of them have throughout the run."""
     fact, texts = _look(mine), operations.texts(mine)
     package = step(fact, haproxy.package, name="Balancer | Install HAProxy")
-    placed = step(
-        undo.texts_fact("balancer", texts),
-        lambda facts: undo.put_watched("balancer", texts, facts),
-        after=[package],
-        name="Balancer | Place unit, action and certificate",
-    )
+    placed = undo.put_texts("balancer", texts, after=[package], name="Balancer | Place unit, action and certificate")
     sent = step(
         fact, lambda facts: operations.key(facts, mine), after=[placed], name="Balancer | Send the certificate's key"
     )

@@ -67,11 +67,7 @@ class _Work:
     def made(self) -> None:
         """Installs the programs; builds, judges and signs engines that no host has, and puts them into the store."""
         wanted = texts(self.trust)
-        step(
-            undo.texts_fact("engines", wanted),
-            lambda installed: undo.put_watched("engines", wanted, installed),
-            name="Engines | Install programs and signers",
-        )
+        undo.put_texts("engines", wanted, name="Engines | Install programs and signers")
         step(self.asking, self._for_each_engine(self._build), name=f"Engines | Build {self._names()}")
         step(self.asking, self._for_each_engine(self._sign), name=f"Engines | Judge and sign {self._names()}")
         step(self.asking, self._for_each_engine(self._collect), name=f"Engines | Collect {self._names()}")

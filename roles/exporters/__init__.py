@@ -30,12 +30,7 @@ def _apply(exporters: ExportersSlice) -> None:
     fact, wanted = CachedFact(ExportersHost), operations.texts(exporters)
     package = step(fact, operations.package, name="Exporters | Install node-exporter, its own unit masked")
     gone = step(fact, lambda facts: operations.unwanted(facts, exporters), name="Exporters | Remove dcgm-exporter")
-    written = step(
-        undo.texts_fact("exporters", wanted),
-        lambda facts: undo.put_watched("exporters", wanted, facts),
-        after=[package, gone],
-        name="Exporters | Write units and pages",
-    )
+    written = undo.put_texts("exporters", wanted, after=[package, gone], name="Exporters | Write units and pages")
     step(
         fact,
         lambda facts: operations.in_force(facts, operations.units_of(exporters)),

@@ -69,11 +69,8 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
     )
     certified = _certified(mine, known) if gateway.others else []
     wanted = operations.texts(mine, gateway)
-    written = step(
-        undo.texts_fact("gateway", wanted),
-        lambda facts: undo.put_watched("gateway", wanted, facts),
-        after=[known, keyed, salted, *certified],
-        name="Gateway | Write unit, settings and keys",
+    written = undo.put_texts(
+        "gateway", wanted, after=[known, keyed, salted, *certified], name="Gateway | Write unit, settings and keys"
     )
     step(
         CachedFact(NotInForce),  # asked again: no earlier answer of this run tells which processes run

@@ -33,11 +33,7 @@ def _apply(mine: Slice, https: Https) -> None:
     fact = CachedFact(HttpsHost, {"certificate": operations.certificate_path(https)})
     package = step(fact, haproxy.package, name="HTTPS | Install HAProxy")
     texts = operations.texts(https)
-    placed = step(
-        undo.texts_fact("https", texts),
-        lambda facts: undo.put_watched("https", texts, facts),
-        name="HTTPS | Place units and certificate",
-    )
+    placed = undo.put_texts("https", texts, name="HTTPS | Place units and certificate")
     certified = _ordered(https.acme, fact, placed) if https.acme else _sent(https, fact, placed)
     written = step(
         fact,
@@ -60,10 +56,7 @@ def _ordered(acme: Acme, fact: CachedFact[HostFacts], placed: OperationMeta) -> 
     """Orders a certificate for the names, with a timer that renews it."""
     tool = step(fact, operations.tool, name="HTTPS | Install certbot")
     ordered = step(
-        fact,
-        lambda facts: operations.ordered(facts, acme),
-        after=[tool, placed],
-        name="HTTPS | Order the certificate",
+        fact, lambda facts: operations.ordered(facts, acme), after=[tool, placed], name="HTTPS | Order the certificate"
     )
     timed = step(fact, operations.timed, after=[placed, ordered], name="HTTPS | Run the renewal timer")
     return [tool, ordered, timed]

@@ -38,11 +38,7 @@ def begin(mine: Slice) -> None:
         lambda facts: accounts(mine, facts),
         name="Model store | Make the users that receive files",
     )
-    prepared = step(
-        undo.texts_fact("model-store", wanted),
-        lambda installed: undo.put_watched("model-store", wanted, installed),
-        name="Model store | Install the fetch",
-    )
+    prepared = undo.put_texts("model-store", wanted, name="Model store | Install the fetch")
     published = CachedFact(Published, _arguments(mine))
     if mine.sharing:
         step(CachedFact(Tools), _tools, name="Model store | Install the programs of sharing")

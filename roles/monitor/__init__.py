@@ -16,12 +16,7 @@ def apply(mine: MonitorSlice) -> None:
     """The three programs run with the targets, rules and receivers of the plan."""
     fact, wanted = CachedFact(MonitorPrograms), operations.texts(mine)
     package = step(fact, operations.package, name="Monitor | Install Prometheus, its own units masked")
-    placed = step(
-        undo.texts_fact("monitor", wanted),
-        lambda facts: undo.put_watched("monitor", wanted, facts),
-        after=[package],
-        name="Monitor | Write units",
-    )
+    placed = undo.put_texts("monitor", wanted, after=[package], name="Monitor | Write units")
     ruled = step(
         fact,
         lambda facts: operations.rules(facts, mine),

@@ -44,11 +44,7 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
         then=f"systemctl try-reload-or-restart {UNIT_NAME}",
     )
     package = step(fact, haproxy.package, name="Mutual TLS | Install HAProxy")
-    placed = step(
-        undo.texts_fact("mutual", unit),
-        lambda facts: undo.put_watched("mutual", unit, facts),
-        name="Mutual TLS | Place the unit",
-    )
+    placed = undo.put_texts("mutual", unit, name="Mutual TLS | Place the unit")
     trusts = step(
         fact,
         lambda facts: certificates.trusted(facts, wanted),

@@ -40,11 +40,7 @@ def apply(mine: Slice, plan: str, wave: int) -> list[OperationMeta]:
     settings, asking = overridden(host, "triton", Defaults()), Asking.of(host.state, plan, wave)
     releases = [release_of(server, settings, mine.drain_seconds) for server in mine.servers]
     wanted = texts(releases)
-    installed = step(
-        undo.texts_fact("triton", wanted),
-        lambda facts: undo.put_watched("triton", wanted, facts),
-        name="Triton | Install programs and units",
-    )
+    installed = undo.put_texts("triton", wanted, name="Triton | Install programs and units")
     serving, stops = CachedFact(TritonServers), list[OperationMeta]()
     step(serving, sweep, name="Triton | Remove containers that lost their unit")
     for release in host.loop(releases):
