@@ -9,10 +9,10 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
 from typing import Any
 
 from deploy.catalog.names import nearest, offer
+from deploy.inventory.reach import own_address
 from deploy.inventory.ssh_config import ssh_words
 from deploy.io.endpoints import ASKING, address_of
 from deploy.io.gateway_key import VARIABLE, GivenKey, key_wanted
@@ -41,11 +41,7 @@ CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 
 
 
 def requests(
-    plan: Plan,
-    data: Mapping[str, Mapping[str, Any]],
-    model: str,
-    texts: Sequence[str],
-    key: GivenKey | None = None,
+    plan: Plan, data: Mapping[str, Mapping[str, Any]], model: str, texts: Sequence[str], key: GivenKey | None = None
 ) -> list[Request]:
     """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
 
@@ -204,14 +200,7 @@ def _through(request: Request, question: Question) -> Command:
     assert request.gateway, "only a gateway is asked so"
     hop = () if request.host.startswith("@local") else request.ssh
     shell = request.key.shell if request.key else ""
-    return gateway_command(question, near(request.gateway), request.gateway.ports[0], hop, shell)
-
-
-def near(gateway: GatewaySlice) -> str:
-    """The address at which the host itself reaches its gateway; loopback if the gateway listens on every address."""
-    if not ip_address(gateway.address).is_unspecified:
-        return gateway.address
-    return "127.0.0.1" if ip_address(gateway.address).version == 4 else "::1"
+    return gateway_command(question, own_address(request.gateway.address), request.gateway.ports[0], hop, shell)
 
 
 def _request(

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from deploy.catalog import SYSTEMS
+from deploy.inventory.reach import ip_of
+from deploy.inventory.ssh_config import in_brackets
 from deploy.slices.gateway import GatewaySlice
 from deploy.slices.traffic import (
     BalancerSlice,
@@ -36,7 +38,7 @@ def traffic_slice(host: Host, balancers: Iterable[BalancerHost]) -> TrafficSlice
         balancers=tuple(
             SeenBySlice(
                 name=balancer.name,
-                metrics=f"http://{_in_url(balancer.balancer.address)}:{balancer.balancer.metrics_port}/metrics",
+                metrics=f"http://{in_brackets(balancer.balancer.address)}:{balancer.balancer.metrics_port}/metrics",
             )
             for balancer in own_balancers
         ),
@@ -224,9 +226,7 @@ BROADCAST = "255.255.255.255"
 
 def is_reachable(address: str) -> bool:
     """True for an address to which other hosts can connect; false for loopback, multicast, broadcast and no address."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
+    if (parsed := ip_of(address)) is None:
         return False
     is_of_nobody = parsed.is_unspecified or parsed.is_multicast or address == BROADCAST
     return not (is_of_nobody or parsed.is_loopback or "%" in address)
@@ -234,17 +234,11 @@ def is_reachable(address: str) -> bool:
 
 def is_loopback(address: str) -> bool:
     """True for a loopback address, and for text that is not an address, which another check refuses."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return True
+    parsed = ip_of(address)
+    return parsed is None or parsed.is_loopback
 
 
 def _joined(networks: tuple[str, ...], addresses: Iterable[str]) -> tuple[str, ...]:
     """The networks, and each address as a network, without duplicates."""
     alone = [str(ipaddress.ip_network(address)) for address in addresses if is_reachable(address)]
     return tuple(dict.fromkeys([*networks, *alone]))
-
-
-def _in_url(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

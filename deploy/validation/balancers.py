@@ -1,16 +1,16 @@
 """Balancers and the pools behind them: ports, addresses, certificates, and hosts that can replace each other."""
 
-import ipaddress
 from collections.abc import Iterator
 
 from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.names import offer
 from deploy.catalog.versions import at_least
 from deploy.inventory.fleet import Fleet
+from deploy.inventory.reach import ip_of
 from deploy.refusals import Refusal, at, refuse, server_at
 from deploy.spec import Balancer, BalancerHost, Host, Route, Server
 from deploy.spec.surroundings import Surroundings
-from deploy.topology.balancing import address_of, is_loopback, is_reachable
+from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool
 from deploy.validation.addresses import equal_addresses, no_address
@@ -203,7 +203,7 @@ def _names(server: Server) -> list[str]:
 def _out_of_reach(host: Host) -> Iterator[Refusal]:
     """A refusal for each server at an address that no balancer can reach."""
     for server in host.servers:
-        if is_loopback(server.address) and _is_address(server.address):
+        if (address := ip_of(server.address)) and address.is_loopback:
             yield refuse(
                 "behind-loopback",
                 f"server {server.name} listens on {server.address}, which no balancer can reach",
@@ -215,11 +215,3 @@ def _out_of_reach(host: Host) -> Iterator[Refusal]:
     if not is_reachable(address_of(host)):
         problem = f"pool {host.pool}: the host declares no address at which a balancer reaches it"
         yield no_address(host, problem, "the balancers")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True

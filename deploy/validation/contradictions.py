@@ -1,7 +1,6 @@
 """Pairs of settings of one host that contradict each other."""
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Iterator
 
@@ -9,6 +8,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.names import offer
 from deploy.catalog.number_ranges import RANGES
+from deploy.inventory.reach import ip_of
 from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
 from deploy.refusals import Refusal, model_at, refuse, shortened
@@ -30,18 +30,9 @@ NO_DISK = re.compile(r"/dev/(?:[shv]d|xvd|nvme[0-9]*n?|md|mapper/?|disk/?|disk/b
 
 def pair_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each pair of settings of the host that contradict each other."""
-    yield from _image(host)
-    yield from _token(host)
-    yield from _registry(host)
-    yield from _toolkit(host)
-    yield from _partition(host)
-    yield from _switches(host)
-    yield from _zones(host)
-    yield from _revisions(host)
-    yield from _parameters(host)
-    yield from _formats(host)
-    yield from _caches(host)
-    yield from _itself(host)
+    settings = (_image, _token, _registry, _toolkit, _partition, _switches, _zones)
+    for problems in (*settings, _revisions, _parameters, _formats, _caches, _itself):
+        yield from problems(host)
 
 
 def _image(host: Host) -> Iterator[Refusal]:
@@ -75,10 +66,8 @@ def _token(host: Host) -> Iterator[Refusal]:
 
 
 def _is_here(name: str) -> bool:
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return name == "localhost"
+    address = ip_of(name)
+    return address.is_loopback if address else name == "localhost"
 
 
 def _registry(host: Host) -> Iterator[Refusal]:

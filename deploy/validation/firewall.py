@@ -120,10 +120,8 @@ def _no_balancer(server: Server, host: Host) -> Refusal:
 
 def is_wide(written: str) -> bool:
     """True for a network of more than one address; another check refuses text that is not a network."""
-    try:
-        return ipaddress.ip_network(written).num_addresses > 1
-    except ValueError:
-        return False
+    network = _parsed(written)
+    return network is not None and network.num_addresses > 1
 
 
 def _networks(firewall: Firewall) -> Iterator[Refusal]:

@@ -3,13 +3,13 @@
 More than 300 lines, because all refusals of a gateway's own fields are in one place.
 """
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from deploy.catalog.names import offer
+from deploy.inventory.reach import ip_of
 from deploy.refusals import Refusal, at, model_at, refuse
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
@@ -77,12 +77,8 @@ def past_the_gateway(host: Host) -> str:
 
 
 def _address(gateway: Gateway) -> Iterator[Refusal]:
-    try:
-        is_private = gateway.protection == "balancer" or ipaddress.ip_address(gateway.address).is_loopback
-        ipaddress.ip_address(gateway.address)
-    except ValueError:
-        is_private = False
-    if not is_private:
+    address = ip_of(gateway.address)
+    if not address or not (gateway.protection == "balancer" or address.is_loopback):
         yield refuse(
             "gateway-in-plain-text",
             f"the gateway would listen on {gateway.address!r} with HTTP and without TLS: keys would travel in "

@@ -1,9 +1,9 @@
 """The header in which an OIDC proxy names persons: it may come only from the host itself."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
+from deploy.inventory.reach import ip_of
 from deploy.refusals import Refusal, refuse
 from deploy.spec import Gateway, Identity
 
@@ -46,7 +46,7 @@ def _header(identity: Identity) -> Iterator[Refusal]:
 
 
 def _proxies(identity: Identity) -> Iterator[Refusal]:
-    wrong = [proxy for proxy in identity.proxies if not _is_local(proxy)]
+    wrong = [proxy for proxy in identity.proxies if not ((address := ip_of(proxy)) and address.is_loopback)]
     if wrong or not 1 <= len(identity.proxies) <= MOST:
         place = f"{wrong[0]!r}, which is not the gateway's own host" if wrong else "nowhere, or too many addresses"
         yield refuse(
@@ -57,10 +57,3 @@ def _proxies(identity: Identity) -> Iterator[Refusal]:
             wanted=f"1 to {MOST} loopback addresses: the gateway listens on loopback",
             attempt='Identity(header="x-forwarded-email"), whose proxies are ("127.0.0.1",)',
         )
-
-
-def _is_local(proxy: str) -> bool:
-    try:
-        return ipaddress.ip_address(proxy).is_loopback
-    except ValueError:
-        return False

@@ -1,11 +1,11 @@
 """HTTPS on a gateway's own host: a certificate, names that an authority can check, and a firewall."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
 from deploy.catalog import HAPROXY_FLOOR, SYSTEMS
 from deploy.catalog.versions import at_least
+from deploy.inventory.reach import ip_of
 from deploy.refusals import Refusal, refuse
 from deploy.spec import Acme, Firewall, Gateway, Host, Https
 from deploy.spec.surroundings import Surroundings
@@ -148,9 +148,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
 
 
 def _port(https: Https, host: Host) -> Iterator[Refusal]:
-    try:
-        ipaddress.ip_address(https.address)
-    except ValueError:
+    if ip_of(https.address) is None:
         yield refuse(
             "bad-address",
             f"{https.address!r} is not an address that the host could listen on",

@@ -1,9 +1,9 @@
 """The servers of one host: names, GPUs, ports, addresses. Their models are judged in `deploy.validation.models`."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
+from deploy.inventory.reach import ip_of
 from deploy.refusals import Refusal, model_at, refuse, secret_in, server_at
 from deploy.spec import Host, Server
 from deploy.validation.ports import SERVER_PORTS, free_port, port_twice
@@ -96,9 +96,7 @@ def _gpu_indexes(server: Server, gpus: int) -> Iterator[Refusal]:
 
 def _address(server: Server) -> Iterator[Refusal]:
     place = server_at(server.name, "address")
-    try:
-        address = ipaddress.ip_address(server.address)
-    except ValueError:
+    if (address := ip_of(server.address)) is None:
         yield refuse(
             "bad-address",
             f"server {server.name}: {server.address!r} is not an IP address",
@@ -132,10 +130,7 @@ def _address(server: Server) -> Iterator[Refusal]:
 def _address_meant(text: str) -> str:
     """The address in a text with a port or a prefix length; loopback if there is none."""
     bare = re.sub(r"^\w+://|/.*$|(?<=[0-9\]]):[0-9]{1,5}$", "", text.strip()).strip("[]")
-    try:
-        return str(ipaddress.ip_address(bare))
-    except ValueError:
-        return "127.0.0.1"
+    return str(ip_of(bare) or "127.0.0.1")
 
 
 def _same_names(host: Host) -> Iterator[Refusal]:

@@ -1,13 +1,12 @@
 """Refusals of a host's `traffic`: times and ports that cannot work, and invalid addresses."""
 
-import ipaddress
 import re
 from collections.abc import Iterator
 
-from deploy.inventory.reach import is_name
+from deploy.inventory.reach import ip_of, is_name
 from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
-from deploy.topology.balancing import is_reachable
+from deploy.topology.balancing import is_loopback, is_reachable
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
 
@@ -45,7 +44,4 @@ def _is_dns_name(text: str) -> bool:
 
 
 def _is_address(text: str) -> bool:
-    try:
-        return "%" not in text and (ipaddress.ip_address(text).is_loopback or is_reachable(text))
-    except ValueError:
-        return False
+    return "%" not in text and ip_of(text) is not None and (is_loopback(text) or is_reachable(text))

@@ -8,6 +8,7 @@ import hashlib
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
 
+from deploy.inventory.ssh_config import in_brackets
 from deploy.slices.traffic import BalancerSlice, GatewayMemberSlice, GatewayRouteSlice, MemberSlice, RouteSlice
 from deploy.topology.balancing import backends, gateway_backend
 from roles._shipping.haproxy import EVERY, GATEWAY, GATEWAY_CHECKS, PATIENCE_SECONDS, streams
@@ -85,7 +86,7 @@ def line(member: MemberSlice, grpc: bool) -> str:
     """Arguments of `server` in the file and of the command `add server`, which both need all arguments."""
     port = f"{member.grpc_port} proto h2" if grpc else str(member.http_port)
     return (
-        f"{member.name} {_bracketed(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"
+        f"{member.name} {in_brackets(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
         # Nothing is sent before the agent has said `ready`. Idle connections are closed: Triton's exit waits for them.
         rf' agent-send "{member.server}\n" pool-max-conn 0 disabled'
@@ -94,7 +95,7 @@ def line(member: MemberSlice, grpc: bool) -> str:
 
 def gateway_line(member: GatewayMemberSlice) -> str:
     return (
-        f"{member.name} {_bracketed(member.address)}:{member.port} check port {member.port} {GATEWAY_CHECKS}"
+        f"{member.name} {in_brackets(member.address)}:{member.port} check port {member.port} {GATEWAY_CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
         rf' agent-send "{member.question}\n" pool-max-conn 0 disabled'
     )
@@ -140,7 +141,3 @@ def _digest(text: str) -> str:
     kept = [row for row in text.splitlines() if OF_A_HOST not in row]
     # How lines are checked is the same in every line, so a change of it is a change of the file.
     return hashlib.sha256("\n".join([*kept, CHECKS, GATEWAY_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

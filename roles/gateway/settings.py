@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from deploy.inventory.reach import own_address
+from deploy.inventory.ssh_config import in_brackets
 from deploy.slices.gateway import GatewayAliasSlice, GatewayModelSlice, GatewayOtherSlice, GatewaySlice
 from deploy.slices.host import ServerSlice, Slice
 from deploy.slices.traffic import TrafficSlice
@@ -100,22 +102,20 @@ def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, 
 
 def grpc(server: ServerSlice) -> str:
     """The address at which the host itself reaches its own server."""
-    address = ipaddress.ip_address(server.address)
-    if address.is_unspecified:
-        address = ipaddress.ip_address(LOOPBACK if address.version == 4 else "::1")
-    return f"{_in_url(str(address))}:{server.grpc_port}"
+    address = own_address(str(ipaddress.ip_address(server.address)))
+    return f"{in_brackets(address)}:{server.grpc_port}"
 
 
 def _ready(traffic: TrafficSlice | None, server: ServerSlice) -> dict[str, str]:
     """The page of the host's traffic service that shows whether this server takes requests."""
     if traffic is None:
         return {}
-    return {"ready_url": f"http://{_in_url(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
+    return {"ready_url": f"http://{in_brackets(traffic.address)}:{traffic.ready_port}/ready/{server.name}"}
 
 
 def _remote_server(server: GatewayOtherSlice) -> dict[str, str]:
     """A server of another host, and its readiness page there: both behind one port."""
-    where = f"{_in_url(server.address)}:{server.port}"
+    where = f"{in_brackets(server.address)}:{server.port}"
     return {"grpc": where, "ready_url": f"https://{where}/ready/{server.server}", "mutual": server.server}
 
 
@@ -148,7 +148,3 @@ def _alias(alias: GatewayAliasSlice) -> dict[str, Any]:
 
 def _non_empty(**values: Any) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items() if value}
-
-
-def _in_url(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

@@ -1,12 +1,12 @@
 """A host's servers behind mutual TLS, as HAProxy's configuration. Pure: the same slice gives the same bytes."""
 
-import ipaddress
 from dataclasses import dataclass
 
 from deploy.catalog import SYSTEMS
+from deploy.inventory.reach import own_address
+from deploy.inventory.ssh_config import in_brackets
 from deploy.slices.gateway import MutualSlice
 from deploy.slices.host import Slice
-from deploy.topology.balancing import LOOPBACK
 from roles._shipping.haproxy import EVERY, streams
 from roles._shipping.templates import template
 from roles.mutual.defaults import AUTHORITY, CERTIFICATE
@@ -31,21 +31,11 @@ def config(mine: Slice, mutual: MutualSlice, places: Places = PLACES) -> str:
         **EVERY,
         places=places,
         streams=streams(SYSTEMS[mine.machine.os].haproxy),
-        address=_bracketed(mutual.address),
+        address=in_brackets(mutual.address),
         port=mutual.port,
         gateways=[gateway.name for gateway in mutual.gateways],
-        servers={server.name: f"{_own(server.address)}:{server.grpc_port}" for server in mine.servers},
-        ready=f"{_bracketed(traffic.address)}:{traffic.ready_port}" if traffic else "",
+        servers={
+            server.name: f"{in_brackets(own_address(server.address))}:{server.grpc_port}" for server in mine.servers
+        },
+        ready=f"{in_brackets(traffic.address)}:{traffic.ready_port}" if traffic else "",
     )
-
-
-def _own(address: str) -> str:
-    """The address at which the host itself reaches its own server."""
-    there = ipaddress.ip_address(address)
-    if there.is_unspecified:
-        return LOOPBACK if there.version == 4 else "[::1]"
-    return _bracketed(address)
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
