@@ -91,8 +91,7 @@ DOCKER_RUN = _options(
     """,
 )
 DOCKER_EXEC = _options(
-    "--detach-keys -e --env --env-file -u --user -w --workdir",
-    "-d --detach -i --interactive --privileged -t --tty",
+    "--detach-keys -e --env --env-file -u --user -w --workdir", "-d --detach -i --interactive --privileged -t --tty"
 )
 DOCKER_LOGIN = _options("-u --username -p --password", "--password-stdin")
 DOCKER_PULL = _options("--platform", "-q --quiet -a --all-tags --disable-content-trust")

@@ -26,11 +26,7 @@ def export() -> None:
     """Write a plan in the form in which a cloud, Kubernetes or Slurm starts hosts, Pods or jobs."""
 
 
-@export.command(
-    "cloud-init",
-    short_help="Write user-data of cloud-init for hosts.",
-    epilog=f"Example: {EXAMPLE}",
-)
+@export.command("cloud-init", short_help="Write user-data of cloud-init for hosts.", epilog=f"Example: {EXAMPLE}")
 @click.argument("inventory")
 @click.argument("hosts", nargs=-1, required=True, metavar="HOST...")
 @click.option("--from", "source", default="", metavar="URL", help="This repository's archive; or a path on the image.")

@@ -10,8 +10,7 @@ from deploy.io.printing import refusals_shown, say
 
 
 @click.command(
-    short_help="Lock the models and the image of an inventory.",
-    epilog="Example: enginehouse pin inventories/h100.py",
+    short_help="Lock the models and the image of an inventory.", epilog="Example: enginehouse pin inventories/h100.py"
 )
 @click.argument("inventory")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")

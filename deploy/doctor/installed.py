@@ -12,7 +12,7 @@ from deploy.doctor.catalogue import finding_of
 from deploy.doctor.finding import Finding
 from deploy.doctor.readings import Readings, fields, number, seconds
 from deploy.doctor.units import is_active, parse_units
-from deploy.doctor.wanted import Wanted, WantedServer
+from deploy.doctor.wanted import Wanted
 
 CERTIFICATE_DAYS = 21
 """Days before the end of a certificate; the plan warns as early (deploy/validation/certificates.py)."""
@@ -210,7 +210,7 @@ def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
     is_read = readings.ended.get("units") == "0"
     for server in wanted.servers:
         state = units.get(f"triton@{server.name}.service", {}).get("ActiveState", "inactive")
-        for port in _ports(server):
+        for port in (server.http_port, *server.other_ports):
             if port in taken and is_read and state in ("inactive", "failed"):
                 evidence = f"port {port} is in use, and triton@{server.name} is {state}"
                 yield finding_of("port-taken", evidence, server.name, port=port)
@@ -236,10 +236,6 @@ def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding
             when = f"{math.floor(-left)} days ago" if is_over else f"in {math.floor(left)} days"
             evidence = f"{path} {'ended' if is_over else 'ends'} on {ends:%Y-%m-%d}, {when}"
             yield finding_of(f"{kind}-{'ended' if is_over else 'ends'}", evidence, path)
-
-
-def _ports(server: WantedServer) -> tuple[int, ...]:
-    return (server.http_port, *server.other_ports)
 
 
 def _is_hex(text: str) -> bool:

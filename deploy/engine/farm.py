@@ -26,7 +26,7 @@ def _fitting(mine: Slice, owner: Slice) -> Iterator[EngineSlice]:
     """Engines of another host that this one can build: same card, same image, enough GPUs."""
     same = (mine.machine.gpu, mine.mig, mine.image) == (owner.machine.gpu, owner.mig, owner.image)
     for engine in owner.engines if same else ():
-        if engine.world_size <= _devices(mine):
+        if engine.world_size <= mine.machine.gpus * max(len(mine.mig), 1):
             yield engine
 
 
@@ -36,7 +36,3 @@ def _moved(mine: Slice, engine: EngineSlice) -> EngineSlice:
     cut = len(mine.mig)
     names = (f"{gpu // cut}:{gpu % cut}" if cut else str(gpu) for gpu in gpus)
     return replace(engine, gpus=gpus, devices=tuple(f"nvidia.com/gpu={name}" for name in names))
-
-
-def _devices(mine: Slice) -> int:
-    return mine.machine.gpus * max(len(mine.mig), 1)

@@ -26,12 +26,7 @@ Parameters = dict[str, str]
 
 
 def runtime_settings(
-    served: Served,
-    share: Share,
-    target: EngineSlice,
-    draft: EngineSlice | None,
-    weights_path: str,
-    trtllm: str,
+    served: Served, share: Share, target: EngineSlice, draft: EngineSlice | None, weights_path: str, trtllm: str
 ) -> dict[str, object]:
     """Parameters of each model of the repository, by the model's role; `queue` holds Triton's own limits.
 

@@ -242,10 +242,7 @@ def _missing_keys(values: Mapping[str, Any]) -> list[Refusal]:
     ]
 
 
-_EXAMPLES = {
-    "machine": 'Machine(os="ubuntu-24.04", gpu="h100-80")',
-    "servers": '(Server(name="main", models=(…,)),)',
-}
+_EXAMPLES = {"machine": 'Machine(os="ubuntu-24.04", gpu="h100-80")', "servers": '(Server(name="main", models=(…,)),)'}
 
 
 def _unknown_keys(data: Mapping[str, Any], knobs: Table | None) -> list[Refusal]:

@@ -104,13 +104,7 @@ def prefix_of(key: str) -> str:
 
 
 def gateway_key(
-    text: str,
-    tenant: str,
-    models: Sequence[str],
-    expires: str,
-    now: datetime,
-    currency: str = "",
-    **limits: int | None,
+    text: str, tenant: str, models: Sequence[str], expires: str, now: datetime, currency: str = "", **limits: int | None
 ) -> GatewayKey:
     """The line of a new key.
 

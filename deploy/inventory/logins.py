@@ -210,14 +210,10 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 def _instead(key: str) -> str:
     """The intended key; for a key like a password's, the setting to use instead of a password."""
-    if not _is_near(key):
+    if not difflib.get_close_matches(key, READ, n=1, cutoff=0.75):
         return f'"own_{key.lstrip("_")}"'
     near = nearest(key, READ)
     return PASSWORDS.get(near, offer(key, READ))
-
-
-def _is_near(key: str) -> bool:
-    return bool(difflib.get_close_matches(key, READ, n=1, cutoff=0.75))
 
 
 def _passwords(data: Mapping[str, Any]) -> Iterator[Refusal]:

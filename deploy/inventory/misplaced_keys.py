@@ -4,18 +4,7 @@ import re
 from dataclasses import fields
 
 from deploy.catalog import DEFAULT_RELEASE
-from deploy.spec import (
-    Docker,
-    Driver,
-    Firewall,
-    Gateway,
-    Hub,
-    Machine,
-    Registry,
-    Rollout,
-    Server,
-    Toolkit,
-)
+from deploy.spec import Docker, Driver, Firewall, Gateway, Hub, Machine, Registry, Rollout, Server, Toolkit
 
 ELSEWHERE = (
     (
@@ -30,10 +19,7 @@ ELSEWHERE = (
         '"ssh_key": "~/.ssh/KEY"',
     ),
     (re.compile(r"(?i)ansible_become|become|sudo"), '"_sudo": True'),
-    (
-        re.compile(r"(?i)groups?|tags?|roles?"),
-        "leave it out: a group is a variable of the file",
-    ),
+    (re.compile(r"(?i)groups?|tags?|roles?"), "leave it out: a group is a variable of the file"),
     (re.compile(r"(?i)name"), '("NAME", {…}): the name of a host stands before its data'),
     (
         re.compile(r"(?i)labels?|notes?|comment|description|rack|owner|site|env(ironment)?"),

@@ -258,12 +258,7 @@ def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
     built = meant_by(value, wanted, where) or _of_stranger(value, wanted, where) or built
     return refuse(
-        "wrong-type",
-        f"`{where}` has to be {words}",
-        where=where,
-        seen=seen,
-        wanted=words,
-        attempt=attempt or built,
+        "wrong-type", f"`{where}` has to be {words}", where=where, seen=seen, wanted=words, attempt=attempt or built
     )
 
 

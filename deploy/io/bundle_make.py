@@ -125,10 +125,7 @@ def finish(order: Order, store: Store, gathering: _Gathering, base: Contents) ->
     """Writes and signs the list; files that no list names are removed."""
     digest = sha256_of(order.base / "bundle.json") if order.base else ""
     contents = Contents(
-        parts=tuple(gathering.parts.values()),
-        packages=united(order.needs),
-        made=order.today.isoformat(),
-        base=digest,
+        parts=tuple(gathering.parts.values()), packages=united(order.needs), made=order.today.isoformat(), base=digest
     )
     write_list(store, contents, order.trust)
     store.forget_others(set(contents.objects) - set(base.objects))

@@ -13,14 +13,7 @@ from deploy.io.inventory_slips import silent_slips
 from deploy.refusals import Refusal, refuse, refuse_all
 from deploy.spec.sources import HUB_NAME
 
-OTHER_FORMATS = {
-    ".yml": "YAML",
-    ".yaml": "YAML",
-    ".ini": "INI",
-    ".cfg": "INI",
-    ".toml": "TOML",
-    ".json": "JSON",
-}
+OTHER_FORMATS = {".yml": "YAML", ".yaml": "YAML", ".ini": "INI", ".cfg": "INI", ".toml": "TOML", ".json": "JSON"}
 FIRST_LINE_OF_INI = re.compile(r"\[[\w.:-]+\]$")
 FIRST_LINE_OF_YAML = re.compile(r"---|[\w.-]+:$")
 HOSTS = re.compile(

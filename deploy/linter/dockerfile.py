@@ -80,10 +80,7 @@ def _steps(text: str) -> Iterator[Instruction]:
 
 
 def _filled(image: str, defaults: dict[str, str]) -> str:
-    return VARIABLE.sub(
-        lambda match: defaults.get(match[1] or match[3], "") or match[2] or match[0],
-        image,
-    )
+    return VARIABLE.sub(lambda match: defaults.get(match[1] or match[3], "") or match[2] or match[0], image)
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str, str]]:

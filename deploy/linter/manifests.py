@@ -19,8 +19,7 @@ COMPOSE, POD = "compose", "pod"
 BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|\{\s*\"|(?:- )?[\w.-]+:(?:\s|$))")
 """The first line with text begins a mapping, a list of mappings or a document."""
 MENTIONS = re.compile(
-    r"(?:^|[\s{,\[])\"?(?:image|command|args|entrypoint|containers|services|predictor)\"?:",
-    re.MULTILINE,
+    r"(?:^|[\s{,\[])\"?(?:image|command|args|entrypoint|containers|services|predictor)\"?:", re.MULTILINE
 )
 HOLE = re.compile(r"\{\{[^{}\n]*\}\}")
 HOLES_ALONE = re.compile(r"^[ \t]*(?:\{\{[^\n]*\}\}|\.\.\.|…)[ \t]*$", re.MULTILINE)

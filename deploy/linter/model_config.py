@@ -19,10 +19,7 @@ LOOKS_LIKE = re.compile(
     rf"\s*(?:#[^\n]*\n\s*)*(?:{'|'.join(FIELDS['ModelConfig'])})\s*(?::|\{{|\[)(?!//)", re.MULTILINE
 )
 HOLE = re.compile(r"^__\w+__$|^\$\{[^}]*\}$|^\$\w+$")
-SHAPES = {
-    "output_ids": "[ -1, -1 ]",
-    "sequence_length": "[ -1 ]",
-}
+SHAPES = {"output_ids": "[ -1, -1 ]", "sequence_length": "[ -1 ]"}
 """Outputs of the tensorrt_llm model whose dims guides get wrong: one row for each beam."""
 RESHAPED = ("input_lengths", "request_output_len")
 

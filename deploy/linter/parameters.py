@@ -94,7 +94,7 @@ def _text(judged: Judged, parameter: Message, target: Target) -> None:
     key = RUNTIME_KEYS.get(parameter.text("key"), RuntimeKey(name=parameter.text("key")))
     values = parameter.messages("value")
     text = values[0].text("string_value") if values else ""
-    wanted = "" if _is_hole(text) else _wanted(key, text, target)
+    wanted = "" if text.startswith(("${", "__", "$")) else _wanted(key, text, target)
     if wanted:
         judged.add(
             "value-not-offered",
@@ -142,10 +142,6 @@ def _is_fraction(text: str) -> bool:
         return 0 <= float(text) <= 1
     except ValueError:
         return False
-
-
-def _is_hole(text: str) -> bool:
-    return text.startswith(("${", "__", "$"))
 
 
 def _missing(judged: Judged, config: Message, target: Target) -> None:

@@ -162,11 +162,7 @@ def _python_backend(judged: Judged, option: Option) -> list[str]:
 def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> None:
     mistake = f"does not take `{option.value}`" if option.values else "stands without its value"
     judged.add(
-        "value-not-offered",
-        f"`{option.name}` {mistake}",
-        seen=" ".join(option.raw),
-        wanted=wanted,
-        attempt=attempt,
+        "value-not-offered", f"`{option.name}` {mistake}", seen=" ".join(option.raw), wanted=wanted, attempt=attempt
     )
 
 

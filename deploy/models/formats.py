@@ -8,12 +8,7 @@ from deploy.catalog.formats import FP8_BLOCK, NAMED
 
 BITS = r"([-_.](int)?[48](bit)?)?"
 MODELOPT_FILE = "hf_quant_config.json"
-OF_MODELOPT = {
-    "FP8": "fp8-modelopt",
-    "NVFP4": "nvfp4",
-    "FP8_PB_WO": "fp8-blocks",
-    "FP8_BLOCK_SCALES": "fp8-blocks",
-}
+OF_MODELOPT = {"FP8": "fp8-modelopt", "NVFP4": "nvfp4", "FP8_PB_WO": "fp8-blocks", "FP8_BLOCK_SCALES": "fp8-blocks"}
 METHODS = {"mxfp4": "mxfp4", "awq": "awq", "gptq": "gptq", "bitsandbytes": "bitsandbytes", "auto-round": "auto-round"}
 METHODS |= {"exl2": "exl", "exl3": "exl", "fbgemm_fp8": "fbgemm"}
 

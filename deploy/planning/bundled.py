@@ -33,11 +33,7 @@ def _bundled(mine: Slice, bundle: str) -> Slice:
     mirrors = {name: mirror(mine.machine.os, bundle, name) for name in REPOSITORIES}
     moved: Slice = _on_loopback(mine)
     return replace(
-        moved,
-        bundle=bundle,
-        mirrors=Mirrors(**mirrors),
-        registry=Registry(),
-        hub=Hub(endpoint=f"http://{PLACE}"),
+        moved, bundle=bundle, mirrors=Mirrors(**mirrors), registry=Registry(), hub=Hub(endpoint=f"http://{PLACE}")
     )
 
 

@@ -217,10 +217,7 @@ def unjudged_notices(engines: Iterable[EngineSlice]) -> Iterator[str]:
 
 
 def host_slice(
-    host: Host,
-    surroundings: Surroundings,
-    balancers: Iterable[BalancerHost] = (),
-    monitors: Iterable[MonitorHost] = (),
+    host: Host, surroundings: Surroundings, balancers: Iterable[BalancerHost] = (), monitors: Iterable[MonitorHost] = ()
 ) -> Slice:
     """The decisions for one GPU host. Its inventory has been validated: an unknown name is a defect of this code."""
     row = release_row(host.release)

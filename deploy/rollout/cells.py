@@ -107,11 +107,7 @@ def unserved(cells: Sequence[str]) -> list[Refusal]:
 def failed_cell(turn: Turn, left: Sequence[str], run: str, output: str) -> Refusal:
     return Refusal(
         f"cell {turn.cell} was not updated",
-        facts={
-            "run": run,
-            "said": output or "nothing",
-            "left": ", ".join(left) or "no cell",
-        },
+        facts={"run": run, "said": output or "nothing", "left": ", ".join(left) or "no cell"},
         attempt="correct the cause that `said` names, then repeat the command",
         state="cells before it have the new plan; cells after it were not touched",
         kind="cell-stopped",

@@ -15,8 +15,7 @@ def with_repairs(slices: Iterable[Slice], fleet: Fleet) -> tuple[Slice, ...]:
         slice_
         if slice_.machine.repair == "none"
         else replace(
-            slice_,
-            repair=RepairSlice(allowed=slice_.machine.repair, max_unavailable=pools[slice_.pool].allowed),
+            slice_, repair=RepairSlice(allowed=slice_.machine.repair, max_unavailable=pools[slice_.pool].allowed)
         )
         for slice_ in slices
     )

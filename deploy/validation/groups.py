@@ -35,13 +35,9 @@ def group_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:
         for server in host.servers:
             if model := grouped(server):
                 problems += [(host.name, problem) for problem in _of_host(host, server, model, by_name)]
-                if host.name == _first_present(model, by_name):
+                if host.name == next((name for name in model.parallel.hosts if name in by_name), ""):
                     problems += [(host.name, problem) for problem in _of_group(server, model, by_name)]
     return problems
-
-
-def _first_present(model: LLM, by_name: dict[str, Host]) -> str:
-    return next((name for name in model.parallel.hosts if name in by_name), "")
 
 
 def _of_host(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> Iterator[Refusal]:

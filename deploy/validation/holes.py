@@ -37,10 +37,7 @@ def image_holes(host: Host) -> tuple[Hole, ...]:
     if row is None:
         return ()
     image = image_of(host, row)
-    return (
-        *holes_in("triton", release_of_core(image.triton_core, row.name)),
-        *holes_in("tensorrt-llm", image.trtllm),
-    )
+    return (*holes_in("triton", release_of_core(image.triton_core, row.name)), *holes_in("tensorrt-llm", image.trtllm))
 
 
 def _refused(host: Host, server: Server, holes: list[Hole]) -> Refusal:

@@ -112,13 +112,7 @@ def _own_words(release: Release) -> Iterator[Refusal]:
     versions = "a version: digits first, then letters, digits and . _ + ~ : -"
     rows = [
         ("name", release.name, NAME, "letters, digits and . _ + -", "mine"),
-        (
-            "image",
-            release.image,
-            IMAGE,
-            "registry/path:tag; the digest is apart",
-            "registry.example/triton:mine",
-        ),
+        ("image", release.image, IMAGE, "registry/path:tag; the digest is apart", "registry.example/triton:mine"),
         ("triton_core", release.triton_core, VERSION, versions, RELEASES[DEFAULT_RELEASE].triton_core),
         ("trtllm", release.trtllm, VERSION, versions, RELEASES[DEFAULT_RELEASE].trtllm),
         *(("repairs", repair, NAME, "names of repairs", release.name) for repair in release.repairs),

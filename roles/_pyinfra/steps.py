@@ -171,11 +171,7 @@ def _step(
 
 
 def check(
-    fact: Answers[T],
-    judge: Callable[[T], Iterable[Command]],
-    after: Sequence[OperationMeta] = (),
-    *,
-    name: str,
+    fact: Answers[T], judge: Callable[[T], Iterable[Command]], after: Sequence[OperationMeta] = (), *, name: str
 ) -> OperationMeta:
     """Refuses if `judge` refuses, and never counts as a change; `--dry` judges only if `after` changes nothing."""
     return _kept(_check(fact, judge, after, name=name))

@@ -36,7 +36,7 @@ class Wheel:
 
 
 REPAIRS: dict[str, tuple[Wheel, ...]] = {
-    "openai": (Wheel("openai", "1.109.1", "6bcaf57086cf59159b8e27447e4e7dd019db5d29a438072fbd49c290c7e65315"),),
+    "openai": (Wheel("openai", "1.109.1", "6bcaf57086cf59159b8e27447e4e7dd019db5d29a438072fbd49c290c7e65315"),)
 }
 
 

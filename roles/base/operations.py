@@ -17,16 +17,7 @@ from roles._pyinfra.steps import Command, Refuse, write
 from roles._shipping.apt import armoured, install
 from roles._shipping.places import PROGRAMS
 from roles._shipping.proxy_files import left_files
-from roles.base.defaults import (
-    DIRECTORIES,
-    JOURNAL,
-    PARTS,
-    REPOSITORIES,
-    SOURCES,
-    SYSTEM_KEY,
-    SYSTEM_LIST,
-    Defaults,
-)
+from roles.base.defaults import DIRECTORIES, JOURNAL, PARTS, REPOSITORIES, SOURCES, SYSTEM_KEY, SYSTEM_LIST, Defaults
 from roles.base.facts import TIME_SERVICES
 
 FILES = Path(__file__).parents[2] / "files" / "shell"

@@ -8,14 +8,7 @@ from roles._shipping.proxy_files import DOCKER_ENVIRONMENT
 from roles.docker import defaults
 
 ENGINES = ("docker-ce", "docker.io")
-PACKAGES = (
-    *ENGINES,
-    "docker-ce-cli",
-    "containerd.io",
-    "docker-cli",
-    "containerd",
-    "runc",
-)
+PACKAGES = (*ENGINES, "docker-ce-cli", "containerd.io", "docker-cli", "containerd", "runc")
 
 
 class DockerHost(RoleFact):

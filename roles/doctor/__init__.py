@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import click
 from pyinfra import host
-from pyinfra.api import Host, State
+from pyinfra.api import State
 from pyinfra.api.exceptions import PyinfraError
 
 from deploy.doctor.archive import archive_of
@@ -66,7 +66,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
 
 def report_of(state: State, by_host: Mapping[str, tuple[Finding, ...] | None]) -> Report:
     """The report on all hosts of the run, unreachable ones included."""
-    wanted = [run_host.name for run_host in state.inventory if _is_wanted(state, run_host)]
+    wanted = [run_host.name for run_host in state.inventory if state.is_host_in_limit(run_host)]
     away = {name: NO_ANSWER if name in by_host else NO_CONNECTION for name in wanted if by_host.get(name) is None}
     return Report({name: findings for name in wanted if (findings := by_host.get(name)) is not None}, away)
 
@@ -88,7 +88,3 @@ def _archived(state: State) -> str:
     write(path, archive.packed)
     emit(archive=line)
     return line
-
-
-def _is_wanted(state: State, run_host: Host) -> bool:
-    return bool(state.is_host_in_limit(run_host))

@@ -24,10 +24,7 @@ def apply(mine: Guarded) -> list[OperationMeta]:
     loaded = step(
         fact,
         lambda facts: operations.in_force(facts, mine),
-        after=(
-            installed,
-            placed,
-        ),
+        after=(installed, placed),
         name="Firewall | Load the rules, confirmed",
     )
     return [installed, placed, loaded]

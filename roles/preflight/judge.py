@@ -247,10 +247,4 @@ def confinement(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     for cut in () if mine.driver.manage else not_ours_to_cut(facts, mine, PREFLIGHT):
         problem = f"{mine.host}: {cut.problem}"
-        yield Refusal(
-            problem,
-            facts=cut.facts,
-            attempt=cut.attempt,
-            state=cut.state,
-            kind=cut.kind,
-        )
+        yield Refusal(problem, facts=cut.facts, attempt=cut.attempt, state=cut.state, kind=cut.kind)

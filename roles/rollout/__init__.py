@@ -31,16 +31,7 @@ from roles._pyinfra.steps import Command, Refuse, ask, before_acting, has_failed
 from roles.rollout.defaults import settings
 from roles.rollout.facts import RolloutFacts, ServerFacts
 from roles.rollout.following import Drain, Following, RecordReverted, lost
-from roles.rollout.judge import (
-    AGAIN,
-    BEGUN,
-    STAGED,
-    UNTOUCHED,
-    finding,
-    gate_failed,
-    hosts_lost,
-    unchanged,
-)
+from roles.rollout.judge import AGAIN, BEGUN, STAGED, UNTOUCHED, finding, gate_failed, hosts_lost, unchanged
 
 __all__ = ["UNTOUCHED", "gate", "gate_after_wave", "gate_before_changes", "gate_before_drains", "hosts_lost"]
 Restore = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]

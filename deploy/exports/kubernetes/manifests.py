@@ -62,11 +62,7 @@ def files(served: Served, namespace: str, storage: Storage, gateway_image: str =
         host_labels(mine.slice.host for mine in served.hosts),
     )
     programs, sources = config_maps("programs", namespace, PART_OF, served.programs)
-    stage = {
-        "namespace": [_namespace(namespace)],
-        "policies": network.policies(hosts, namespace),
-        "programs": programs,
-    }
+    stage = {"namespace": [_namespace(namespace)], "policies": network.policies(hosts, namespace), "programs": programs}
     serve: dict[str, list[Manifest]] = {}
     for host in hosts:
         label = short[host.slice.host]

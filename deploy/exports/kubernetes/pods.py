@@ -104,11 +104,7 @@ def pod_head(uid: int, group_of_files: int = 0) -> dict[str, Any]:
 
 def confined() -> dict[str, Any]:
     """The equivalent of the start line's --read-only, --cap-drop ALL and no-new-privileges."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    return {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def mount(name: str, path: str, sub: str = "", *, writable: bool = False) -> dict[str, Any]:

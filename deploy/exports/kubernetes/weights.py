@@ -110,9 +110,5 @@ def _job(
             *([{"name": "token", "secret": secret}] if token else []),
         ],
     }
-    spec = {
-        "backoffLimit": 6,
-        "activeDeadlineSeconds": DAY_SECONDS,
-        "template": template(host, marks, pod),
-    }
+    spec = {"backoffLimit": 6, "activeDeadlineSeconds": DAY_SECONDS, "template": template(host, marks, pod)}
     return manifest("batch/v1", "Job", job_name(host, label), namespace, marks, spec=spec)
