@@ -184,13 +184,7 @@ def _hf_option(judged: Judged, option: Option) -> list[str]:
         return []
     near = slip_of(option.name, HF_DOWNLOAD)
     if near:
-        judged.add(
-            "unknown-option",
-            f"hf download has no option `{option.name}`",
-            seen=" ".join(option.raw),
-            wanted="an option by its exact name",
-            attempt=f"did you mean `{near}`?",
-        )
+        judged.no_option("hf download", option, near)
         return [near, *raws(option.values)]
     return list(option.raw)
 

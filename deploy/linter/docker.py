@@ -198,13 +198,7 @@ def _exec(verb: list[str], args: Sequence[Word], judge: Judge, target: Target) -
 def _run_option(judged: Judged, option: Option, options: list[Option], need: tuple[str, str]) -> list[str]:
     near = "" if varies(option.name) else slip_of(option.name, DOCKER_RUN)
     if near:
-        judged.add(
-            "unknown-option",
-            f"docker run has no option `{option.name}`",
-            seen=" ".join(option.raw),
-            wanted="an option by its exact name",
-            attempt=f"did you mean `{near}`?",
-        )
+        judged.no_option("docker run", option, near)
         return [near, *raws(option.values)]
     seen = " ".join(option.raw)
     if option.name in ("-e", "--env"):

@@ -4,9 +4,9 @@ Their flags are judged one by one in `deploy.linter.trtllm`.
 """
 
 import re
+from dataclasses import replace
 
 from deploy.catalog.flags import (
-    CONVERT,
     FAMILIES,
     FlagTable,
     build_flags,
@@ -163,19 +163,9 @@ def _in_image(judged: Judged, target: Target, before: str, tail: str) -> str:
 def _any_family(trtllm: str) -> FlagTable:
     """The table of every flag of any convert script, for a script whose directory is unknown."""
     tables = [convert_flags(trtllm, family) for family in ("gpt", "qwen", "llama")]
-    last = tables[-1]
     merged = {name: flag for table in tables for name, flag in table.flags.items()}
     certain = {name: flag for table in tables for name, flag in table.certain.items()}
-    return FlagTable(
-        program=CONVERT,
-        trtllm=trtllm,
-        row=last.row,
-        confidence=last.confidence,
-        source=last.source,
-        flags=merged,
-        certain=certain,
-        beside=last.beside,
-    )
+    return replace(tables[-1], flags=merged, certain=certain)
 
 
 def _unread(judged: Judged, call: Call, family: str) -> None:

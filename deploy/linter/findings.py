@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from deploy.linter.options import Option
 from deploy.linter.release import Target
 from deploy.linter.words import Word
 
@@ -55,6 +56,15 @@ class Judged:
 
     def know(self, kind: str, problem: str, *, seen: str, wanted: str, attempt: str) -> None:
         self.add(kind, problem, seen=seen, wanted=wanted, attempt=attempt, is_wrong=False)
+
+    def no_option(self, program: str, option: Option, near: str) -> None:
+        self.add(
+            "unknown-option",
+            f"{program} has no option `{option.name}`",
+            seen=" ".join(option.raw),
+            wanted="an option by its exact name",
+            attempt=f"did you mean `{near}`?",
+        )
 
     def take(self, judged: Judged) -> list[str]:
         """The corrected words of an inner command, after its findings were added to these."""

@@ -51,18 +51,12 @@ class Report:
         return not all(kinds_of_text & UNJUDGED for kinds_of_text in kinds)
 
     def __str__(self) -> str:
-        wrong = [
-            _shown(checked, finding) for checked in self.checked for finding in checked.findings if finding.is_wrong
-        ]
-        notes = [
-            _shown(checked, finding) for checked in self.checked for finding in checked.findings if not finding.is_wrong
-        ]
+        findings = [(checked, finding) for checked in self.checked for finding in checked.findings]
+        wrong = [str(refusal_of(*pair)) for pair in findings if pair[1].is_wrong]
+        notes = [str(refusal_of(*pair)) for pair in findings if not pair[1].is_wrong]
         blocks = [self._summary(len(wrong)), *wrong]
         blocks += ["worth knowing", *notes] if notes else []
-        if not self.is_fine:
-            blocks += [
-                _right(checked) for checked in self.checked if any(finding.is_wrong for finding in checked.findings)
-            ]
+        blocks += [_right(checked) for checked in self.checked if any(row.is_wrong for row in checked.findings)]
         if self.passed_over:
             blocks.append(f"not judged: {', '.join(self.passed_over)}")
         return "\n\n".join(block for block in blocks if block) + "\n"
@@ -100,10 +94,6 @@ def refusal_of(checked: Checked, finding: Finding) -> Refusal:
     """`finding` as a Refusal, with the place of its command or file."""
     facts = {"where": checked.where, "seen": finding.seen, "wanted": finding.wanted}
     return Refusal(finding.problem, facts=facts, attempt=finding.attempt, state=CHECKED, kind=finding.kind)
-
-
-def _shown(checked: Checked, finding: Finding) -> str:
-    return str(refusal_of(checked, finding))
 
 
 def _right(checked: Checked) -> str:

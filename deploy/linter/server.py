@@ -63,7 +63,7 @@ def judge_trtllm_serve(call: Call, target: Target) -> Judged:
         near = slip_of(option.name, TRTLLM_SERVE)
         lowest = least(option.name)
         if near:
-            _near(judged, "trtllm-serve", option, near)
+            judged.no_option("trtllm-serve", option, near)
         if lowest is not None and NUMBER.fullmatch(option.value) and float(option.value) < lowest:
             _bad_value(judged, option, f"a whole number, at least {lowest}", f"leave {option.name} out")
             continue
@@ -99,7 +99,7 @@ def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: T
         return []
     near = GUESSED.get(name, slip_of(name, known))
     if near:
-        _near(judged, "tritonserver", option, near)
+        judged.no_option("tritonserver", option, near)
         return [f"{near}={value.raw}" for value in option.values] or [near]
     judged.know(
         "unread-option",
@@ -163,16 +163,6 @@ def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> Non
     mistake = f"does not take `{option.value}`" if option.values else "stands without its value"
     judged.add(
         "value-not-offered", f"`{option.name}` {mistake}", seen=" ".join(option.raw), wanted=wanted, attempt=attempt
-    )
-
-
-def _near(judged: Judged, program: str, option: Option, near: str) -> None:
-    judged.add(
-        "unknown-option",
-        f"{program} has no option `{option.name}`",
-        seen=" ".join(option.raw),
-        wanted="an option by its exact name",
-        attempt=f"did you mean `{near}`?",
     )
 
 

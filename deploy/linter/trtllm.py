@@ -106,21 +106,16 @@ def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value:
 def _switch(judged: Judged, table: FlagTable, option: Option) -> list[str]:
     if not option.is_attached and option.values and option.values[0].varies:
         return list(option.raw)
+    off = option.value.lower() in ("disable", "false", "0", "no", "off")
     if option.is_attached or option.values:
         judged.add(
             "switch-with-value",
             f"`{option.name}` is a switch and takes no value",
             seen=" ".join(option.raw),
             wanted=f"{option.name} alone turns it on; left out, it is off",
-            attempt=_switched(option),
+            attempt=f"leave {option.name} out" if off else option.name,
         )
-    off = option.value.lower() in ("disable", "false", "0", "no", "off")
     return [] if off else [option.name]
-
-
-def _switched(option: Option) -> str:
-    off = option.value.lower() in ("disable", "false", "0", "no", "off")
-    return f"leave {option.name} out" if off else option.name
 
 
 def _deprecated(judged: Judged, table: FlagTable, flag: Flag, option: Option, fixed: list[str]) -> list[str]:
