@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deploy.bundle.contents import LIST, SIGNATURE, UNTOUCHED, Contents
 from deploy.io.bundle_store import Store, sha256_of
+from deploy.io.local_paths import json_object
 from deploy.io.signatures import is_signed
 from deploy.refusals import Refusal
 from deploy.spec import EngineTrust
@@ -66,7 +67,7 @@ def confirm_whole(directory: Path, contents: Contents, *, remember: bool = False
     missing = [sha256 for sha256, size in contents.objects.items() if not store.has(sha256, size)]
     if missing:
         raise _incomplete(directory, contents, missing)
-    known = _remembered() if remember else {}
+    known = json_object(MEMORY.expanduser()) if remember else {}
     pending = {sha256: _key(store.files(sha256)) for sha256 in contents.objects}
     pending = {sha256: key for sha256, key in pending.items() if known.get(key) != sha256}
     with ThreadPoolExecutor(2) as pool:
@@ -99,14 +100,6 @@ def _differs(file: Path, sha256: str) -> bool:
 def _key(files: list[Path]) -> str:
     facts = [(str(file.resolve()), file.stat()) for file in files]
     return " ".join(f"{path} {fact.st_size} {fact.st_mtime_ns} {fact.st_ino}" for path, fact in facts)
-
-
-def _remembered() -> dict[str, str]:
-    try:
-        known = json.loads(MEMORY.expanduser().read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return known if isinstance(known, dict) else {}
 
 
 def _remember(known: dict[str, str]) -> None:

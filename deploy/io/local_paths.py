@@ -1,10 +1,12 @@
 """Paths of the control machine as an inventory names them; no text raises an exception. Locks on its folders."""
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 def local_path(name: str | Path, root: Path = Path()) -> Path:
@@ -32,6 +34,15 @@ def is_directory(path: Path) -> bool:
 
 def beside(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}{suffix}") if path.name else path
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if the file is missing or holds something else."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 @contextmanager

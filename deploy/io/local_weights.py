@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from deploy.inventory.fleet import Fleet
-from deploy.io.local_paths import is_directory, local_path
+from deploy.io.local_paths import is_directory, json_object, local_path
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import weights_files
@@ -129,14 +129,5 @@ def _config(directory: Path) -> tuple[dict[str, Any], str]:
         fault = "" if isinstance(json.loads(file.read_text("utf-8")), dict) else "config.json: no JSON object"
     except (OSError, ValueError, RecursionError) as error:
         fault = "no config.json" if isinstance(error, FileNotFoundError) else f"config.json: {error}"
-    config = with_modelopt(_object(file), _object(directory / MODELOPT_FILE))
-    return ({**kept(config), **kept_prompts(_object(directory / PROMPTS_FILE))} if config else {}), fault
-
-
-def _object(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty if the file is missing or holds something else."""
-    try:
-        content = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    config = with_modelopt(json_object(file), json_object(directory / MODELOPT_FILE))
+    return ({**kept(config), **kept_prompts(json_object(directory / PROMPTS_FILE))} if config else {}), fault

@@ -48,8 +48,6 @@ def explained(error: BaseException, file: str) -> Refusal:
     place = f"{file}{_line_of(error, file)}"
     if problem := _of_a_name(error, place, file):
         return problem
-    if (imported := IMPORTED.search(str(error))) and (problem := renamed(imported[1], place, file)):
-        return problem
     if problem := _of_a_call(error, place) or _of_the_environment(error, place):
         return problem
     match = KEYWORD.search(str(error))

@@ -40,18 +40,13 @@ def missing_files(inventory: Iterable[Any], fleet: Fleet, root: Path) -> tuple[s
     """A sentence for each file or directory of the inventory that is missing on this machine, with its hosts."""
     sources = {str(host.name): host for host in inventory}
     hosts: dict[NamedFile, list[str]] = {}
-    for host in fleet.hosts:
-        for file in [*files_of(host, root), *files_of_connection(sources.get(host.name))]:
+    declared = [(host.name, files_of(host, root)) for host in fleet.hosts]
+    declared += [(balancer.name, files_of_balancer(balancer)) for balancer in fleet.balancers]
+    declared += [(monitor.name, files_of_monitor(monitor)) for monitor in fleet.monitors]
+    for name, files in declared:
+        for file in [*files, *files_of_connection(sources.get(name))]:
             if file.is_missing(root):
-                hosts.setdefault(file, []).append(host.name)
-    for balancer in fleet.balancers:
-        for file in [*files_of_balancer(balancer), *files_of_connection(sources.get(balancer.name))]:
-            if file.is_missing(root):
-                hosts.setdefault(file, []).append(balancer.name)
-    for monitor in fleet.monitors:
-        for file in [*files_of_monitor(monitor), *files_of_connection(sources.get(monitor.name))]:
-            if file.is_missing(root):
-                hosts.setdefault(file, []).append(monitor.name)
+                hosts.setdefault(file, []).append(name)
     return tuple(file.note(names) for file, names in hosts.items())
 
 

@@ -7,6 +7,8 @@ from deploy.refusals import Refusal, refuse
 from deploy.spec import Host
 from deploy.topology.balancing import address_of, is_reachable
 
+SUPPORT_EXAMPLES = {"balancer": "10.0.0.5", "monitor": "10.0.0.9"}
+
 
 def address_problems(fleet: Fleet) -> Iterator[tuple[str, Refusal]]:
     """(host, refusal) for each address that a support host shares with another host of the fleet."""
@@ -40,6 +42,19 @@ def _taken(where: str, host: str, title: str, address: str, owner: tuple[str, st
         wanted="a different address for each machine",
         attempt=f"hostname -I on {host} shows its addresses; then {typed}",
     )
+
+
+def support_address(kind: str, address: str) -> Iterator[Refusal]:
+    """The refusal of a balancer or monitor at an address from which it cannot connect to hosts."""
+    if not is_reachable(address):
+        yield refuse(
+            "bad-address",
+            f"{address!r} is not an address from which a {kind} can connect to hosts",
+            where=f"{kind}.address",
+            seen=repr(address),
+            wanted=f"the {kind}'s own IP address in the network of the hosts",
+            attempt=f'{kind.capitalize()}(address="{SUPPORT_EXAMPLES[kind]}", …)',
+        )
 
 
 def no_address(host: Host, problem: str, network: str = "the fleet") -> Refusal:

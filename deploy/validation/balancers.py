@@ -13,7 +13,7 @@ from deploy.spec.surroundings import Surroundings
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.groups import pools_of_hosts
 from deploy.topology.waves import Pool
-from deploy.validation.addresses import equal_addresses, no_address
+from deploy.validation.addresses import equal_addresses, no_address, support_address
 from deploy.validation.certificates import certificate_problems
 from deploy.validation.firewall import declared_problems
 from deploy.validation.gateways_of_pools import gateways_of_pools
@@ -40,7 +40,7 @@ def balancer_problems(fleet: Fleet, surroundings: Surroundings) -> Iterator[tupl
 def _of_balancer(balancer: BalancerHost, fleet: Fleet, surroundings: Surroundings) -> Iterator[Refusal]:
     declared = balancer.balancer
     yield from _system(declared)
-    yield from _address(declared)
+    yield from support_address("balancer", declared.address)
     yield from _ports(declared)
     pools = {pool.name: pool for pool in pools_of_hosts(fleet.hosts, fleet.rollout)}
     for route in declared.routes:
@@ -74,18 +74,6 @@ def _system(declared: Balancer) -> Iterator[Refusal]:
             seen=f"{declared.os}, which has HAProxy {SYSTEMS[declared.os].haproxy}",
             wanted=f"HAProxy {HAPROXY_FLOOR} or newer: {', '.join(sorted(fit))}",
             attempt='Balancer(os="debian-12", …)',
-        )
-
-
-def _address(declared: Balancer) -> Iterator[Refusal]:
-    if not is_reachable(declared.address):
-        yield refuse(
-            "bad-address",
-            f"{declared.address!r} is not an address from which a balancer can connect to hosts",
-            where="balancer.address",
-            seen=repr(declared.address),
-            wanted="the balancer's own IP address in the network of the hosts",
-            attempt='Balancer(address="10.0.0.5", …)',
         )
 
 

@@ -10,7 +10,7 @@ from deploy.refusals import Refusal, refuse
 from deploy.spec import Host, Monitor
 from deploy.topology.balancing import address_of, is_reachable
 from deploy.topology.monitors import BLACKBOX_PORT, NODE_PORT, OURS
-from deploy.validation.addresses import no_address
+from deploy.validation.addresses import no_address, support_address
 from deploy.validation.firewall import network_problems
 from deploy.validation.ports import taken_with_gateway
 from deploy.validation.proxies import declared_proxy_problems
@@ -39,15 +39,7 @@ def _of_monitor(declared: Monitor) -> Iterator[Refusal]:
             wanted=", ".join(sorted(SYSTEMS)),
             attempt=offer(declared.os, sorted(SYSTEMS)),
         )
-    if not is_reachable(declared.address):
-        yield refuse(
-            "bad-address",
-            f"{declared.address!r} is not an address from which a monitor can connect to hosts",
-            where="monitor.address",
-            seen=repr(declared.address),
-            wanted="the monitor's own IP address in the network of the hosts",
-            attempt='Monitor(address="10.0.0.9", …)',
-        )
+    yield from support_address("monitor", declared.address)
     taken = [declared.prometheus_port, declared.alertmanager_port, NODE_PORT, BLACKBOX_PORT]
     if len(set(taken)) < len(taken):
         yield refuse(

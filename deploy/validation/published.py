@@ -6,6 +6,7 @@ repository with its own code would be served wrongly.
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from deploy.catalog import architecture_as
 from deploy.catalog.architectures import ALSO_ENCODERS
@@ -69,13 +70,12 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     marks = [name for name in files if name in ("modules.json", "config_sentence_transformers.json")]
     if served.architecture.kind != "llm" or (not named and not marks):
         return
+    no = partial(_no, server, served)
     encoder = architecture_as(served.architecture.name, "embedder")
     encodes = encoder is not served.architecture
     dtype = "" if encoder is None or encoder.halves else ', dtype="bfloat16"'
     if isinstance(served.model, Encoder):
-        yield _no(
-            server,
-            served,
+        yield no(
             "wrong-kind",
             f"the encoders here do not compute {served.architecture.name}, a decoder",
             seen=f"{served.architecture.name} of {source}",
@@ -83,9 +83,7 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
             attempt=ALTERNATIVES,
         )
         return
-    yield _no(
-        server,
-        served,
+    yield no(
         "encoder-as-llm",
         f"{source} is a decoder for embedding or reranking, not for chat",
         seen=marks[0] if marks else f"its name, {source}",
@@ -97,15 +95,13 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Refusal]:
-    name = served.architecture.name
+    name, no = served.architecture.name, partial(_no, server, served)
     known = (*STEPS, *OF_RERANKERS) if isinstance(served.model, Reranker) else STEPS
     steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in known]
     pools = isinstance(served.model, Reranker) or any("_Pooling/" in path for path in files.files)
     if meant := _kind_by_name(served):
         source = served.model.weights.repository or served.model.weights.directory
-        yield _no(
-            server,
-            served,
+        yield no(
             "wrong-kind",
             f"{source} was trained for {meant}(…), and its numbers as {type(served.model).__name__}(…) mean nothing",
             seen=f'{type(served.model).__name__}("{source}")',
@@ -113,9 +109,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             attempt=f'{meant}("{source}", dtype="bfloat16")',
         )
     elif files.config.get("auto_map") and name not in OWN_CODE:
-        yield _no(
-            server,
-            served,
+        yield no(
             "code-of-a-repository",
             f"its network is Python code of the repository and not the {name} of transformers",
             seen=f"auto_map in config.json, architecture {name}",
@@ -123,9 +117,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             attempt='Reranker("BAAI/bge-reranker-v2-m3") or Embedder("intfloat/multilingual-e5-large")',
         )
     elif files.config.get("labels", 1) != 1:
-        yield _no(
-            server,
-            served,
+        yield no(
             "several-labels",
             "it sorts a pair into classes, as models of natural-language inference do, and scores no relevance",
             seen=f"{files.config['labels']} labels in id2label of config.json",
@@ -133,9 +125,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             attempt='Reranker("BAAI/bge-reranker-v2-m3"), or a checkpoint that was trained to rank',
         )
     elif "modules.json" in files.files and not pools:
-        yield _no(
-            server,
-            served,
+        yield no(
             "step-not-computed",
             "it pools no tokens, as models of late interaction (ColBERT): it gives a vector for each, none for a text",
             seen="modules.json, and no directory of a Pooling step",
@@ -143,9 +133,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository with that step',
         )
     elif steps:
-        yield _no(
-            server,
-            served,
+        yield no(
             "step-not-computed",
             f"it has the step {steps[0][1]}, which the encoders here do not compute: every vector would be wrong",
             seen=steps[0][0],

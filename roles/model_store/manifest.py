@@ -19,6 +19,8 @@ from typing import TypeVar
 import gevent
 from gevent.lock import BoundedSemaphore
 
+from deploy.io.bundle_store import sha256_of
+from deploy.io.local_paths import json_object
 from deploy.refusals import Refusal
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
@@ -60,19 +62,15 @@ def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
         keys = {name: _key(directory / name) for name in names}
         missing = {key: directory / name for name, key in keys.items() if key not in known}
         if missing:
-            known |= dict(zip(missing, _beside(_sha256, missing.values()), strict=True))
+            known |= dict(zip(missing, _beside(sha256_of, missing.values()), strict=True))
             _remember(memory, known)
     return "".join(f"{known[keys[name]]}  {name}\n" for name in names)
 
 
 def _remembered(memory: Path) -> dict[str, str]:
     """The sums of earlier runs; none if a full disk or a power cut truncated the file."""
-    try:
-        known = json.loads(memory.read_text())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    sums = known.items() if isinstance(known, dict) else ()
-    return {key: digest for key, digest in sums if isinstance(digest, str) and SHA256.fullmatch(digest)}
+    sums = json_object(memory)
+    return {key: digest for key, digest in sums.items() if isinstance(digest, str) and SHA256.fullmatch(digest)}
 
 
 def _remember(memory: Path, known: dict[str, str]) -> None:
@@ -128,11 +126,6 @@ def _beside(work: Callable[[Path], T], paths: Iterable[Path]) -> list[T]:
 def _key(path: Path) -> str:
     facts = path.stat()
     return f"{path.resolve()} {facts.st_size} {facts.st_mtime_ns}"
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _refusal(directory: Path, problem: str, attempt: str) -> Refusal:

@@ -253,7 +253,7 @@ def test_a_remembered_checksum_is_not_computed_again(
     source: WeightsSlice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
-    monkeypatch.setattr(manifest, "_sha256", lambda path: "summed again")
+    monkeypatch.setattr(manifest, "sha256_of", lambda path: "summed again")
     assert manifest.manifest(Path(source.directory), ["model.safetensors"], tmp_path / "m.json") == TENSORS
 
 
@@ -272,7 +272,7 @@ def test_connections_go_on_while_files_are_summed_and_two_hosts_read_them_once(
         read.append(path)
         return TENSORS.split()[0]
 
-    monkeypatch.setattr(manifest, "_sha256", summed)
+    monkeypatch.setattr(manifest, "sha256_of", summed)
     arguments = (Path(source.directory), ["model.safetensors"], tmp_path / "m.json")
     hosts = [gevent.spawn(manifest.manifest, *arguments) for _ in range(2)]
     gevent.spawn(messages.append, "pong")
