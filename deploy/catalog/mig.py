@@ -12,7 +12,7 @@ Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG 
 read 2026-11-21. Profiles with graphics, and of B300 and RTX cards, are left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 COMPUTE_SLICES = 7
@@ -25,7 +25,7 @@ LISTED = "profile: MIG user guide; MiB: `nvidia-smi mig -lgip` in public reports
 ESTIMATED = "profile: MIG user guide; MiB: the shares of an H200's profiles, rounded down; not read from a card"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class MigProfile:
     """A way to cut an instance. `starts` are the memory slices where it may begin, `most` its maximum per card."""
 
@@ -44,125 +44,46 @@ class MigProfile:
         return self.total_mib - self.reserved_mib
 
 
-# Profile id, compute slices, memory slices, starts, most; NVML numbers them alike on every card.
-_SHAPES: dict[str, tuple[int, int, int, tuple[int, ...], int]] = {
-    "7g": (0, 7, 8, (0,), 1),
-    "4g": (5, 4, 4, (0,), 1),
-    "3g": (9, 3, 4, (0, 4), 2),
-    "2g": (14, 2, 2, (0, 2, 4), 3),
-    "1g double": (15, 1, 2, (0, 2, 4, 6), 4),
-    "1g": (19, 1, 1, (0, 1, 2, 3, 4, 5, 6), 7),
-    "1g+me": (20, 1, 1, (0, 1, 2, 3, 4, 5, 6), 1),
-}
+_SHAPES = (
+    (0, 7, 8, (0,), 1, ""),
+    (5, 4, 4, (0,), 1, ""),
+    (9, 3, 4, (0, 4), 2, ""),
+    (14, 2, 2, (0, 2, 4), 3, ""),
+    (15, 1, 2, (0, 2, 4, 6), 4, ""),
+    (19, 1, 1, (0, 1, 2, 3, 4, 5, 6), 7, ""),
+    (20, 1, 1, (0, 1, 2, 3, 4, 5, 6), 1, "+me"),
+)
+"""Profile id, compute slices, memory slices, starts, most, and the end of the name; alike on every card."""
+
+_H100 = ((80, 81_152), (40, 40_448), (20, 20_096), (10, 9_984))
+_H200 = ((141, 143_360), (71, 71_424), (35, 33_280), (18, 16_384))
+_A100_80 = ((80, 80_896), (40, 40_192), (20, 19_968), (10, 9_728))
+_A100_40 = ((40, 40_192), (20, 19_968), (10, 9_850), (5, 4_864))
+_CARDS = (
+    ("h100-80", MEASURED, _H100),
+    ("h100-pcie-80", LISTED, _H100),
+    ("h100-nvl-94", LISTED, ((94, 94_842), (47, 47_226), (24, 22_016), (12, 10_874))),
+    ("h200-141", MEASURED, _H200),
+    ("h200-nvl-141", LISTED, _H200),
+    ("a100-80", LISTED, _A100_80),
+    ("a100-pcie-80", LISTED, _A100_80),
+    ("a100-40", LISTED, _A100_40),
+    ("a100-pcie-40", LISTED, _A100_40),
+    ("b200-180", ESTIMATED, ((180, 181_000), (90, 89_000), (45, 42_000), (23, 20_500))),
+)
+"""Card, source, and the size of an instance with eight, four, two memory slices and one: GB in its name, and MiB."""
 
 
-def _card(gpu: str, source: str, **named: tuple[str, int]) -> dict[tuple[str, str], MigProfile]:
-    """The rows of one card, largest first; keywords are shapes, with `double` and `media` for the two special ones."""
-    shapes = {"double": "1g double", "media": "1g+me", **{f"slices_{n}": f"{n}g" for n in (7, 4, 3, 2, 1)}}
-    rows = {}
-    for keyword, (name, mib) in named.items():
-        number, compute, memory, starts, most = _SHAPES[shapes[keyword]]
-        rows[gpu, name] = MigProfile(
-            name=name,
-            profile_id=number,
-            compute_slices=compute,
-            memory_slices=memory,
-            starts=starts,
-            most=most,
-            total_mib=mib,
-            source=source,
-        )
-    return rows
+def _profiles(source: str, sizes: Iterable[tuple[int, int]]) -> Iterator[MigProfile]:
+    """The profiles of one card, largest first."""
+    by_slices = dict(zip((8, 4, 2, 1), sizes, strict=True))
+    for number, compute, memory, starts, most, end in _SHAPES:
+        gb, mib = by_slices[memory]
+        name = f"{compute}g.{gb}gb{end}"
+        yield MigProfile(name, number, compute, memory, starts, most, mib, source=source)
 
 
-def _like_h100(gpu: str, source: str) -> dict[tuple[str, str], MigProfile]:
-    return _card(
-        gpu,
-        source,
-        slices_7=("7g.80gb", 81_152),
-        slices_4=("4g.40gb", 40_448),
-        slices_3=("3g.40gb", 40_448),
-        slices_2=("2g.20gb", 20_096),
-        double=("1g.20gb", 20_096),
-        slices_1=("1g.10gb", 9_984),
-        media=("1g.10gb+me", 9_984),
-    )
-
-
-def _like_h200(gpu: str, source: str) -> dict[tuple[str, str], MigProfile]:
-    return _card(
-        gpu,
-        source,
-        slices_7=("7g.141gb", 143_360),
-        slices_4=("4g.71gb", 71_424),
-        slices_3=("3g.71gb", 71_424),
-        slices_2=("2g.35gb", 33_280),
-        double=("1g.35gb", 33_280),
-        slices_1=("1g.18gb", 16_384),
-        media=("1g.18gb+me", 16_384),
-    )
-
-
-def _like_a100_80(gpu: str) -> dict[tuple[str, str], MigProfile]:
-    return _card(
-        gpu,
-        LISTED,
-        slices_7=("7g.80gb", 80_896),
-        slices_4=("4g.40gb", 40_192),
-        slices_3=("3g.40gb", 40_192),
-        slices_2=("2g.20gb", 19_968),
-        double=("1g.20gb", 19_968),
-        slices_1=("1g.10gb", 9_728),
-        media=("1g.10gb+me", 9_728),
-    )
-
-
-def _like_a100_40(gpu: str) -> dict[tuple[str, str], MigProfile]:
-    return _card(
-        gpu,
-        LISTED,
-        slices_7=("7g.40gb", 40_192),
-        slices_4=("4g.20gb", 19_968),
-        slices_3=("3g.20gb", 19_968),
-        slices_2=("2g.10gb", 9_850),
-        double=("1g.10gb", 9_850),
-        slices_1=("1g.5gb", 4_864),
-        media=("1g.5gb+me", 4_864),
-    )
-
-
-PROFILES: dict[tuple[str, str], MigProfile] = {
-    **_like_h100("h100-80", MEASURED),
-    **_like_h100("h100-pcie-80", LISTED),
-    **_card(
-        "h100-nvl-94",
-        LISTED,
-        slices_7=("7g.94gb", 94_842),
-        slices_4=("4g.47gb", 47_226),
-        slices_3=("3g.47gb", 47_226),
-        slices_2=("2g.24gb", 22_016),
-        double=("1g.24gb", 22_016),
-        slices_1=("1g.12gb", 10_874),
-        media=("1g.12gb+me", 10_874),
-    ),
-    **_like_h200("h200-141", MEASURED),
-    **_like_h200("h200-nvl-141", LISTED),
-    **_like_a100_80("a100-80"),
-    **_like_a100_80("a100-pcie-80"),
-    **_like_a100_40("a100-40"),
-    **_like_a100_40("a100-pcie-40"),
-    **_card(
-        "b200-180",
-        ESTIMATED,
-        slices_7=("7g.180gb", 181_000),
-        slices_4=("4g.90gb", 89_000),
-        slices_3=("3g.90gb", 89_000),
-        slices_2=("2g.45gb", 42_000),
-        double=("1g.45gb", 42_000),
-        slices_1=("1g.23gb", 20_500),
-        media=("1g.23gb+me", 20_500),
-    ),
-}
+PROFILES = {(gpu, row.name): row for gpu, source, sizes in _CARDS for row in _profiles(source, sizes)}
 """Profiles by card (a name of catalog.GPUS) and name, the largest of each card first."""
 
 

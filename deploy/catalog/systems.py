@@ -20,7 +20,7 @@ HAPROXY_FLOOR = "2.6"
 DOCKER_SOURCES = {"docker": "Docker's own repository", "distribution": "the package of the OS"}
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class System:
     """An OS release.
 
@@ -31,9 +31,6 @@ class System:
     name: str
     codename: str
     driver_source: Literal["canonical", "nvidia"]
-    nvidia_path: str
-    nvidia_key: str = "3bf863cc.pub"
-    nvidia_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
     kernel: str
     """The kernel series of the release; on Ubuntu that of the flavour `generic`, without hardware-enablement kernels.
     """
@@ -43,6 +40,13 @@ class System:
     """The branch of the distribution's HAProxy package."""
     python: str
     """The version of the distribution's Python."""
+    nvidia_key: str = "3bf863cc.pub"
+    nvidia_fingerprint: str = "EB693B3035CD5710E231E123A4B469963BF863CC"
+
+    @property
+    def nvidia_path(self) -> str:
+        """The folder of NVIDIA's repository: ubuntu2404."""
+        return self.name.replace("-", "").replace(".", "")
 
     @property
     def distribution(self) -> str:
@@ -65,64 +69,17 @@ class System:
         return f"/usr/share/keyrings/{self.distribution}-archive-keyring.gpg"
 
 
+_KEY_OF_2025 = {
+    "nvidia_key": "8793F200.pub",
+    "nvidia_fingerprint": "02182E60104FCDC26EAE1B8597A5D4CB8793F200",
+}
 _ROWS = (
-    System(
-        name="ubuntu-22.04",
-        codename="jammy",
-        driver_source="canonical",
-        nvidia_path="ubuntu2204",
-        kernel="5.15",
-        distribution_docker="29.1.3",
-        has_cdi=True,
-        haproxy="2.4",
-        python="3.10",
-    ),
-    System(
-        name="ubuntu-24.04",
-        codename="noble",
-        driver_source="canonical",
-        nvidia_path="ubuntu2404",
-        kernel="6.8",
-        distribution_docker="29.1.3",
-        has_cdi=True,
-        haproxy="2.8",
-        python="3.12",
-    ),
-    System(
-        name="ubuntu-26.04",
-        codename="resolute",
-        driver_source="canonical",
-        nvidia_path="ubuntu2604",
-        kernel="7.0",
-        distribution_docker="29.1.3",
-        has_cdi=True,
-        haproxy="3.2",
-        python="3.14",
-    ),
-    System(
-        name="debian-12",
-        codename="bookworm",
-        driver_source="nvidia",
-        nvidia_path="debian12",
-        kernel="6.1",
-        distribution_docker="20.10.24",
-        has_cdi=False,
-        haproxy="2.6",
-        python="3.11",
-    ),
-    System(
-        name="debian-13",
-        codename="trixie",
-        driver_source="nvidia",
-        nvidia_path="debian13",
-        kernel="6.12",
-        nvidia_key="8793F200.pub",
-        nvidia_fingerprint="02182E60104FCDC26EAE1B8597A5D4CB8793F200",
-        distribution_docker="26.1.5",
-        has_cdi=True,
-        haproxy="3.0",
-        python="3.13",
-    ),
+    # name, codename, source of the driver, kernel, Docker, CDI, HAProxy, Python
+    System("ubuntu-22.04", "jammy", "canonical", "5.15", "29.1.3", True, "2.4", "3.10"),
+    System("ubuntu-24.04", "noble", "canonical", "6.8", "29.1.3", True, "2.8", "3.12"),
+    System("ubuntu-26.04", "resolute", "canonical", "7.0", "29.1.3", True, "3.2", "3.14"),
+    System("debian-12", "bookworm", "nvidia", "6.1", "20.10.24", False, "2.6", "3.11"),
+    System("debian-13", "trixie", "nvidia", "6.12", "26.1.5", True, "3.0", "3.13", **_KEY_OF_2025),
 )
 
 SYSTEMS: dict[str, System] = {row.name: row for row in _ROWS}

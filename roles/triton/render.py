@@ -16,6 +16,7 @@ Each planned model is decided first (encoder.py, llmapi.py, engine.py); the serv
 import json
 from collections.abc import Sequence
 
+from deploy.inventory.ssh_config import in_brackets
 from deploy.models.files import ROOT, weights_path
 from deploy.models.runtimes import OF_THE_RELEASE
 from deploy.slices.container import CONTAINER_UID, ContainerSlice
@@ -90,24 +91,17 @@ def container(server: ServerSlice, settings: Defaults) -> ContainerSlice:
 
 def _run(server: ServerSlice, settings: Defaults) -> bytes:
     described = container(server, settings)
-    return rendered(
-        "run.j2",
-        server=server,
-        root=ROOT,
-        uid=described.uid,
-        unit=f"triton@{server.name}.service",
-        unit_name=described.name,
-        network=NETWORK,
-        address=f"[{described.address}]" if ":" in described.address else described.address,
-        ports=described.ports,
-        shm_mib=described.shm_mib,
-        directories=described.directories,
-        runtime=f"{places.RUNTIME}/triton-{server.name}",
-        tmp_mib=described.tmp_mib,
-        pids_limit=described.pids_limit,
-        docker_stop_seconds=described.stop_seconds,
-        image=described.image,
-    )
+    more = {
+        "server": server,
+        "root": ROOT,
+        "unit": f"triton@{server.name}.service",
+        "unit_name": described.name,
+        "network": NETWORK,
+        "address": in_brackets(described.address),
+        "runtime": f"{places.RUNTIME}/triton-{server.name}",
+        "docker_stop_seconds": described.stop_seconds,
+    }
+    return rendered("run.j2", **vars(described) | more)
 
 
 def _launch(server: ServerSlice, loaded: Sequence[Loaded]) -> bytes:
