@@ -69,7 +69,7 @@ ENCODER_FILES = (
 Kind = Literal["llm", "embedder", "reranker", "multi-modal", "encoder-decoder", "unserved"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Architecture:
     """An architecture by its class string.
 
@@ -111,44 +111,41 @@ SEARCH_TASKS = ("search_query", "search_document")
 NOMIC_TASKS = ("search_query", "search_document", "classification", "clustering")
 
 _LLMS = (
+    # class string, kind, first TensorRT-LLM whose PyTorch backend serves it
     Architecture(
-        name="GptOssForCausalLM",
-        kind="llm",
+        "GptOssForCausalLM",
+        "llm",
+        "1.1.0",
         experts=True,
-        pytorch_since="1.1.0",
         files=GPT_OSS_FILES,
         block_reuse=False,  # both "No" for GPT-OSS in the 1.1-era feature matrix
         chunked_prefill=False,
         note="none in any release (asked for in TensorRT-LLM 7138, 9981, 10568); it runs on the PyTorch backend",
     ),
-    Architecture(name="LlamaForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="MistralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
-    Architecture(name="MixtralForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, experts=True),
-    Architecture(name="Qwen2ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True),
+    Architecture("LlamaForCausalLM", "llm", "1.0.0", engine=True),
+    Architecture("MistralForCausalLM", "llm", "1.0.0", engine=True),
+    Architecture("MixtralForCausalLM", "llm", "1.0.0", engine=True, experts=True),
+    Architecture("Qwen2ForCausalLM", "llm", "1.0.0", engine=True),
     # both are in MODEL_MAP of the 1.0 era (02267d3d4f, release notes 1.0) and in none before
-    Architecture(name="Qwen3ForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0"),
+    Architecture("Qwen3ForCausalLM", "llm", "1.0.0", engine=True, engine_since="1.0.0"),
+    Architecture("Qwen3MoeForCausalLM", "llm", "1.0.0", engine=True, engine_since="1.0.0", experts=True),
+    Architecture("Phi3ForCausalLM", "llm", "1.1.0", engine=True),
+    Architecture("NemotronForCausalLM", "llm", "1.1.0", engine=True),
+    Architecture("DeepseekV3ForCausalLM", "llm", "1.1.0", experts=True, latent_cache=True),
     Architecture(
-        name="Qwen3MoeForCausalLM", kind="llm", pytorch_since="1.0.0", engine=True, engine_since="1.0.0", experts=True
-    ),
-    Architecture(name="Phi3ForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
-    Architecture(name="NemotronForCausalLM", kind="llm", pytorch_since="1.1.0", engine=True),
-    Architecture(name="DeepseekV3ForCausalLM", kind="llm", pytorch_since="1.1.0", experts=True, latent_cache=True),
-    Architecture(
-        name="Gemma3ForCausalLM",
-        kind="llm",
-        pytorch_since="1.0.0",
+        "Gemma3ForCausalLM",
+        "llm",
+        "1.0.0",
         block_reuse=False,
         chunked_prefill=False,
         note="the engine path's Gemma 3 is not planned here; it runs on the PyTorch backend",
     ),
-    Architecture(
-        name="Exaone4ForCausalLM", kind="llm", pytorch_since="1.1.0", block_reuse=False, chunked_prefill=False
-    ),
-    Architecture(name="Glm4MoeForCausalLM", kind="llm", pytorch_since="1.2.0", experts=True, block_reuse=False),
-    Architecture(name="GemmaForCausalLM", kind="llm", engine=True),
-    Architecture(name="Gemma2ForCausalLM", kind="llm", engine=True),
-    Architecture(name="GPT2LMHeadModel", kind="llm", engine=True),
-    Architecture(name="FalconForCausalLM", kind="llm", engine=True),
+    Architecture("Exaone4ForCausalLM", "llm", "1.1.0", block_reuse=False, chunked_prefill=False),
+    Architecture("Glm4MoeForCausalLM", "llm", "1.2.0", experts=True, block_reuse=False),
+    Architecture("GemmaForCausalLM", "llm", engine=True),
+    Architecture("Gemma2ForCausalLM", "llm", engine=True),
+    Architecture("GPT2LMHeadModel", "llm", engine=True),
+    Architecture("FalconForCausalLM", "llm", engine=True),
 )
 
 _DENSE = (
@@ -166,12 +163,12 @@ _SINCE_1_3 = {"Afmoe": True, "Cohere2": False, "ExaoneMoE": True, "Laguna": True
 
 OF_VLLM = tuple(
     Architecture(
-        name=f"{name}ForCausalLM",
-        kind="llm",
+        f"{name}ForCausalLM",
+        "llm",
+        "1.3.0" if name in _SINCE_1_3 else "",
         experts=_SINCE_1_3.get(name, name not in _DENSE),
         latent_cache=name in ("DeepseekV2", "Glm4MoeLite"),
         states=_STATES if name == "GraniteMoeHybrid" else "",
-        pytorch_since="1.3.0" if name in _SINCE_1_3 else "",
         note="it is in no release of TensorRT-LLM here",
     )
     for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite", "GraniteMoeHybrid")
@@ -189,41 +186,30 @@ class _Decoder(TypedDict):
 
 _DECODER = _Decoder(python=True, files=ENCODER_FILES, gated=True, mixes=True, halves=False)
 _ENCODERS = (
-    Architecture(name="BertModel", kind="embedder", python=True, files=ENCODER_FILES),
+    Architecture("BertModel", "embedder", python=True, files=ENCODER_FILES),
     *(
-        Architecture(name=name, kind="embedder", python=True, files=ENCODER_FILES, reserved_positions=2)
+        Architecture(name, "embedder", python=True, files=ENCODER_FILES, reserved_positions=2)
         for name in ("XLMRobertaModel", "RobertaModel", "CamembertModel")
     ),
+    Architecture("NomicBertModel", "embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS, gated=True),
+    Architecture("ModernBertModel", "embedder", python=True, files=ENCODER_FILES, gated=True, mixes=True),
+    Architecture("Gemma3TextModel", "embedder", tasks=NOMIC_TASKS, **_DECODER),
+    Architecture("Qwen3Model", "embedder", tasks=SEARCH_TASKS, **_DECODER),
     Architecture(
-        name="NomicBertModel", kind="embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS, gated=True
+        "ModernBertForSequenceClassification", "reranker", python=True, files=ENCODER_FILES, gated=True, mixes=True
     ),
-    Architecture(name="ModernBertModel", kind="embedder", python=True, files=ENCODER_FILES, gated=True, mixes=True),
-    Architecture(name="Gemma3TextModel", kind="embedder", tasks=NOMIC_TASKS, **_DECODER),
-    Architecture(name="Qwen3Model", kind="embedder", tasks=SEARCH_TASKS, **_DECODER),
-    Architecture(
-        name="ModernBertForSequenceClassification",
-        kind="reranker",
-        python=True,
-        files=ENCODER_FILES,
-        gated=True,
-        mixes=True,
-    ),
-    Architecture(
-        name="DebertaV2ForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES, relative=True
-    ),
-    Architecture(name="BertForSequenceClassification", kind="reranker", python=True, files=ENCODER_FILES),
+    Architecture("DebertaV2ForSequenceClassification", "reranker", python=True, files=ENCODER_FILES, relative=True),
+    Architecture("BertForSequenceClassification", "reranker", python=True, files=ENCODER_FILES),
     *(
-        Architecture(name=name, kind="reranker", python=True, files=ENCODER_FILES, reserved_positions=2)
+        Architecture(name, "reranker", python=True, files=ENCODER_FILES, reserved_positions=2)
         for name in ("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification")
     ),
 )
 """A test compares them with the families that files/encoders registers."""
 
 ALSO_ENCODERS = {
-    ("Qwen3ForCausalLM", "embedder"): Architecture(
-        name="Qwen3ForCausalLM", kind="embedder", tasks=SEARCH_TASKS, **_DECODER
-    ),
-    ("Qwen3ForCausalLM", "reranker"): Architecture(name="Qwen3ForCausalLM", kind="reranker", **_DECODER),
+    ("Qwen3ForCausalLM", "embedder"): Architecture("Qwen3ForCausalLM", "embedder", tasks=SEARCH_TASKS, **_DECODER),
+    ("Qwen3ForCausalLM", "reranker"): Architecture("Qwen3ForCausalLM", "reranker", **_DECODER),
 }
 """Architectures of LLMs that are embedders or rerankers too, by the kind that an inventory declares."""
 
@@ -287,9 +273,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         *_LLMS,
         *OF_VLLM,
         *_ENCODERS,
-        *(Architecture(name=name, kind="multi-modal") for name in _MULTI_MODAL),
-        *(Architecture(name=name, kind="encoder-decoder") for name in _ENCODER_DECODER),
-        *(Architecture(name=name, kind="unserved", note=note) for name, note in _UNCOUNTED.items()),
+        *(Architecture(name, "multi-modal") for name in _MULTI_MODAL),
+        *(Architecture(name, "encoder-decoder") for name in _ENCODER_DECODER),
+        *(Architecture(name, "unserved", note=note) for name, note in _UNCOUNTED.items()),
     )
 }
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypedDict
+from typing import TypedDict, cast
 
 from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
 
@@ -45,3 +45,8 @@ class Shape(TypedDict):
     intermediate: int
     vocabulary: int
     positions: int
+
+
+def shape(*numbers: int) -> Shape:
+    """parameters, layers, hidden, heads, kv_heads, head_dim, intermediate, vocabulary and positions."""
+    return cast(Shape, dict(zip(Shape.__annotations__, numbers, strict=True)))

@@ -9,36 +9,18 @@ hold. Parameter counts are derived in `tests/unit/test_catalog.py`, term by term
 from dataclasses import replace
 
 from deploy.catalog.architectures import ARCHITECTURES
-from deploy.catalog.checkpoint_rows import KnownCheckpoint, Shape
+from deploy.catalog.checkpoint_rows import KnownCheckpoint, shape
 from deploy.catalog.encoder_checkpoints import ENCODERS
 from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
 
-_LLAMA_70B = Shape(
-    parameters=70_553_706_496,
-    layers=80,
-    hidden=8192,
-    heads=64,
-    kv_heads=8,
-    head_dim=128,
-    intermediate=28_672,
-    vocabulary=128_256,
-    positions=131_072,
-)
+_LLAMA_70B = shape(70_553_706_496, 80, 8192, 64, 8, 128, 28_672, 128_256, 131_072)
 
 _GPT_OSS_20B = Checkpoint(
     architecture="GptOssForCausalLM",
-    parameters=20_914_757_184,
-    layers=24,
-    hidden=2880,
-    heads=64,
-    kv_heads=8,
-    head_dim=64,
-    intermediate=2880,
-    vocabulary=201_088,
-    positions=131_072,
     experts=32,
     active_experts=4,
     quantisation="mxfp4",
+    **shape(20_914_757_184, 24, 2880, 64, 8, 64, 2880, 201_088, 131_072),
 )
 
 _ROWS = (
@@ -66,16 +48,7 @@ _ROWS = (
         gated=True,
         tool_parser="llama3_json",
         shape=Checkpoint(
-            architecture="LlamaForCausalLM",
-            parameters=8_030_261_248,
-            layers=32,
-            hidden=4096,
-            heads=32,
-            kv_heads=8,
-            head_dim=128,
-            intermediate=14_336,
-            vocabulary=128_256,
-            positions=131_072,
+            architecture="LlamaForCausalLM", **shape(8_030_261_248, 32, 4096, 32, 8, 128, 14_336, 128_256, 131_072)
         ),
     ),
     KnownCheckpoint(
@@ -111,17 +84,9 @@ _ROWS = (
         published_bytes=2 * 46_702_792_704,
         shape=Checkpoint(
             architecture="MixtralForCausalLM",
-            parameters=46_702_792_704,
-            layers=32,
-            hidden=4096,
-            heads=32,
-            kv_heads=8,
-            head_dim=128,
-            intermediate=14_336,
-            vocabulary=32_000,
-            positions=32_768,
             experts=8,
             active_experts=2,
+            **shape(46_702_792_704, 32, 4096, 32, 8, 128, 14_336, 32_000, 32_768),
         ),
     ),
     KnownCheckpoint(
@@ -132,16 +97,7 @@ _ROWS = (
         tool_parser="hermes",
         reasoning_parser="qwen3",
         shape=Checkpoint(
-            architecture="Qwen3ForCausalLM",
-            parameters=8_190_735_360,
-            layers=36,
-            hidden=4096,
-            heads=32,
-            kv_heads=8,
-            head_dim=128,
-            intermediate=12_288,
-            vocabulary=151_936,
-            positions=40_960,
+            architecture="Qwen3ForCausalLM", **shape(8_190_735_360, 36, 4096, 32, 8, 128, 12_288, 151_936, 40_960)
         ),
     ),
     *ENCODERS,

@@ -1,6 +1,6 @@
 """Embedders and rerankers of the catalog; `checkpoints.py` has the form of a row and its sources."""
 
-from deploy.catalog.checkpoint_rows import KnownCheckpoint, Shape
+from deploy.catalog.checkpoint_rows import KnownCheckpoint, shape
 from deploy.spec.sources import Checkpoint
 
 SEARCH = ("search_query", "search_document")
@@ -9,52 +9,13 @@ ARCTIC_PREFIXES = dict(zip(SEARCH, ("query: ", ""), strict=True))
 BGE_PREFIXES = dict(zip(SEARCH, ("Represent this sentence for searching relevant passages: ", ""), strict=True))
 """From the model cards of multilingual-e5-large, snowflake-arctic-embed-l-v2.0 and bge-base-en-v1.5."""
 
-_XLMR_LARGE = Shape(
-    parameters=559_890_432,
-    layers=24,
-    hidden=1024,
-    heads=16,
-    kv_heads=16,
-    head_dim=64,
-    intermediate=4096,
-    vocabulary=250_002,
-    positions=514,
-)
+_XLMR_LARGE = shape(559_890_432, 24, 1024, 16, 16, 64, 4096, 250_002, 514)
 _XLMR_LONG = _XLMR_LARGE | {"parameters": 567_754_752, "positions": 8194}
-_BERT_BASE = Shape(
-    parameters=109_482_240,
-    layers=12,
-    hidden=768,
-    heads=12,
-    kv_heads=12,
-    head_dim=64,
-    intermediate=3072,
-    vocabulary=30_522,
-    positions=512,
-)
-_BERT_SMALL = Shape(
-    parameters=22_713_216,
-    layers=6,
-    hidden=384,
-    heads=12,
-    kv_heads=12,
-    head_dim=32,
-    intermediate=1536,
-    vocabulary=30_522,
-    positions=512,
-)
+_BERT_BASE = shape(109_482_240, 12, 768, 12, 12, 64, 3072, 30_522, 512)
+_BERT_SMALL = shape(22_713_216, 6, 384, 12, 12, 32, 1536, 30_522, 512)
 
 _QWEN3_SMALL = Checkpoint(
-    architecture="Qwen3ForCausalLM",
-    parameters=595_776_512,
-    layers=28,
-    hidden=1024,
-    heads=16,
-    kv_heads=8,
-    head_dim=128,
-    intermediate=3072,
-    vocabulary=151_669,
-    positions=32_768,
+    architecture="Qwen3ForCausalLM", **shape(595_776_512, 28, 1024, 16, 8, 128, 3072, 151_669, 32_768)
 )
 
 ENCODERS = (

@@ -21,7 +21,7 @@ FP8_BLOCK = 128
 """Edge of the squares that share a scale in `fp8-blocks`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Format:
     """A way to publish weights. `quantisation` is the planner's name for counting their size.
 
@@ -53,82 +53,61 @@ _NO_BRANCH = "its loader has no branch for it and would take the packed numbers 
 _CANDIDATES = "its loader reads it from 1.3 on (PR 10796), which is not released"
 
 _ROWS = (
+    # name, title, quantisation, first TensorRT-LLM
+    Format("fp8-modelopt", "FP8 per tensor by ModelOpt", "fp8", "1.0.0", vllm_sm=89),
+    Format("fp8-blocks", f"FP8 in blocks of {FP8_BLOCK} x {FP8_BLOCK}", "fp8", "1.0.0", experts_lack_sm=(89,)),
+    Format("nvfp4", "NVFP4 by ModelOpt", "nvfp4", "1.0.0"),
+    Format("mxfp4", "MXFP4", "mxfp4", "1.1.0"),
+    Format("fp8-tensor", "FP8 per tensor without ModelOpt", "fp8", why=_NO_BRANCH),
     Format(
-        name="fp8-modelopt", title="FP8 per tensor by ModelOpt", quantisation="fp8", pytorch_since="1.0.0", vllm_sm=89
-    ),
-    Format(
-        name="fp8-blocks",
-        title=f"FP8 in blocks of {FP8_BLOCK} x {FP8_BLOCK}",
-        quantisation="fp8",
-        pytorch_since="1.0.0",
-        experts_lack_sm=(89,),
-    ),
-    Format(name="nvfp4", title="NVFP4 by ModelOpt", quantisation="nvfp4", pytorch_since="1.0.0"),
-    Format(name="mxfp4", title="MXFP4", quantisation="mxfp4", pytorch_since="1.1.0"),
-    Format(name="fp8-tensor", title="FP8 per tensor without ModelOpt", quantisation="fp8", why=_NO_BRANCH),
-    Format(
-        name="fp8-other-blocks",
+        "fp8-other-blocks",
+        "FP8 in blocks of another size",
+        "fp8",
         vllm=False,
-        title="FP8 in blocks of another size",
-        quantisation="fp8",
         why=f"its loader asserts blocks of {FP8_BLOCK} x {FP8_BLOCK}",
     ),
     Format(
-        name="modelopt-inline",
-        title="ModelOpt without hf_quant_config.json",
-        quantisation="fp8",
+        "modelopt-inline",
+        "ModelOpt without hf_quant_config.json",
+        "fp8",
         vllm_sm=89,
         why="its loader reads ModelOpt's formats from hf_quant_config.json, which the repository lacks",
     ),
+    Format("modelopt-other", "another format of ModelOpt", vllm=False, why="this project has not counted it"),
+    Format("compressed-channels", "compressed-tensors, FP8 per channel", "fp8", "1.3.0", why=_CANDIDATES),
+    Format("compressed-blocks", "compressed-tensors, FP8 in blocks", "fp8", "1.3.0", why=_CANDIDATES),
     Format(
-        name="modelopt-other", vllm=False, title="another format of ModelOpt", why="this project has not counted it"
-    ),
-    Format(
-        name="compressed-channels",
-        title="compressed-tensors, FP8 per channel",
-        quantisation="fp8",
-        pytorch_since="1.3.0",
-        why=_CANDIDATES,
-    ),
-    Format(
-        name="compressed-blocks",
-        title="compressed-tensors, FP8 in blocks",
-        quantisation="fp8",
-        pytorch_since="1.3.0",
-        why=_CANDIDATES,
-    ),
-    Format(
-        name="compressed-tensor",
-        title="compressed-tensors, FP8 per tensor",
-        quantisation="fp8",
+        "compressed-tensor",
+        "compressed-tensors, FP8 per tensor",
+        "fp8",
         why="its loader, from 1.3 on, raises for every strategy but channel and block",
     ),
     Format(
-        name="compressed-other",
-        title="compressed-tensors, not FP8",
+        "compressed-other",
+        "compressed-tensors, not FP8",
         why="its loader, from 1.3 on, raises for everything but 8-bit floating point",
     ),
-    Format(name="awq", title="AWQ", why=_NO_BRANCH),
-    Format(name="gptq", title="GPTQ", quantisation="gptq", engine=True, why=_NO_BRANCH),
+    Format("awq", "AWQ", why=_NO_BRANCH),
+    Format("gptq", "GPTQ", "gptq", engine=True, why=_NO_BRANCH),
     Format(
-        name="bitsandbytes",
-        title="bitsandbytes",
+        "bitsandbytes",
+        "bitsandbytes",
         vllm=False,
         why=_NO_BRANCH,
         vllm_why="its loader takes these on one GPU alone, and unpacks their scales to a size that is not counted here",
     ),
-    Format(name="quark-fp8", title="FP8 by AMD's Quark", quantisation="fp8", vllm_sm=89, why=_NO_BRANCH),
+    Format("quark-fp8", "FP8 by AMD's Quark", "fp8", vllm_sm=89, why=_NO_BRANCH),
     Format(
-        name="fbgemm",
-        title="FP8 by FBGEMM, which vLLM takes with --allow-deprecated-quantization alone",
-        quantisation="fp8",
+        "fbgemm",
+        "FP8 by FBGEMM, which vLLM takes with --allow-deprecated-quantization alone",
+        "fp8",
         vllm=False,
         why=_NO_BRANCH,
     ),
-    Format(name="auto-round", title="AutoRound", why=_NO_BRANCH),
-    Format(name="mlx", title="MLX, the format of Apple's computers", vllm=False, why=_NO_BRANCH),
-    Format(name="exl", title="EXL2 or EXL3, ExLlama's format", vllm=False, why=_NO_BRANCH),
-    Format(name="unknown", title="a format that this project does not know", vllm=False, why=_NO_BRANCH),
+    Format("auto-round", "AutoRound", why=_NO_BRANCH),
+    Format("mlx", "MLX, the format of Apple's computers", vllm=False, why=_NO_BRANCH),
+    Format("exl", "EXL2 or EXL3, ExLlama's format", vllm=False, why=_NO_BRANCH),
+    Format("unknown", "a format that this project does not know", vllm=False, why=_NO_BRANCH),
 )
 
 NAMED = (

@@ -12,7 +12,7 @@ from deploy.catalog.flags import BUILD, CONVERT, QUANTIZE
 REMOVED, RUN_TIME, ELSEWHERE, NEVER = "removed", "run-time", "elsewhere", "never"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Misquoted:
     """A wrong name; `flag` replaces it in the same command, `key` is the intended run-time key."""
 
@@ -28,75 +28,71 @@ _CHECKPOINT = "parallelism is read from the checkpoint: give it to convert_check
 _BUILD_PY = "it belonged to the build.py scripts of 0.5 to 0.7"
 
 _BUILD = (
-    Misquoted(name="--tp_size", kind=ELSEWHERE, why=_CHECKPOINT),
-    Misquoted(name="--pp_size", kind=ELSEWHERE, why=_CHECKPOINT),
-    Misquoted(name="--cp_size", kind=ELSEWHERE, why=_CHECKPOINT),
-    Misquoted(name="--ep_size", kind=ELSEWHERE, why=_CHECKPOINT + " as --moe_ep_size"),
-    Misquoted(name="--moe_tp_size", kind=ELSEWHERE, why=_CHECKPOINT),
-    Misquoted(name="--moe_ep_size", kind=ELSEWHERE, why=_CHECKPOINT),
+    Misquoted("--tp_size", ELSEWHERE, _CHECKPOINT),
+    Misquoted("--pp_size", ELSEWHERE, _CHECKPOINT),
+    Misquoted("--cp_size", ELSEWHERE, _CHECKPOINT),
+    Misquoted("--ep_size", ELSEWHERE, _CHECKPOINT + " as --moe_ep_size"),
+    Misquoted("--moe_tp_size", ELSEWHERE, _CHECKPOINT),
+    Misquoted("--moe_ep_size", ELSEWHERE, _CHECKPOINT),
     Misquoted(
-        name="--max_output_len",
-        kind=REMOVED,
-        why="deprecated in 0.11, gone since 0.13; --max_seq_len counts prompt and answer together",
+        "--max_output_len",
+        REMOVED,
+        "deprecated in 0.11, gone since 0.13; --max_seq_len counts prompt and answer together",
         flag="--max_seq_len",
     ),
     Misquoted(
-        name="--use_inflight_batching",
-        kind=RUN_TIME,
-        why="it belonged to the build.py scripts of 0.5 to 0.7; batching is chosen when serving",
+        "--use_inflight_batching",
+        RUN_TIME,
+        "it belonged to the build.py scripts of 0.5 to 0.7; batching is chosen when serving",
         key="gpt_model_type",
     ),
     Misquoted(
-        name="--use_fp8",
-        kind=ELSEWHERE,
-        why="a switch of the llama convert script; argparse would take it here for --use_fp8_context_fmha",
+        "--use_fp8",
+        ELSEWHERE,
+        "a switch of the llama convert script; argparse would take it here for --use_fp8_context_fmha",
     ),
-    Misquoted(name="--enable_xqa", kind=REMOVED, why="removed in 0.16; the kernel is chosen by itself"),
-    Misquoted(name="--strongly_typed", kind=NEVER, why="no such flag; engines are always strongly typed"),
-    Misquoted(name="--medusa_num_heads", kind=ELSEWHERE, why="quantize.py has --num_medusa_heads"),
-    Misquoted(name="--builder_opt", kind=REMOVED, why="removed by 0.14"),
-    Misquoted(name="--lookup_plugin", kind=REMOVED, why="removed by 0.16"),
-    Misquoted(name="--rmsnorm_plugin", kind=REMOVED, why="not in any release read from 0.11 on"),
+    Misquoted("--enable_xqa", REMOVED, "removed in 0.16; the kernel is chosen by itself"),
+    Misquoted("--strongly_typed", NEVER, "no such flag; engines are always strongly typed"),
+    Misquoted("--medusa_num_heads", ELSEWHERE, "quantize.py has --num_medusa_heads"),
+    Misquoted("--builder_opt", REMOVED, "removed by 0.14"),
+    Misquoted("--lookup_plugin", REMOVED, "removed by 0.16"),
+    Misquoted("--rmsnorm_plugin", REMOVED, "not in any release read from 0.11 on"),
     Misquoted(
-        name="--builder_force_num_profiles",
-        kind=REMOVED,
-        why="since 0.15 an environment variable: BUILDER_FORCE_NUM_PROFILES",
+        "--builder_force_num_profiles", REMOVED, "since 0.15 an environment variable: BUILDER_FORCE_NUM_PROFILES"
     ),
     Misquoted(
-        name="--use_custom_all_reduce",
-        kind=REMOVED,
-        why="gone since 0.13; how GPUs add up their results is chosen when the engine runs",
+        "--use_custom_all_reduce",
+        REMOVED,
+        "gone since 0.13; how GPUs add up their results is chosen when the engine runs",
     ),
     Misquoted(
-        name="--context_fmha_fp32_acc",
-        kind=RUN_TIME,
-        why="gone from the build since 0.13; it is set when serving",
+        "--context_fmha_fp32_acc",
+        RUN_TIME,
+        "gone from the build since 0.13; it is set when serving",
         key="enable_context_fmha_fp32_acc",
     ),
-    Misquoted(name="--use_gpt_attention_plugin", kind=REMOVED, why=_BUILD_PY, flag="--gpt_attention_plugin"),
-    Misquoted(name="--use_gemm_plugin", kind=REMOVED, why=_BUILD_PY, flag="--gemm_plugin"),
-    Misquoted(name="--enable_context_fmha", kind=REMOVED, why=_BUILD_PY + "; today's --context_fmha is on by default"),
-    Misquoted(name="--use_lookup_plugin", kind=REMOVED, why=_BUILD_PY),
-    Misquoted(name="--use_rmsnorm_plugin", kind=REMOVED, why=_BUILD_PY),
-    Misquoted(name="--world_size", kind=REMOVED, why=_BUILD_PY + "; " + _CHECKPOINT),
-    Misquoted(name="--parallel_build", kind=REMOVED, why=_BUILD_PY + "; --workers says how many ranks build at once"),
-    Misquoted(name="--use_weight_only", kind=ELSEWHERE, why="a flag of convert_checkpoint.py"),
-    Misquoted(name="--enable_fp8", kind=REMOVED, why=_BUILD_PY + "; quantize.py --qformat fp8 makes FP8 checkpoints"),
-    Misquoted(name="--fp8_kv_cache", kind=REMOVED, why=_BUILD_PY + "; quantize.py --kv_cache_dtype fp8"),
-    Misquoted(name="--model_dir", kind=ELSEWHERE, why="the build reads a converted checkpoint: --checkpoint_dir"),
-    Misquoted(name="--dtype", kind=ELSEWHERE, why="the precision is in the checkpoint: convert_checkpoint.py --dtype"),
-    Misquoted(name="--auto_parallel", kind=REMOVED, why="automatic parallelism was removed before 1.2; " + _CHECKPOINT),
-    Misquoted(name="--gpus_per_node", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),
-    Misquoted(name="--cluster_key", kind=REMOVED, why="it belonged to --auto_parallel, removed before 1.2"),
+    Misquoted("--use_gpt_attention_plugin", REMOVED, _BUILD_PY, flag="--gpt_attention_plugin"),
+    Misquoted("--use_gemm_plugin", REMOVED, _BUILD_PY, flag="--gemm_plugin"),
+    Misquoted("--enable_context_fmha", REMOVED, _BUILD_PY + "; today's --context_fmha is on by default"),
+    Misquoted("--use_lookup_plugin", REMOVED, _BUILD_PY),
+    Misquoted("--use_rmsnorm_plugin", REMOVED, _BUILD_PY),
+    Misquoted("--world_size", REMOVED, _BUILD_PY + "; " + _CHECKPOINT),
+    Misquoted("--parallel_build", REMOVED, _BUILD_PY + "; --workers says how many ranks build at once"),
+    Misquoted("--use_weight_only", ELSEWHERE, "a flag of convert_checkpoint.py"),
+    Misquoted("--enable_fp8", REMOVED, _BUILD_PY + "; quantize.py --qformat fp8 makes FP8 checkpoints"),
+    Misquoted("--fp8_kv_cache", REMOVED, _BUILD_PY + "; quantize.py --kv_cache_dtype fp8"),
+    Misquoted("--model_dir", ELSEWHERE, "the build reads a converted checkpoint: --checkpoint_dir"),
+    Misquoted("--dtype", ELSEWHERE, "the precision is in the checkpoint: convert_checkpoint.py --dtype"),
+    Misquoted("--auto_parallel", REMOVED, "automatic parallelism was removed before 1.2; " + _CHECKPOINT),
+    Misquoted("--gpus_per_node", REMOVED, "it belonged to --auto_parallel, removed before 1.2"),
+    Misquoted("--cluster_key", REMOVED, "it belonged to --auto_parallel, removed before 1.2"),
 )
 _CONVERT = (
-    Misquoted(name="--use_embedding_sharing", kind=REMOVED, why="removed in 0.16; sharing is found by itself"),
-    Misquoted(name="--qformat", kind=ELSEWHERE, why="a flag of quantize.py"),
-    Misquoted(name="--ep_size", kind=NEVER, why="expert parallelism is --moe_ep_size here", flag="--moe_ep_size"),
+    Misquoted("--use_embedding_sharing", REMOVED, "removed in 0.16; sharing is found by itself"),
+    Misquoted("--qformat", ELSEWHERE, "a flag of quantize.py"),
+    Misquoted("--ep_size", NEVER, "expert parallelism is --moe_ep_size here", flag="--moe_ep_size"),
 )
-_QUANTIZE = (
-    Misquoted(name="--use_fp8", kind=ELSEWHERE, why="a switch of the llama convert script; here it is --qformat fp8"),
-)
+_QUANTIZE = (Misquoted("--use_fp8", ELSEWHERE, "a switch of the llama convert script; here it is --qformat fp8"),)
 
 MISQUOTED: dict[str, dict[str, Misquoted]] = {
     BUILD: {row.name: row for row in _BUILD},

@@ -9,7 +9,7 @@ quantize.py loads calibration texts for every format, and its default set comes 
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PrecisionRow:
     """A precision. A weight takes `numerator / denominator` bytes, scales included.
 
@@ -31,43 +31,44 @@ class PrecisionRow:
 _FP8 = "FP8 tensor cores came with Ada (SM 89) and Hopper (SM 90)"
 
 _ROWS = (
-    PrecisionRow(name="float16", numerator=2),
-    PrecisionRow(name="bfloat16", numerator=2),
-    PrecisionRow(name="fp8", numerator=1, first_sm=89, calibrated=True, why=_FP8),
+    # name, numerator, denominator
+    PrecisionRow("float16", 2),
+    PrecisionRow("bfloat16", 2),
+    PrecisionRow("fp8", 1, first_sm=89, calibrated=True, why=_FP8),
     PrecisionRow(
-        name="fp8_rowwise",
-        numerator=1,
+        "fp8_rowwise",
+        1,
         first_sm=90,
         last_sm=90,
         calibrated=True,
         why="the row-wise FP8 kernels are Hopper's (SM 90) alone",
     ),
-    PrecisionRow(name="int8_sq", numerator=1, calibrated=True),
-    PrecisionRow(name="int8_wo", numerator=1),
-    PrecisionRow(name="int4_wo", numerator=1, denominator=2),
-    PrecisionRow(name="int4_awq", numerator=17, denominator=32, calibrated=True),  # 4 bits, a 16-bit scale for 128
+    PrecisionRow("int8_sq", 1, calibrated=True),
+    PrecisionRow("int8_wo", 1),
+    PrecisionRow("int4_wo", 1, 2),
+    PrecisionRow("int4_awq", 17, 32, calibrated=True),  # 4 bits, a 16-bit scale for 128
     PrecisionRow(
-        name="w4a8_awq",
-        numerator=17,
-        denominator=32,
+        "w4a8_awq",
+        17,
+        32,
         first_sm=89,
         last_sm=90,
         calibrated=True,
         why="4-bit weights with FP8 activations have kernels for SM 89 and SM 90",
     ),
-    PrecisionRow(name="int4_gptq", numerator=17, denominator=32, stored="gptq"),
+    PrecisionRow("int4_gptq", 17, 32, stored="gptq"),
     PrecisionRow(
-        name="nvfp4",
-        numerator=9,  # 4 bits, an 8-bit scale for 16
-        denominator=16,
+        "nvfp4",
+        9,  # 4 bits, an 8-bit scale for 16
+        16,
         first_sm=100,
         calibrated=True,
         why="FP4 tensor cores came with Blackwell (SM 100); Hopper would have to emulate them",
     ),
     PrecisionRow(
-        name="mxfp4",
-        numerator=17,  # 4 bits, an 8-bit scale for 32
-        denominator=32,
+        "mxfp4",
+        17,  # 4 bits, an 8-bit scale for 32
+        32,
         first_sm=90,
         stored="mxfp4",
         why="the MXFP4 expert kernels start with Hopper (SM 90)",
