@@ -293,8 +293,7 @@ def finding_from(record: Mapping[str, Any]) -> Finding:
 
 def finding_of(kind: str, evidence: str, subject: str = "", **names: object) -> Finding:
     """A finding of the kind with this id; `names` fill the placeholders of its attempt."""
-    row = KINDS[kind]
-    attempt = row.attempt
+    attempt = (row := KINDS[kind]).attempt
     for name, value in names.items():
         words = printable(str(value))  # from a host: quoted, except {what}, which is a sentence or a whole command
         attempt = attempt.replace(f"{{{name}}}", words if name == "what" else quote(words))

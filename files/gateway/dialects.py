@@ -2,7 +2,8 @@
 
 A dialect's module reads its own fields and makes a chat's body of them; `chat.py` reads that body, so limits, tools,
 schemas and counts are the same in every dialect. A refusal then names the field that the client wrote. The answer comes
-as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its own events.
+as blocks (reasoning, text, calls), which the dialect's `Writer` turns into its own events. More than
+300 lines: request, answer and errors of a dialect are one subject.
 """
 
 from __future__ import annotations
