@@ -46,7 +46,7 @@ def apart(command: click.Command, typed: Sequence[str]) -> tuple[list[str], list
 
 
 def metavar_of(argument: click.Argument) -> str:
-    return (argument.metavar or argument.name or "WORD").strip("[].").upper()
+    return (argument.metavar or argument.name or "WORD").strip("[].").partition("[")[0].upper()
 
 
 def value_of(option: click.Parameter) -> str:

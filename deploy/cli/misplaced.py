@@ -44,13 +44,15 @@ def _of_machines(verb: list[str], texts: list[str], options: list[str], known: l
     return f"A machine is USER@HOST. Write: {line(verb, [*machines, *options])}" if is_meant else ""
 
 
-def card_missing(typed: Sequence[str]) -> str:
+def card_missing(command: click.Command, typed: Sequence[str]) -> str:
     """The line of `fit` with a card in front of its models; empty if the first word is a card."""
     from deploy.planning.card_words import is_card
 
-    words = [part for word in typed for part in re.split(r"[,\s]+", word) if part]
+    texts, options = apart(command, typed)
+    words = [part for word in texts for part in re.split(r"[,\s]+", word) if part]
+    if not words or (is_card(words[0]) and len(words) == 1):
+        return ""
     if words[0].endswith(".py"):
         return f"Write: {line(['plan'], words[:1])}"
-    if (is_card(words[0]) and len(words) == 1) or words[0].startswith("-"):
-        return ""
-    return f"The card comes first. Write: {line(['fit'], words if is_card(words[0]) else ['h100-80', *words])}"
+    fitting = words if is_card(words[0]) else ["h100-80", *words]
+    return f"The card comes first. Write: {line(['fit'], [*fitting, *options])}"

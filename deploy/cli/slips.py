@@ -41,7 +41,7 @@ def _advice(error: click.UsageError, command: click.Command, verb: list[str], ty
     if isinstance(error, click.NoSuchOption):
         return of_unknown_options(command, verb, typed)
     if isinstance(error, click.MissingParameter):
-        if command.name == "fit" and typed and (advice := card_missing(typed)):
+        if command.name == "fit" and typed and (advice := card_missing(command, typed)):
             return advice
         return with_everything(command, verb, typed)
     if isinstance(error, click.BadOptionUsage):
@@ -144,7 +144,7 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
         return f"Write: {line(verb, [*kept, *joined])}"
     if any(word.endswith(".py") for word in extra):
         return f"One inventory at a time. Write: {line(verb, [*kept, *options])}"
-    for option in ("--models", "--limit"):
+    for option in ("--models", "--model", "--limit"):
         if option in known:
             return (
                 f"Write: {line(verb, [*kept, *options, option, ','.join(extra) if option == '--models' else extra[0]])}"

@@ -22,7 +22,7 @@ def filled(text: str) -> str:
         return f'f"{text}"   the f in front fills the braces'
     numbers = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})", text)
     address = ".".join(str(int(number)) for number in numbers.groups()) if numbers else ""
-    bare = text.partition("#")[0].strip().partition(" ")[0]
+    bare = "".join(filter(str.isprintable, text)).partition("#")[0].strip().partition(" ")[0]
     meant = address if is_address(address) else bare if bare != text and (is_name(bare) or is_address(bare)) else ""
     return f'"{meant}"' if meant else ""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from deploy.refusals import refuse
 
 SSH_PORT = 22
-TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")
+TARGET = re.compile(r"(?!-)(?:([^@\s]+)@)?(?:\[([\da-fA-F:.%]+)\]|([^@:/\s\[\]]+)|([\da-fA-F:]+))(?::(\d+))?")
 """User, then the host in brackets, as a name, or as a bare IPv6 address; then the port."""
 
 
@@ -34,7 +34,9 @@ class Target:
                 where=text,
                 seen=repr(text),
                 wanted="user@host or user@host:port; an IPv6 address in brackets",
-                attempt="enginehouse init ubuntu@203.0.113.7:22",
+                attempt=f"enginehouse init {text.replace(',', ' ')}"
+                if re.fullmatch(r"[\w.@:-]+(?:,[\w.@:-]+)+", text)
+                else "enginehouse init ubuntu@203.0.113.7:22",
             )
         return cls(host=parts[2] or parts[3] or parts[4], user=parts[1] or "", port=int(parts[5] or SSH_PORT))
 

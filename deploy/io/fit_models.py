@@ -164,7 +164,7 @@ def _inventory(word: str) -> Refusal:
         "unknown-checkpoint",
         f"{word} is an inventory, and a model is wanted here",
         where="MODEL",
-        seen="a Python file",
+        seen="a file in Python",
         wanted="names of models",
         attempt=f"enginehouse plan {word}",
     )

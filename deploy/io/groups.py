@@ -46,6 +46,10 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
                 wanted="the name or address of a host, a text; os.environ.get(…) of an unset variable is none",
                 attempt=f'("{name["name"]}", {{…}})   the name, then the data'
                 if isinstance(name, dict) and PLAIN.fullmatch(str(name.get("name") or ""))
+                else f"{group} = ([{', '.join(map(repr, name))}], …)   one list of names"
+                if isinstance(name, list)
+                and name
+                and all(isinstance(word, str) and PLAIN.fullmatch(word) for word in name)
                 else f"{group} = ([str(VALUE), …], …)   a name is a text"
                 if name is not None and not isinstance(name, (str, bytes, int, float, dict, list))
                 else f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
@@ -109,6 +113,8 @@ def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
         return f"{name} = ([{', '.join(sorted(map(repr, value[0])))}], {{…}})"
     if kinds == [str, dict] and (hosts := hosts_in(value[0]) or [f'"{value[0]}"']):
         return f"{name} = ([{', '.join(hosts)}], {{…}})   hosts stand in a list"
+    if kinds[1:] == [dict] and isinstance(value[0], Iterable):
+        return f"{name} = (list(…), {{…}})   hosts stand in a list"
     is_split = kinds[:1] == [list] and len(kinds) > 2 and set(kinds[1:]) == {dict}
     return f"{name} = ([…], {{…}})   all data in one dictionary" if is_split else ""
 

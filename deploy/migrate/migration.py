@@ -288,6 +288,7 @@ def _first_words(text: str) -> str:
 
 
 def _refused(problem: str, seen: str, attempt: str = "") -> Exception:
+    attempt = attempt or (f"enginehouse migrate 'vllm serve {seen}'" if HUB_NAME.fullmatch(seen) else "")
     return refuse(
         "no-server",
         problem,
