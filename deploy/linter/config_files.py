@@ -83,6 +83,8 @@ def _of_steps(lines: list[str]) -> Iterator[str]:
             continue
         depth = len(line) - len(line.lstrip()) if BLOCK.match(line) else depth
         step = STEP.sub(r"\1", line, count=1)
+        if (words := re.fullmatch(r"[ \t]*\[([^\[\]]+)\][ \t]*", step)) and "," in words[1]:  # of a first boot
+            step = shlex.join(word.strip().strip("\"'") for word in words[1].split(","))
         is_no_command = OTHER_KEY.match(step) or re.fullmatch(r"[ \t]*\[\w+\]", step) or (depth >= 0 and not pair)
         yield "" if is_no_command else re.sub(r"^[ \t]*ExecStart=", "", step)
 
@@ -112,6 +114,8 @@ def _of_dev_container(content: dict[str, object]) -> str:
 
 def _tasks(content: dict[str, object]) -> list[dict[str, object]]:
     """The containers of an ECS task, or the pod of a rented host."""
+    inside = content.get("taskDefinition")
+    content = inside if isinstance(inside, dict) else content
     listed = content.get("containerDefinitions", [content])
     return [task for task in listed if isinstance(task, dict)] if isinstance(listed, list) else []
 
@@ -122,7 +126,8 @@ def _of_task(task: dict[str, object]) -> str:
     if not isinstance(image, str):
         return ""
     needs = [need for need in _listed(task.get("resourceRequirements")) if isinstance(need, dict)]
-    gpus = next((need.get("value") for need in needs if need.get("type") == "GPU"), task.get("gpuCount"))
+    gpus = next((need.get("value") for need in needs if need.get("type") == "GPU"), None)
+    gpus = gpus or task.get("gpuCount", 1 if "imageName" in task else None)
     variables = task.get("environment", task.get("env"))
     named = [pair for pair in _listed(variables) if isinstance(pair, dict)]
     pairs = variables if isinstance(variables, dict) else {pair.get("name"): pair.get("value", "") for pair in named}
@@ -132,7 +137,9 @@ def _of_task(task: dict[str, object]) -> str:
         inside = port.get("containerPort", "") if isinstance(port, dict) else str(port).partition("/")[0]
         outside = port.get("hostPort", inside) if isinstance(port, dict) else inside
         options += [f"-p {shlex.quote(f'{outside}:{inside}')}"]
-    words = [*_listed(task.get("command")), *_listed(task.get("dockerStartCmd"))]
+    entry = [str(word) for word in _listed(task.get("entryPoint"))]
+    options += [f"--entrypoint {shlex.quote(entry[0])}"] if entry else []
+    words = [*entry[1:], *_listed(task.get("command")), *_listed(task.get("dockerStartCmd"))]
     return " ".join(["docker run", *options, shlex.quote(image), *(shlex.quote(str(word)) for word in words)])
 
 
