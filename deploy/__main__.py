@@ -48,7 +48,7 @@ if is_started_here:
     epilog="Example: enginehouse plan inventories/h100.py",
 )
 def main() -> None:
-    """Decide what every host is to become, without touching one."""
+    """Plan, check and measure fleets of model servers; pyinfra deploys the plan."""
 
 
 VERBS = (

@@ -136,7 +136,8 @@ def _settings(data: Mapping[str, Any], role: str, defaults: Any) -> Any:
 
 
 def wheels(slices: Iterable[Slice]) -> list[tuple[str, tuple[str, ...]]]:
-    """(requirements, words for pip): the control machine's packages for this Python, and gateways' for their hosts'."""
+    """(requirements, arguments of pip): the control machine's packages for this Python, and gateways' for their
+    hosts'."""
     own = ("download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes")
     pythons = sorted({SYSTEMS[mine.machine.os].python for mine in slices if mine.gateway})
     gateways = [(requirements(python), tuple(download_words(python))) for python in pythons]

@@ -16,7 +16,7 @@ from deploy.io.printing import refusals_shown, say
 @click.argument("inventory")
 @click.argument("model", default="")
 @click.argument("texts", metavar="[TEXT]...", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--key-file", default="", help="A file with a key of the gateway; else ENGINEHOUSE_KEY has it.")

@@ -148,7 +148,7 @@ def _tokenizer(word: str) -> str:
     show_default=True,
     help="Percent; a smaller difference is no finding.",
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def compare(before: Path, after: Path, least: float, as_json: bool) -> None:
     """Name the figures that got worse from the result BEFORE to the result AFTER, beyond the spread among runs.
 

@@ -21,10 +21,10 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to bundle for.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--kernel", "kernels", multiple=True, metavar="OS=KERNEL", help="A kernel that hosts run (uname -r).")
-@click.option("--base", type=FOLDER, help="Another bundle: only what it lacks is written.")
-@click.option("--split", type=Whole(0, 1_048_576), default=0, metavar="MIB", help="Most MiB a file.")
-@click.option("--verify", is_flag=True, help="Make nothing: judge signature and every byte of a bundle.")
-@click.option("--unpack", type=FOLDER, help="Make nothing: write the part for the control machine into this folder.")
+@click.option("--base", type=FOLDER, help="An earlier bundle; only parts that it lacks are written.")
+@click.option("--split", type=Whole(0, 1_048_576), default=0, metavar="MIB", help="Largest size of a file.")
+@click.option("--verify", is_flag=True, help="Only verify a bundle: its signature and every byte.")
+@click.option("--unpack", type=FOLDER, help="Only unpack the control machine's part into this folder.")
 def bundle(
     inventory: str,
     directory: Path,

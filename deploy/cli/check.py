@@ -17,7 +17,7 @@ from deploy.io.printing import REFUSED, refusals_shown, say
 @click.option(
     "--release", default="", help=f"A release ({DEFAULT_RELEASE}) or a TensorRT-LLM version; else the image's."
 )
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def check(pasted: str, release: str, as_json: bool) -> None:
     """Judge a command, script, compose file, manifest or config.pbtxt, and print the right one. Nothing is run."""
     from deploy.io.pasted_text import text_of

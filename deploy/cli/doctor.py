@@ -14,7 +14,7 @@ from deploy.io.printing import refusals_shown, say
     epilog="Example: enginehouse doctor inventories/h100.py",
 )
 @click.argument("inventory")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to examine.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 @click.option("--drift/--no-drift", default=True, show_default=True, help="Ask what the next deploy would do, too.")

@@ -15,8 +15,8 @@ from deploy.io.printing import refusals_shown, say
     epilog="Example: enginehouse drift inventories/h100.py && echo nothing to do",
 )
 @click.argument("inventory")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--limit", multiple=True, help="Hosts, groups or patterns to look at.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to compare.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """List what deploy.py would change on the hosts of INVENTORY, and change nothing.

@@ -21,20 +21,22 @@ CACHES = ["auto", "bfloat16", "float16", "fp8", "int8"]
 )
 @click.argument("gpu")
 @click.argument("models", nargs=-1, required=True)
-@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Of Triton's image.")
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Release of Triton's image.")
 @click.option("--tp", type=GPUS, default=1, show_default=True, help="GPUs the LLM is split over (tensor parallelism).")
 @click.option("--hosts", type=GPUS, default=1, show_default=True, help="Hosts it is split over, a stage each.")
 @click.option("--ep", type=GPUS, default=None, help="GPUs its experts are split over, whole (expert parallelism).")
 @click.option("--runtime", type=click.Choice([TRITON, SERVE, VLLM]), default=None, help="The program of the LLM.")
 @click.option("--path", type=click.Choice(["pytorch", "engine"]), default=None, help="How the LLM is served.")
-@click.option("--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Of the LLM's weights.")
+@click.option(
+    "--precision", type=click.Choice(sorted(PRECISIONS)), default=None, help="Precision of the LLM's weights."
+)
 @click.option("--cache", type=click.Choice(CACHES), default=None, help="Precision of the LLM's key/value cache.")
 @click.option(
     "--max-seq-len", type=TOKENS, default=None, help="Tokens of the LLM's longest sequence, prompt and answer."
 )
 @click.option("--sm", default="", help="Compute capability of a card that the catalog lacks, without the point: 120.")
-@click.option("--mib", type=MIB, default=None, help="Memory of such a card in MiB, as nvidia-smi prints it.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--mib", type=MIB, default=None, help="Memory of that card in MiB, as nvidia-smi prints it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def fit(
     gpu: str,
     models: tuple[str, ...],

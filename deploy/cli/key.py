@@ -121,7 +121,7 @@ def key_new(
 
 @key.command(
     "change",
-    short_help="Change a key's models, limits or end.",
+    short_help="Change a key's models, limits or expiry.",
     epilog="Example: enginehouse key change eh-4k2pxt --cost-per-day 5 --currency EUR --expires 2026-12-31",
 )
 @click.argument("prefix")
@@ -198,7 +198,7 @@ def key_tenant(
 
 @key.command("list", short_help="List keys by tenant.", epilog="Example: enginehouse key list")
 @KEY_FILE
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def key_list(file: str, as_json: bool) -> None:
     """List the keys of the file: prefix, tenant, models, expiry and limits; and the budgets of tenants."""
     with refusals_shown("", as_json):

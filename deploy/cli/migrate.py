@@ -18,8 +18,8 @@ LEFT_OUT = 2
     epilog="Example: enginehouse migrate 'vllm serve Qwen/Qwen3-8B --max-model-len 32k'",
 )
 @click.argument("pasted", metavar="TEXT_OR_FILE")
-@click.option("--to", type=click.Path(path_type=Path), help="Write the inventory to this file, if it is not there.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--to", type=click.Path(path_type=Path), help="Write the inventory to this file, unless it exists.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def migrate(pasted: str, to: Path | None, as_json: bool) -> None:
     """Map each word of another server's command to its place in an inventory, and print the inventory.
 

@@ -14,8 +14,8 @@ from deploy.io.printing import refusals_shown, say, show
     epilog="Example: enginehouse plan inventories/h100.py",
 )
 @click.argument("inventory")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--limit", multiple=True, help="Hosts, groups or patterns to show; the digest stays that of the whole.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--limit", multiple=True, help="Hosts, groups or patterns to show; the digest covers all hosts.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def plan(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str, ...]) -> None:
     """Print the plan of INVENTORY and its digest, or every reason why there is none."""

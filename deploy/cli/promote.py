@@ -18,9 +18,11 @@ from deploy.refusals import Refusal, Refusals
 )
 @click.argument("inventory")
 @click.argument("model")
-@click.option("--to", "runtime", type=click.Choice(RUNTIMES), required=True, help="The program that is to serve it.")
+@click.option(
+    "--to", "runtime", type=click.Choice(RUNTIMES), required=True, help="The program that will serve the LLM."
+)
 @click.option("--image", default="", help="That program's image, NAME:TAG or with its digest; else the catalog's.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool, data: tuple[str, ...]) -> None:
     """Print the changes if another program serves MODEL, the comparison of both programs, and the command to type.

@@ -46,29 +46,35 @@ def first_token(word: str) -> float:
 
 
 @click.command(
-    short_help="Say how many of which card so many users take.",
+    short_help="Compute the number of cards for a number of users.",
     epilog="Example: enginehouse size --users 400 --prompt 2000 --answer 400 --first-token 1s gpt-oss-20b",
 )
 @click.argument("models", nargs=-1, required=True)
 @click.option("--users", type=Whole(1, 100_000_000), required=True, help="Users of the service.")
 @click.option("--prompt", type=TOKENS, required=True, help="Tokens of a question.")
 @click.option("--answer", type=TOKENS, required=True, help="Tokens of an answer.")
-@click.option("--first-token", type=first_token, default="1s", show_default=True, help="For 95 of 100 questions.")
+@click.option(
+    "--first-token",
+    type=first_token,
+    default="1s",
+    show_default=True,
+    help="Longest time to the first token, for 95 of 100 questions.",
+)
 @click.option(
     "--at-once",
     type=Number(0, 100, min_open=True),
     default=100.0,
     show_default=True,
-    help="Percent of the users with a question under way.",
+    help="Percent of the users with an open question.",
 )
-@click.option("--every", type=seconds, help="From one question of a user to the next; for --passages and --texts.")
-@click.option("--passages", type=Whole(0, 100_000), default=0, help="Reranked for each question.")
-@click.option("--texts", type=Whole(0, 100_000), default=0, help="Embedded for each question.")
+@click.option("--every", type=seconds, help="Time between two questions of a user; for --passages and --texts.")
+@click.option("--passages", type=Whole(0, 100_000), default=0, help="Passages reranked for each question.")
+@click.option("--texts", type=Whole(0, 100_000), default=0, help="Texts embedded for each question.")
 @click.option("--piece", type=TOKENS, default=128, show_default=True, help="Tokens of a passage or text.")
-@click.option("--gpu", "gpus", multiple=True, help="A card; else every one of the catalog.")
+@click.option("--gpu", "gpus", multiple=True, help="A card; default: every card of the catalog.")
 @click.option("--bench", multiple=True, type=FILE, help="A bench result.")
-@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Of Triton's image.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--release", default=DEFAULT_RELEASE, show_default=True, help="Release of Triton's image.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 def size(
     models: tuple[str, ...], gpus: tuple[str, ...], bench: tuple[Path, ...], as_json: bool, **options: Any
 ) -> None:

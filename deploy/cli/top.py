@@ -16,9 +16,9 @@ from deploy.io.printing import Visible, console, refusals_shown, say, show
     epilog="Example: enginehouse top inventories/h100.py --once",
 )
 @click.argument("inventory")
-@click.option("--once", is_flag=True, help="Look once.")
-@click.option("--json", "as_json", is_flag=True, help="For programs; looks once.")
-@click.option("--every", type=Number(1, 3600), default=5.0, show_default=True, help="Seconds between two looks.")
+@click.option("--once", is_flag=True, help="Show the state once, and exit.")
+@click.option("--json", "as_json", is_flag=True, help="JSON for programs; implies --once.")
+@click.option("--every", type=Number(1, 3600), default=5.0, show_default=True, help="Seconds between two updates.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to show.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def top(inventory: str, once: bool, as_json: bool, every: float, limit: tuple[str, ...], data: tuple[str, ...]) -> None:

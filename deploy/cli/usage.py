@@ -23,8 +23,8 @@ INCOMPLETE = 3
 @click.option("--by", default="tenant,model", show_default=True, help="Any of key, person, tenant, model, day: a,b.")
 @click.option("--since", type=Day(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
 @click.option("--until", type=Day(["%Y-%m-%d"]), help="Last day, UTC.  [default: today]")
-@click.option("--csv", "wants_csv", is_flag=True, help="For spreadsheets.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--csv", "wants_csv", is_flag=True, help="Print CSV for spreadsheets.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
 def usage(
@@ -39,10 +39,9 @@ def usage(
 ) -> None:
     """Add up requests, tokens, errors, cost and times that the gateways of INVENTORY counted. Changes nothing.
 
-    The dearest line comes first, or each day's dearest with `--by day,…`. Each host keeps its own counters; the cost
-    is by the `prices` of its Gateway at the time of a request. Ends with 3 if a host did not answer: its numbers are
-    missing then. Below them stand the budgets of `enginehouse key`: used, left, and when they are renewed; --csv has
-    none.
+    The most expensive line comes first, or each day's with `--by day,…`. Each host keeps its own counters. The cost
+    follows the `prices` of the Gateway at the time of a request. Ends with 3 if a host did not answer: its numbers are
+    then missing. The budgets of `enginehouse key` follow: used, left, and the time of renewal; --csv omits them.
     """
     from deploy.cost.budgets import month_of
     from deploy.cost.usage import added_up, as_csv, groups_of, missing_sentences, table

@@ -11,7 +11,7 @@ from deploy.cost.share import Share, Spent, engine_of
 from deploy.planning.plan import Plan
 
 HOURS_A_MONTH = 730
-"""365 days of 24 hours, by twelve."""
+"""Hours of an average month: 365 days of 24 hours, divided by twelve."""
 MILLION, THOUSAND = 1e6, 1e3
 By = tuple[str, ...]
 TENANT_UNKNOWN = "(no audit line)"

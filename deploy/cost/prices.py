@@ -30,7 +30,7 @@ class Prices:
     source: str = "typed"
 
     def of(self, card: str) -> float:
-        """Dollars per hour of one such GPU. Raises: a Refusal without a price."""
+        """Dollars per hour of a GPU of this kind. Raises: a Refusal without a price."""
         price = self.by_card.get(card, self.rest)
         if price is None:
             raise refuse(

@@ -141,7 +141,8 @@ def _need(model: ModelSlice, card: str, gpus: int, demand: Demand, loads: Sequen
 
 
 def _of_llm(name: str, gpus: int, demand: Demand, own: Sequence[Load]) -> Need:
-    """Wanted simultaneous users over the most clients that a replica served within the wanted time to first token."""
+    """Number of replicas: simultaneous users, divided by the most clients that one replica served within the time to
+    first token."""
     near = [
         load
         for load in own

@@ -25,7 +25,7 @@ from deploy.doctor.remedies import DEPLOY
 from deploy.doctor.wanted import Wanted, WantedServer
 
 HOLE_KINDS = ("hole-strangers", "hole-known", "toolkit-old")
-"""Kinds of finding that say of a host that it has a known hole."""
+"""Kinds of the findings that report a known hole of a host."""
 _OF_DISTRIBUTION: dict[str, Component] = {
     "haproxy": "haproxy",
     "docker.io": "docker",

@@ -61,7 +61,7 @@ class Fleet:
     only: str = ""
     monitors: tuple[MonitorHost, ...] = ()
     remarks: tuple[str, ...] = ()
-    """Sentences about what the plan left out of the hosts by itself."""
+    """Sentences about settings that the plan removed from hosts without being asked."""
     gets_gateway: bool = False
     """True if the inventory does not mention a gateway for its only serving host: the plan adds one."""
 

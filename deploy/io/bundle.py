@@ -22,7 +22,7 @@ from deploy.spec import EngineTrust
 ROOT = Path(__file__).parents[2]
 Report = Callable[[str], None]
 Wheels = tuple[str, tuple[str, ...]]
-"""The text of a lock, and the words with which pip downloads it for some Python."""
+"""The text of a lock file, and pip's arguments for its download, for one Python version."""
 
 
 def made(

@@ -67,7 +67,7 @@ class Resolved:
     elements: Mapping[str, int]
     """Elements by the type that the headers name; by the size of a pytorch_model.bin, which has no header."""
     name: str = ""
-    """The hub's own name of the repository, which another one redirects to."""
+    """The repository's canonical name at the hub, to which a renamed repository redirects."""
 
 
 def resolve(source: str, access: Access) -> Resolved:

@@ -25,7 +25,7 @@ BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16"
 LFS = b"version https://git-lfs"
 """The beginning of a pointer, which a clone without Git LFS has in the place of each large file."""
 HEADER_LIMIT_BYTES = 100_000_000
-"""The safetensors format itself allows no longer header."""
+"""Largest header that the safetensors format allows, in bytes."""
 MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
 """Limits of a tensor's shape: a forged header with long numbers would take hours to multiply."""
 

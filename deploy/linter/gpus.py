@@ -145,7 +145,7 @@ def _devices(value: str) -> list[str]:
 
 
 def judge_gpus_option(judged: Judged, option: Option) -> list[str]:
-    """The words to type for `--gpus`, after its finding was added."""
+    """The arguments to type for `--gpus`, after its finding was added."""
     value = option.value
     if option.varies:
         return list(option.raw)

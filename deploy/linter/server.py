@@ -142,7 +142,7 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
 
 
 def _python_backend(judged: Judged, option: Option) -> list[str]:
-    """The words to type for a setting of the Python backend; sizes are counted in bytes."""
+    """The arguments to type for a setting of the Python backend; sizes are counted in bytes."""
     key, _, value = option.value.removeprefix("python,").partition("=")
     if key in NO_KEYS_OF_PYTHON:
         judged.add(

@@ -22,7 +22,7 @@ class RankSlice:
     """Number of its first and of its last layer, counted from 0."""
     heads: int
     kv_heads: int
-    """1 under latent attention, whose latent is whole on every GPU."""
+    """Number of key/value heads; 1 for latent attention (MLA), whose latent vector is complete on every GPU."""
     experts: int
     """Whole experts of each layer; 0 for a dense model."""
     weights_mib: int

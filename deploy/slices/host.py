@@ -265,7 +265,7 @@ class Slice:
     exporters: ExportersSlice | None = None
     """None: no monitor reads this host."""
     mutual: MutualSlice | None = None
-    """None: no gateway of another host sends to this one, or the reverse."""
+    """Settings of mutual TLS between gateways and hosts; None if no requests pass between this host and another one."""
     bundle: str = ""
     """Directory of the control machine that has every part of a host without a network; empty for a connected host."""
     sharing: SharingSlice | None = None

@@ -151,7 +151,7 @@ class Engine:
 
     checkpoint: Literal["hub", "trtllm"] = "hub"
     max_input_len: int = 0
-    """0: as long as `max_seq_len` allows."""
+    """Largest prompt in tokens; 0: as long as `max_seq_len` allows."""
     max_beam_width: int = 1
     context_logits: bool = False
     generation_logits: bool = False

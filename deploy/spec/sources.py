@@ -101,7 +101,8 @@ class Checkpoint:
     quantisation: Literal["", "mxfp4", "fp8", "nvfp4", "gptq"] = ""
     """Form in which the weights are stored; empty for plain 16- or 32-bit numbers."""
     format: str = ""
-    """The row of catalog.FORMATS in which the files were published; a name or a directory is examined for it."""
+    """Format of the published files, a row of catalog.FORMATS; for a hub name or a directory it is read from the
+    files."""
     dense_intermediate: int = 0
     """Width of the layers without experts, if it is not `intermediate`, which is then an expert's."""
     kv_lora_rank: int = 0
@@ -109,7 +110,7 @@ class Checkpoint:
     qk_rope_head_dim: int = 0
     """The latent's part beside it that carries positions; `head_dim` is then the config's `v_head_dim`."""
     q_lora_rank: int = 0
-    """0 if the config says null."""
+    """Rank of the query projection; 0 if the config has null."""
     weights_mib: int = 0
     """MiB the weights take in GPU memory if `parameters x element size` does not say it (quantised as shipped)."""
 

@@ -52,7 +52,7 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
 
 
 def _place_meant(secret: Secret, variable: str) -> str:
-    """The secret in its intended form; a variable's name without the shell's sign or blanks."""
+    """The secret in its intended form; for a variable, its name without the shell's `$` and blanks."""
     if secret.kind == "vault":
         path = secret.source[0] if secret.source and secret.source[0] else "secrets.yml"
         return f'Secret.vault("{path}", "{variable.lower()}")'

@@ -149,7 +149,7 @@ class Fields:
             self.note(name)
 
     def note(self, name: str) -> None:
-        """Notes for the answer that this field was ignored. Only if `passes_over`."""
+        """Records an ignored field, which the answer then names; only if `passes_over`."""
         shown = shown_name(self.path(name))
         if self._ignored is not None and shown not in self._ignored and len(self._ignored) < MOST_IGNORED:
             self._ignored.append(shown)

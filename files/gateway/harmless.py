@@ -202,7 +202,7 @@ class Inspection:
         return Value()
 
     def filter(self, node: nodes.Filter, depth: int) -> Value:
-        """The value of a filter: a text or a number made of one value."""
+        """The result of a Jinja filter that turns a value into a text or a number."""
         if node.name not in FILTERS or node.node is None or node.args or node.dyn_args or node.dyn_kwargs:
             raise Doubt
         for keyword in node.kwargs:

@@ -38,7 +38,7 @@ THOUGHTS = {"reasoning_text": "text"}
 MOST_METADATA, MOST_METADATUM = 16, 512
 """Entries, and characters of a key or a value, as OpenAI's reference has them (2026-11-26)."""
 AT_ONCE = 64
-"""Items that are translated before other requests have a turn."""
+"""Number of items translated without a pause; between such batches the event loop serves other requests."""
 
 
 async def responses(request: Request) -> None:

@@ -38,7 +38,7 @@ ENTRIES = 100
 
 
 class Line(NamedTuple):
-    """A server's line: its place `BACKEND/NAME`, its identity there, and the words that create it."""
+    """A server's line: its place `BACKEND/NAME`, its id in HAProxy, and the arguments that create it."""
 
     place: str
     reached: tuple[str, ...]

@@ -84,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def type_of(file: Path) -> str:
-    """The media type of an index or a manifest, for OCI allows both to omit it."""
+    """The media type of an index or a manifest; OCI allows both to omit it."""
     try:
         content = dict(json.loads(file.read_bytes()))
     except (ValueError, TypeError, RecursionError):

@@ -78,7 +78,7 @@ def watched(models: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 class Asker(prove.Triton):
-    """The server, asked with one time limit for all requests."""
+    """The server, with one time limit for all requests."""
 
     def __init__(self, served: dict[str, Any], name: str, seconds: float) -> None:
         super().__init__(served, name)

@@ -16,7 +16,7 @@ NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?")
 
 
 class Asker(prove_llm.Engine):
-    """The program, asked with one time limit for all requests."""
+    """The program, with one time limit for all requests."""
 
     def __init__(self, served: dict[str, Any], name: str, seconds: float) -> None:
         super().__init__(served, name)

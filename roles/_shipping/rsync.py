@@ -94,7 +94,7 @@ def rsync_target(host: Host, with_sudo: bool, path: str) -> tuple[list[str], str
 
 
 def ssh_words(host: Host) -> tuple[list[str], str]:
-    """The words of an ssh with the connector's own settings, and its name for the host."""
+    """The ssh command with the connector's own settings, and its name for the host."""
     data = host.connector.data
     if data["ssh_password"] or data["ssh_key_password"]:
         raise Refusal(

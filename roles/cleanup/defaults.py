@@ -14,7 +14,7 @@ class Defaults:
     """Number of spare items of each kind, in addition to those of the plan and of the last two served releases."""
 
     keep_weights: Annotated[int, Range(0, 1000)] = 1
-    """Revisions of each model; up to hundreds of GB each."""
+    """Number of revisions of each model to keep on disk; a revision may have hundreds of GB."""
     keep_engines: Annotated[int, Range(0, 1000)] = 2
     """Engines kept of each model; each costs an hour of a GPU."""
     keep_images: Annotated[int, Range(0, 1000)] = 0

@@ -39,7 +39,7 @@ def apply(mine: Slice) -> list[OperationMeta]:
         fact,
         lambda facts: operations.run(facts, wanted),
         after=before,
-        name="Docker | Run the daemon with these settings",
+        name="Docker | Run the daemon with its settings",
     )
     hold = step(fact, operations.hold_packages, after=[packages], name="Docker | Hold the version")
     files = operations.guards()

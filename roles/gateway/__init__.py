@@ -65,7 +65,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
         fact,
         lambda facts: operations.salt(facts, mine, gateway),
         after=[known],
-        name="Gateway | Make the secret of cached prefixes",
+        name="Gateway | Make the secret for the prefix cache",
     )
     certified = _certified(mine, known) if gateway.others else []
     wanted = operations.texts(mine, gateway)

@@ -27,7 +27,7 @@ def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMet
     if (
         not mine.mig
     ):  # without `after`: it is off nearly everywhere, and a driver yet to be installed says nothing of it
-        whole = step(fact, lambda facts: operations.make_whole(facts, mine), name="MIG | Make the GPUs whole")
+        whole = step(fact, lambda facts: operations.make_whole(facts, mine), name="MIG | Remove the MIG instances")
         reboot = step(fact, lambda facts: operations.reboot(facts, mine, chosen), name="MIG | Reboot, confirmed")
         return [whole, reboot]
     files = step(fact, lambda facts: operations.files(facts, mine), name="MIG | Place unit and cut")

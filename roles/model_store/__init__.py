@@ -38,7 +38,7 @@ def begin(mine: Slice) -> None:
         lambda facts: accounts(mine, facts),
         name="Model store | Make the users that receive files",
     )
-    prepared = undo.put_texts("model-store", wanted, name="Model store | Install the fetch")
+    prepared = undo.put_texts("model-store", wanted, name="Model store | Install the fetch program")
     published = CachedFact(Published, _arguments(mine))
     if mine.sharing:
         step(CachedFact(Tools), _tools, name="Model store | Install the programs of sharing")

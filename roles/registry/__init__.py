@@ -51,7 +51,7 @@ def _with(mine: Slice, image: ImageSlice) -> Slice:
 
 def _begin(mine: Slice) -> None:
     wanted, settings = texts(mine), overridden(host, "registry", Defaults())
-    prepared = undo.put_texts("registry", wanted, name="Registry | Install the pull")
+    prepared = undo.put_texts("registry", wanted, name="Registry | Install the pull program")
     pull = CachedFact(Pull, _arguments(mine))
     if _is_shared(mine):
         check(pull, _noted(mine), name="Registry | Check for the image's blobs")

@@ -85,7 +85,7 @@ def gate_after_wave(mine: Slice, plan: Plan, number: int, restore: Restore) -> N
     going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
     for earlier in host.loop(going):
         if host.name in earlier:
-            _restored(mine, following, number, restore, name=f"Gate | Put back wave {plan.waves.index(earlier) + 1}")
+            _restored(mine, following, number, restore, name=f"Gate | Restore wave {plan.waves.index(earlier) + 1}")
     _judged(following, wave, name=f"Gate | Wave {which}")
 
 

@@ -35,7 +35,7 @@ def test_pieces_fill_a_body_and_leave_it_json() -> None:
 
 
 def test_a_gap_that_has_not_ended_counts_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise a stream that hangs until the end of the measurement would look even."""
+    """A stream that hangs until the end of the measurement must not look even."""
     times = iter([10.0, 10.5, 11.0])
     monkeypatch.setattr(hostile_tenant.time, "monotonic", lambda: next(times))
     pace = hostile_tenant.Pace()
@@ -94,7 +94,7 @@ def test_a_short_run_reports_each_load_and_a_run_without_load(capfd: pytest.Capt
 
 
 def test_its_gateway_is_the_code_of_the_folder_that_was_named(tmp_path: Path) -> None:
-    """Otherwise a commit would be measured against itself."""
+    """With the code of the working tree, a commit would be measured against itself."""
     (tmp_path / "gateway").mkdir()
     (tmp_path / "gateway" / "__main__.py").write_text("import sys; print('mine', sys.argv[2]); sys.exit(3)")
     settings = tmp_path / "settings.json"

@@ -46,7 +46,7 @@ def test_every_request_of_every_way_is_answered() -> None:
     assert set(Counter(outcome.way for outcome in outcomes)) == {"http", "http-new", "grpc", "stream"}
 
 
-def test_requests_are_sent_on_schedule_whatever_happened_to_earlier_requests() -> None:
+def test_requests_are_sent_on_schedule_despite_failed_earlier_requests() -> None:
     """The first answer waits for the twentieth request."""
     with serving(crowd=FIRST_QUESTIONS[EMBEDDER]) as server:
 

@@ -38,7 +38,7 @@ class Sent:
     """The experts that a network under test chose for each token; the reference follows near ties."""
 
     experts: Array
-    """[layers with experts, tokens, chosen]"""
+    """The chosen experts, [layers with experts, tokens, chosen]."""
     lead: float
     """Largest lead, in shares of the spread of a token's logits, of a skipped expert over a chosen one."""
 

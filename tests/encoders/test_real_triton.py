@@ -106,7 +106,7 @@ def test_vectors_are_those_computed_without_a_server(infer: Infer, embedder: Emb
     np.testing.assert_allclose(got.reshape(12, 64), wanted_vectors(embedder, corpus), atol=1e-5)
 
 
-def test_texts_that_share_a_prefix_are_told_apart(infer: Infer, embedder: Embedder) -> None:
+def test_texts_with_a_shared_prefix_are_distinguished(infer: Infer, embedder: Embedder) -> None:
     """With a wrong numpy the stub returns bytes that all equal the first."""
     texts = ["the cat sat on the " + end for end in ("mat", "sea", "map", "")]
     got = infer("embed", texts=[texts])["embeddings"][0]

@@ -107,7 +107,7 @@ def test_each_token_has_its_probability(ask: Callable[..., list[dict[str, Any]]]
     assert values(events, "cumulative_logprob") == [[-2.5]]
 
 
-def test_several_sequences_are_told_apart(ask: Callable[..., list[dict[str, Any]]]) -> None:
+def test_several_sequences_are_distinguished(ask: Callable[..., list[dict[str, Any]]]) -> None:
     events = ask(**ASKED | {"sampling_param_n": 2, "sampling_param_seed": 3})
     texts_by_index = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}
     assert texts_by_index == {0: "am en", 1: "m eng"}

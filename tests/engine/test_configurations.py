@@ -112,7 +112,7 @@ def test_the_engine_is_kind_cpu_once_and_its_queue_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("decoupled", [True, False])
-def test_streaming_is_said_for_the_engine_and_the_bls_model(decoupled: bool) -> None:
+def test_streaming_is_declared_for_the_engine_and_the_bls_model(decoupled: bool) -> None:
     configs = configurations(a_server(a_model(an_engine(ENGINE), WEIGHTS, decoupled=decoupled)))
     decoupled_by_model = {name: configs[f"llama_{name}"].model_transaction_policy.decoupled for name in
             ("tensorrt_llm", "tensorrt_llm_bls", "preprocessing")}  # fmt: skip

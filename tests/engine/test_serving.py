@@ -120,7 +120,7 @@ def test_grpc_streams_and_says_when_it_is_over(grpc: over_grpc.InferenceServerCl
     assert [text(result) for result in came] == ["s", "t", "e", "a"]
 
 
-def test_several_prompts_of_one_request_are_told_apart(grpc: over_grpc.InferenceServerClient) -> None:
+def test_several_prompts_of_one_request_are_distinguished(grpc: over_grpc.InferenceServerClient) -> None:
     came = Stream(grpc, "llama", text_input=[["boiler"], ["a sea"]], max_tokens=[[3], [2]]).results()
     assert {int(result.as_numpy("batch_index")[0, 0]): text(result) for result in came} == {0: "boi", 1: "a "}
 

@@ -77,7 +77,7 @@ def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(read
 
 
 def test_a_docker_that_starts_late_brings_its_server_back(ready: Scene) -> None:
-    """Meanwhile the server's unit has reached its limit of starts."""
+    """The server's unit has reached its limit of starts before Docker starts."""
     ready.says("systemctl stop docker.socket docker.service; systemctl mask --runtime docker.service docker.socket")
     try:
         ready.says("for n in 1 2 3 4 5 6; do systemctl restart triton@main; done")

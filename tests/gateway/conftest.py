@@ -14,7 +14,7 @@ from gateway.templates import Template
 
 
 class Here:
-    """A renderer without a process."""
+    """A renderer that runs in the tests' own process."""
 
     def __init__(self, source: str, constants: Mapping[str, str]) -> None:
         self._template = Template(source, constants)

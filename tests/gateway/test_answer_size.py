@@ -48,7 +48,7 @@ async def test_an_answer_of_more_than_was_asked_for_ends_by_its_size(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Long before its time: a whole answer is held until then, and 300 MB came within two seconds (2026-11-27)."""
+    """The size limit ends the answer long before its time limit: 300 MB came within two seconds (2026-11-27)."""
     async with before(tmp_path, play) as front:
         answer = await front.ask(CHAT, chat(max_tokens=5, **more))
     judge(answer, capsys)

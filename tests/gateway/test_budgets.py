@@ -107,7 +107,7 @@ async def test_every_model_uses_tokens(tmp_path: Path, path: str, body: dict[str
 async def test_a_client_that_disconnects_pays_for_the_generated_tokens(
     tmp_path: Path, streams: bool, script: Script, leaves: bool, used: str
 ) -> None:
-    """Otherwise a client could read an answer without its end for free."""
+    """A free disconnect would let clients read an answer up to its last event without payment."""
     async with running_gateway(tmp_path, hold_seconds=0) as front:
         await limited(front, tokens_per_minute=1000)
         front.triton.script = script

@@ -159,7 +159,7 @@ async def test_an_unsupported_field_is_refused_by_its_name(tmp_path: Path, more:
 
 @in_loop
 async def test_a_field_with_a_neutral_value_is_accepted(tmp_path: Path) -> None:
-    """Clients send such fields by themselves."""
+    """Client libraries send fields with neutral values without being asked."""
     nothing = {"tools": [], "logprobs": False, "n": 1, "stop": None, "user": "me", "store": False, "logit_bias": {}}
     async with running_gateway(tmp_path) as front:
         assert (await front.chat(**nothing, response_format={"type": "text"}, service_tier="auto")).status == 200

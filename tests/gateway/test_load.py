@@ -97,7 +97,7 @@ async def test_a_request_cancelled_while_waiting_takes_no_turn() -> None:
 
 @in_loop
 async def test_a_request_cancelled_during_its_work_keeps_its_turn_until_the_work_ends() -> None:
-    """Otherwise a tenant that disconnects repeatedly would occupy any number of processes."""
+    """A tenant that disconnects repeatedly would occupy any number of processes if each disconnect freed its turn."""
     jobs = Jobs(Line(1))
     left, waiting = jobs.begin("a"), jobs.begin("b")
     await rounds()

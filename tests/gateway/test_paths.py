@@ -108,7 +108,7 @@ async def test_a_byte_order_mark_before_a_body_is_passed_over(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_page_behind_a_balancer_without_tls_is_told_what_its_operator_declares(tmp_path: Path) -> None:
+async def test_a_page_behind_a_plain_balancer_gets_the_declared_url(tmp_path: Path) -> None:
     """Without keys, another site could let its name lead here; `url` tells the gateway which name is its own."""
     origin = "http://llm.example.com:8080"
     headers = {"origin": origin, "host": "llm.example.com:8080", "content-type": "application/x-www-form-urlencoded"}

@@ -214,7 +214,7 @@ async def test_an_error_of_a_template_is_the_same_in_both_processes() -> None:
 
 
 def test_a_variable_set_in_a_loop_is_reset_in_its_next_iteration() -> None:
-    """Texts therefore cannot double with every message."""
+    """A template that doubles its text for every message cannot exceed memory."""
     source = "{% set x = 'x' %}{% for m in messages %}{% set x = x ~ x %}{{ x }} {% endfor %}{{ x }}"
     template = Template(source, {}, HERE_TURNS)
     assert template.is_harmless

@@ -143,7 +143,7 @@ def test_slurm_takes_the_batch_file(story: Story) -> None:
     )
 
 
-def test_a_node_without_weights_is_told_and_starts_nothing(story: Story) -> None:
+def test_a_node_without_weights_is_refused_and_starts_nothing(story: Story) -> None:
     """The log of the job names the file to submit."""
     job = story.cluster.submit(f"--time=10 {BATCH} --check")
     assert until(lambda: story.cluster.state(job).startswith("FAILED"), 60), story.cluster.log(job)

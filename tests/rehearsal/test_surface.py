@@ -150,7 +150,7 @@ def test_the_container_opens_no_connection_outward(served: Surface) -> None:
     assert served.says(f"timeout 2 bash -c '</dev/tcp/{served.machine.address}/22' && echo open") == ["open"]
 
 
-def test_no_datagram_leaves_the_container_and_no_name_is_told_to_it(served: Surface) -> None:
+def test_no_datagram_leaves_the_container_and_it_has_no_resolver(served: Surface) -> None:
     """The machine's own datagram arrives, and the machine knows the name."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.bind((INSIDE, 0))

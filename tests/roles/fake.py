@@ -135,7 +135,7 @@ class ScriptedConnector(FakeConnector):
         return super().run_shell_command(command, print_output, print_input, **arguments)
 
     def _answer_all(self, script, arguments):
-        """Answers each question of the script as if it had come alone."""
+        """Returns the answers to all questions of the script, each answered separately."""
         lines = [f"{fact_batch.BEGAN} {Path('/proc/uptime').read_text().split()[0]}"]
         for number, question in enumerate(script.calls):
             alone = StringCommand(question.fact().command(**question.arguments))

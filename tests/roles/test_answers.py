@@ -95,7 +95,7 @@ def test_the_message_names_the_host_the_question_and_the_next_command() -> None:
 
 
 def test_a_silent_host_is_reported_if_it_is_the_only_one() -> None:
-    """pyinfra ends such a run with an exception."""
+    """pyinfra ends a run whose only host is silent with an exception."""
     ran = run(story, answers={"nvidia-smi": hangs})
     assert (ran.stopped, "did not answer a question" in "\n".join(ran.log)) == ("No hosts remaining!", True)
 

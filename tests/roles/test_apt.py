@@ -133,7 +133,7 @@ def test_contrib_is_added_to_debians_own_sources_alone(tmp_path: Path, name: str
 HOSTILE = "x; touch ran #$(touch ran)'\n"
 
 
-def test_names_of_packages_and_units_are_words_for_the_shell_whatever_they_hold() -> None:
+def test_names_of_packages_and_units_are_quoted_for_the_shell() -> None:
     """Some names come from the host: the version of its kernel, installed packages."""
     seen = {HOSTILE: Installed("1", held=False), "held" + HOSTILE: Installed("1", held=True)}
     assert shlex.split(next(apt.hold([HOSTILE], seen)))[2:] == [HOSTILE]

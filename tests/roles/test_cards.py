@@ -63,7 +63,7 @@ def test_a_whole_gpu_is_declared_or_cut_by_its_owner() -> None:
 
 
 def test_a_boot_unit_of_an_earlier_deploy_is_named() -> None:
-    """With such a unit the next boot would cut unmanaged GPUs."""
+    """With this unit, the next boot would cut unmanaged GPUs."""
     facts = HostFacts(values=seen(CUT).values, units={BOOT_UNIT: Unit("loaded", "inactive", "enabled")})
     assert message(facts, mine(*HALVES)) == (
         "a unit of an earlier deploy cuts the GPUs at every boot, and their driver is not managed\n"

@@ -54,7 +54,7 @@ def test_a_silent_failure_waits_until_the_connection_is_known_to_be_lost(
         connections.naming_loss(lambda _: (False, []))(closing)
 
 
-def test_a_command_that_said_why_it_failed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_failed_with_a_reason_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "is_lost_within_a_second", lambda _: pytest.fail("waited"))
     assert connections.naming_loss(lambda _: (False, ["said"]))(connector(is_active=True)) == (False, ["said"])
 

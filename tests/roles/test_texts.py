@@ -26,7 +26,7 @@ def test_a_file_is_looked_up_under_the_units_systemd_loads_it_for(path: str, uni
     assert loaded_as(f"/etc/systemd/system/{path}") == unit
 
 
-def test_a_host_without_units_is_asked_nothing_of_systemd() -> None:
+def test_systemd_is_not_queried_on_a_host_without_units() -> None:
     assert "systemctl" not in InstalledTexts().command(("/etc/enginehouse/watch.json",))
 
 

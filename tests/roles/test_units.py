@@ -32,7 +32,7 @@ def follow(*states: Answer, seconds: int = 60) -> Ran:
     return run(story, answers={"systemctl show": Then(*states), "journalctl": "the last words"})
 
 
-def test_progress_is_told_once_per_change() -> None:
+def test_progress_is_reported_once_per_change() -> None:
     going = "ActiveState=activating\nStatusText=1 of 2 MiB"
     ran = follow(going, going, "ActiveState=activating\nStatusText=2 of 2 MiB", "ActiveState=inactive\nResult=success")
     assert [line for line in ran.log if "image:" in line] == [

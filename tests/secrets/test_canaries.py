@@ -33,7 +33,7 @@ def control(scene: Scene, story: Story) -> dict[str, Any]:
     return scene.on_control()
 
 
-def test_the_run_said_all_it_can_say_and_the_service_is_well(story: Story) -> None:
+def test_the_run_printed_every_message_and_the_service_is_healthy(story: Story) -> None:
     output = story.deployed.stdout + story.deployed.stderr
     assert [word for word in ("enginehouse-pull@", "DEBUG:paramiko") if word not in output] == []
     assert story.smoked.returncode == 0, story.smoked.stdout[-3000:]

@@ -52,7 +52,7 @@ def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, serve
     assert (unit.is_running, unit.is_enabled, unit.systemd_properties["NRestarts"]) == (True, True, "0")
 
 
-def test_balancers_are_told_that_the_server_is_ready(machine: Host, mine: Slice, server: ServerSlice) -> None:
+def test_balancers_learn_that_the_server_is_ready(machine: Host, mine: Slice, server: ServerSlice) -> None:
     """The test asks like a foreign balancer; ours asks the same program in HAProxy's protocol."""
     traffic = mine.traffic
     assert traffic

@@ -74,7 +74,7 @@ def commands(model: LLM, **changes: Any) -> str:
 
 
 def refusal(model: LLM, **changes: Any) -> str:
-    """Every refusal of an LLM, as it is printed."""
+    """The printed text of every refusal of an LLM."""
     changes = {"engine_trust": TRUST} | changes
     refusals = samples.refusals(around=AROUND, **samples.main(model), **changes)
     return "\n\n".join(str(problem) for problem in refusals)

@@ -46,7 +46,7 @@ FACTORS = (-1, 0, 0.001, 0.01, 1 / 1024, 0.5, 2, 10, 100, 1000, 1024, 2**20, 10*
 
 
 def changed(value: Any, choose: Choose, depth: int = 0) -> Any:
-    """The value with one place changed: the place itself, or one inside it."""
+    """The value with a change in one place: the value itself, or an element inside it."""
     inside = _inside(value)
     if inside and choose(range(8)) >= (1 if depth else 0):
         key = choose(inside)

@@ -76,7 +76,7 @@ def test_a_shift_of_less_than_a_tenth_is_no_finding_unless_asked_for() -> None:
 
 
 def test_one_slow_run_is_noise() -> None:
-    """The other five runs are as before."""
+    """The other five runs are unchanged."""
     assert worse(compared(result(20, 21, 22, 23, 24, 25), result(20, 21, 22, 23, 24, 900))) == []
 
 
@@ -107,7 +107,7 @@ def test_ranks_are_counted_exactly() -> None:
 
 
 def test_probabilities_are_adjusted_by_holms_method() -> None:
-    """0.01 x 3, then 0.02 x 2, then at least as much."""
+    """The smallest probability is multiplied by 3, the next by 2, and none falls below an earlier one."""
     assert holm([0.02, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
 
 

@@ -191,7 +191,7 @@ def test_the_control_machine_s_part_is_unpacked_and_verified(tmp_path: Path, tru
     assert [path for path in (tmp_path / "again").rglob("*") if path.is_file()] == [], "half of a file is no file"
 
 
-def test_too_little_room_is_refused_after_the_sizes_are_told(tmp_path: Path, trust: EngineTrust) -> None:
+def test_too_little_space_is_refused_after_the_sizes_are_printed(tmp_path: Path, trust: EngineTrust) -> None:
     lines = list[str]()
     order = Order(slices=(), needs=(), directory=tmp_path, trust=trust, report=lines.append, today=TODAY)
     with pytest.raises(Refusal) as caught:

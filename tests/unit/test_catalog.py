@@ -117,7 +117,7 @@ def test_every_checkpoint_is_pinned_to_a_commit() -> None:
 
 
 def test_every_checkpoint_has_a_known_architecture() -> None:
-    """Otherwise the checkpoint's kind and files would be unknown."""
+    """Without its architecture, a checkpoint's kind and files would be unknown."""
     assert {row.shape.architecture for row in CHECKPOINTS.values()} <= ARCHITECTURES.keys()
 
 
@@ -131,7 +131,7 @@ def test_no_architecture_fetches_a_pickle_or_another_copy() -> None:
 
 
 def test_the_default_release_is_offered_with_its_defect() -> None:
-    """26.07, with the openai package that TensorRT-LLM cannot import."""
+    """Release 26.07 has an openai package that TensorRT-LLM cannot import."""
     row = RELEASES["26.07"]
     assert (row.offered, row.trtllm, row.floor, [defect.name for defect in row.defects]) == (
         True,

@@ -149,7 +149,7 @@ def test_a_host_is_in_one_cell() -> None:
 
 
 def test_a_host_is_balanced_from_its_own_cell() -> None:
-    """Otherwise a balancer would change while its hosts do not."""
+    """A balancer of another cell would change while its hosts do not."""
     moved = {"east": GROUPS["east"] - {"east-edge"}, "west": GROUPS["west"] | {"east-edge"}}
     assert refused(moved).startswith(
         "2 problems\n\n"

@@ -30,7 +30,7 @@ def test_plan_prints_digest_and_memory() -> None:
 
 
 def test_an_inventory_may_import_modules_of_the_current_directory(tmp_path: Path) -> None:
-    """pyinfra's own command allows such imports too."""
+    """pyinfra's own command allows these imports too."""
     (tmp_path / "shared_words.py").write_text("NAME = 'gpu1'\n")
     (tmp_path / "inventory.py").write_text("from shared_words import NAME\n\nhosts = [NAME]\n")
     installed = f"import sys; sys.path[0] = {str(ROOT)!r}; from deploy.__main__ import main; main()"

@@ -75,7 +75,7 @@ def test_the_floor_of_encoders_agrees_with_a_hand_calculation(
 
 
 def test_an_encoder_that_is_served_in_8_bits_is_priced_by_its_own_figures() -> None:
-    """2.49 / 3,600 / 10,444.2991 documents/s x 1,000."""
+    """Dollars per 1,000 documents: 2.49 / 3,600 / 10,444.2991 documents/s x 1,000."""
     floor = floor_of("bge", "rerank 128", **main(replace(RERANKER, products="fp8"), EMBEDDER))
     assert floor is not None and floor.documents_thousand == pytest.approx(0.000066224, rel=1e-4)
 
@@ -94,7 +94,7 @@ def test_a_model_that_no_bench_covers_is_not_measured() -> None:
 
 
 def test_one_slow_query_at_a_time_is_no_saturation() -> None:
-    """5 of the file's 6 loads keep the card full."""
+    """Only 5 of the file's 6 loads keep the card busy."""
     assert sorted(load.saturated for load in loads() if load.products == "fp16") == [False, *[True] * 5]
 
 

@@ -267,8 +267,8 @@ def test_a_question_without_an_end_keeps_a_host_from_being_called_healthy() -> N
 
 
 @pytest.mark.parametrize("name", ["kernel", "pci", "units", "room"])
-def test_a_question_that_ends_badly_though_every_host_has_an_answer_is_told(name: str) -> None:
-    """Otherwise a host with an unreadable journal would have no Xid."""
+def test_a_failed_check_that_every_host_can_answer_is_reported(name: str) -> None:
+    """A host with an unreadable journal would seem to have no Xid."""
     assert ids(examined({name: "no such thing"}, **{name: "1"}))[0] == "unread"
 
 
@@ -276,7 +276,7 @@ def test_a_host_that_answered_nothing_is_not_healthy() -> None:
     assert set(ids(findings_of(Readings().expecting(HEALTHY), WANTED))) == {"unread"}
 
 
-def test_a_driver_branch_that_ended_is_told_by_the_day_it_is_asked() -> None:
+def test_an_ended_driver_branch_is_judged_by_the_current_day() -> None:
     assert ids(examined({}, replace(WANTED, today=date(2028, 7, 1)))) == ["driver-old", "holes-unread"]
 
 

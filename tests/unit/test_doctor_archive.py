@@ -85,7 +85,7 @@ def test_every_question_is_let_in_by_a_form_or_left_out_by_name() -> None:
     assert sorted([*FORMS, *LEFT_OUT]) == sorted(HEALTHY)
 
 
-def test_its_size_is_told_as_it_is_and_equal_answers_make_equal_bytes() -> None:
+def test_the_archives_size_is_exact_and_equal_answers_give_equal_bytes() -> None:
     hosts = {name: (read({**HEALTHY, **units("NRestarts=0", "NRestarts=3")}), WANTED) for name in ("a", "b")}
     archive = archive_of(hosts, NOW)
     whole = sum(len(text.encode()) for text in opened(archive.packed).values())

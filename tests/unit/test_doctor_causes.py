@@ -28,7 +28,7 @@ LOGGED = {
 
 
 @pytest.mark.parametrize("line", LOGGED)
-def test_a_server_that_failed_is_told_with_the_cause_in_its_log(line: str) -> None:
+def test_a_failed_server_is_reported_with_the_cause_in_its_log(line: str) -> None:
     """grep keeps only the phrase, as on the host."""
     grep = subprocess.run(["grep", "-aoE", PATTERN], input=line, capture_output=True, text=True, check=True)
     causes = "".join(f"      1 {phrase}\n" for phrase in grep.stdout.splitlines())

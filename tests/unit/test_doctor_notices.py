@@ -34,6 +34,6 @@ def test_a_cloud_that_does_not_answer_is_named() -> None:
     assert (late.id, late.evidence) == ("notices-unread", "its last answer was at 2026-11-23 07:50:00 UTC")
 
 
-def test_a_hold_of_the_cloud_is_not_told_as_an_operator_s() -> None:
+def test_a_clouds_hold_is_not_reported_as_an_operators() -> None:
     hold = f'main {{"since": {NOW - 10}, "until": {NOW + 300}, "who": "the cloud: preemption", "cloud": 1}}'
     assert examined({"holds": hold}) == ()

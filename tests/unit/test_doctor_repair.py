@@ -40,6 +40,6 @@ def test_a_program_that_does_not_look_is_named_with_its_last_look() -> None:
     assert (finding.id, finding.evidence) == ("repair-silent", "its last check was at 2026-11-23 05:46:40 UTC")
 
 
-def test_a_hold_of_a_repair_is_not_told_as_an_operator_s() -> None:
+def test_a_repairs_hold_is_not_reported_as_an_operators() -> None:
     hold = f'main {{"since": {NOW - 10}, "until": {NOW + 300}, "who": "this host\'s repair", "repair": 1}}'
     assert examined({"holds": hold}) == ()

@@ -91,7 +91,7 @@ def test_a_differing_host_is_named_with_its_step_and_the_running_deploy(files: t
 
 
 def test_a_host_that_is_away_could_not_be_asked_and_the_others_are(files: tuple[Path, str]) -> None:
-    """The gate, which would stop the others, does not count as their difference."""
+    """The gate, which would stop the other hosts, does not count as a difference of those hosts."""
     drift = drift_of(files[1], verb=files[0])
     assert (drift.exit_code, drift.unasked, drift.differing) == (1, ("far",), ("@fake/three",))
     assert "Could not connect" in drift.messages["far"][0]
@@ -142,7 +142,7 @@ def test_an_unreachable_host_ends_the_command_with_status_1(tmp_path: Path) -> N
     assert (done.returncode, json.loads(done.stdout)["not_asked"]) == (1, ["127.0.0.1"])
 
 
-def test_a_refused_inventory_asks_nobody() -> None:
+def test_a_refused_inventory_contacts_no_host() -> None:
     done = typed("inventories/h100.py", "--data", "release=24.08")
     assert (done.returncode, "planning; no host was changed" in done.stderr) == (1, True)
 

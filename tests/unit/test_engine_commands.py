@@ -43,7 +43,7 @@ def test_one_model_is_built_with_these_commands_on(release: str) -> None:
 
 
 def test_a_finished_checkpoint_is_only_built_on_an_image_without_scripts() -> None:
-    """24.12 copies no convert scripts, so there is one command."""
+    """The image of 24.12 has no convert scripts, so there is one command."""
     same_as_golden("engines/llama-finished.24.12.txt", commands(FINISHED, release="24.12"))
 
 
@@ -110,7 +110,7 @@ def test_adapters_logits_beams_and_options_are_built_in_by_these_flags() -> None
 
 
 def test_the_16_bit_part_of_an_engine_has_the_type_of_its_adapters() -> None:
-    """The unquantised rest has that type; otherwise it has the checkpoint's."""
+    """With adapters, the unquantised tensors have the adapters' type; without adapters, the checkpoint's."""
     lora = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=ELSEWHERE),))
     assert [typed(FP8), typed(replace(FP8, lora=lora))] == ["auto", "float16"]
 

@@ -137,7 +137,7 @@ def test_equal_inventories_give_equal_bytes() -> None:
 
 
 def test_no_path_and_no_host_name_is_in_the_fields() -> None:
-    """Two hosts can therefore share one engine."""
+    """Without paths and host names, two hosts can share an engine."""
     text = json.dumps(FULL)
     assert "/var/lib" not in text and "h100-01" not in text and "/app/" not in text
 

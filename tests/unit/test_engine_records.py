@@ -65,7 +65,7 @@ def test_the_role_s_settings_move_the_ledger() -> None:
     assert (ledger_of([plain]), ledger_of([plain, moved])) == ("inventories/engines", "elsewhere")
 
 
-def test_calibration_texts_are_told_apart_by_names_and_bytes_and_not_by_their_place(tmp_path: Path) -> None:
+def test_calibration_texts_are_identified_by_names_and_bytes_not_by_path(tmp_path: Path) -> None:
     for name, text in (("a", "one"), ("b", "one"), ("c", "two")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data.arrow").write_text(text)

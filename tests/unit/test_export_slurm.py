@@ -242,7 +242,7 @@ def test_named_hosts_alone_are_written(tmp_path: Path) -> None:
     assert CliRunner().invoke(main, [*arguments, str(tmp_path)]).exit_code == 1
 
 
-def test_a_node_that_lacks_everything_is_told_all_of_it_at_once(tmp_path: Path) -> None:
+def test_a_bare_node_gets_all_missing_parts_in_one_report(tmp_path: Path) -> None:
     """The job itself reports everything, with commands to type; nothing is started, and its folder is unchanged."""
     for name, text in written("fleet").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -270,7 +270,7 @@ def test_a_node_that_lacks_everything_is_told_all_of_it_at_once(tmp_path: Path) 
     assert (ran.returncode, ran.stdout, list(Path("/tmp").glob("enginehouse-7*"))) == (1, "", [])
 
 
-def test_a_node_of_another_host_is_told_which_it_may_be(tmp_path: Path) -> None:
+def test_a_node_of_another_host_gets_the_possible_names(tmp_path: Path) -> None:
     """The message has the sbatch option that excludes it."""
     (tmp_path / "job.sh").write_text(steps())
     environment = {"SLURM_JOB_ID": "7", "SLURMD_NODENAME": "login", "SLURM_SUBMIT_DIR": str(tmp_path)}

@@ -168,7 +168,7 @@ def test_an_odd_config_is_refused_and_never_a_traceback(config: dict[str, Any]) 
 
 
 def test_weights_in_a_format_that_nothing_reads_are_never_counted_as_16_bit() -> None:
-    """The plan refuses such weights by the name of their format."""
+    """The plan refuses weights in an unknown format by the format's name."""
     stored = {"quant_method": "bitsandbytes", "load_in_4bit": True}
     assert checkpoint_of(CONFIG | {"quantization_config": stored}, 1, "x/config.json").format == "bitsandbytes"
 

@@ -41,7 +41,7 @@ def test_a_row_says_how_exact_it_is_and_where_it_was_read() -> None:
 
 
 def test_flags_of_the_newer_side_only_are_not_certain() -> None:
-    """1.0 lies between a row without such flags and a row with them."""
+    """Version 1.0 lies between a row without the flags and a row with them."""
     assert set(build_flags("1.0.0").flags) - set(build_flags("1.0.0").certain) == {
         "--dora_plugin",
         "--fuse_fp4_quant",
@@ -70,7 +70,7 @@ def test_tensorrt_llm_1_3_has_no_build() -> None:
 
 
 def test_an_unread_version_is_reported_as_unread() -> None:
-    """No flags are guessed for such a version."""
+    """No flags are guessed for a version that was not read."""
     assert (build_flags("7.0.0").is_unread, convert_flags("1.2.1", "falcon").is_unread) == (True, True)
 
 
@@ -149,7 +149,7 @@ def test_every_default_is_a_value_the_flag_takes(table: FlagTable) -> None:
 
 
 def test_no_misquoted_flag_is_in_a_row_of_1_2() -> None:
-    """Otherwise the tables would contradict each other."""
+    """A misquoted flag in a row would contradict the table of misquoted flags."""
     assert set(MISQUOTED["trtllm-build"]) & set(build_flags("1.2.1").names()) == set()
 
 

@@ -57,7 +57,7 @@ def compressed(strategy: str, bits: int = 8, kind: str = "float") -> dict[str, A
         ({"producer": "nobody"}, (), "unknown"),
     ],
 )
-def test_a_format_is_told_by_its_files(quantization: dict[str, Any], names: tuple[str, ...], row: str) -> None:
+def test_a_format_is_recognised_by_its_files(quantization: dict[str, Any], names: tuple[str, ...], row: str) -> None:
     assert format_of(quantization, names) == row
     assert not row or row in FORMATS
 

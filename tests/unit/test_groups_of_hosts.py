@@ -150,7 +150,7 @@ def test_hosts_that_say_no_tensor_get_all_gpus_of_the_group() -> None:
     assert (planned[0].tensor, planned[0].pipeline) == (8, 2)
 
 
-def test_plain_ethernet_under_every_layer_is_told_with_its_price() -> None:
+def test_plain_ethernet_for_tensor_parallelism_is_noted_with_its_cost() -> None:
     """By hand: 126 layers x 2 all-reduces x 256 MiB x 2 x 1/2: 64,512 MiB, 21,647 ms at 25 Gbit/s."""
     llm = model("llama", LLAMA_405B, parallel=Parallel(tensor=16, hosts=named()))
     planned = plan(*group(llm, "h100-80", 8, ETHERNET))

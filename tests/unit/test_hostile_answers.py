@@ -152,7 +152,7 @@ def test_an_event_of_a_cloud_at_no_time_is_unread(moment: object, monkeypatch: p
 
 
 def test_a_balancers_page_is_read_to_a_limit_and_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100,000 letters without a value took minutes."""
+    """A page of 100,000 letters without a value took minutes."""
     labels = "a" * 100_000
     page = f'haproxy_server_status{{{labels}}} 1\nhaproxy_server_status{{proxy="p",server="s",state="UP"}} 1\n'
     monkeypatch.setattr(urllib.request, "build_opener", lambda *_: Served(page.encode()))

@@ -101,7 +101,7 @@ def test_an_ansible_inventory_may_look_into_variables(tmp_path: Path, monkeypatc
 
 
 def test_outputs_of_terraform_are_read_once(tmp_path: Path) -> None:
-    """60,000 names took minutes."""
+    """An output of 60,000 names took minutes."""
     names = {f"host{number}": {"sensitive": False, "type": "string", "value": "gpu-1"} for number in range(60_000)}
     (tmp_path / "hosts.json").write_text(json.dumps(names))
     assert terraform_hosts(str(tmp_path / "hosts.json"), "host59999") == [("gpu-1", {})]
@@ -240,8 +240,8 @@ def test_a_pasted_text_is_cut_in_linear_time(text: str) -> None:
     ],
     ids=["options", "keys"],
 )
-def test_a_text_with_more_names_than_anybody_writes_is_not_compared_name_by_name(text: str) -> None:
-    """200,000 unknown options took minutes."""
+def test_a_text_with_very_many_names_is_not_compared_name_by_name(text: str) -> None:
+    """A command with 200,000 unknown options took minutes."""
     assert "different" in str(check(text))
     with pytest.raises(Refusal, match="more different names"):
         migrate(text)

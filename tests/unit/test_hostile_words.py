@@ -307,7 +307,7 @@ def test_an_option_passes_for_no_text() -> None:
     ],
 )
 def test_login_settings_add_no_further_option_of_ssh(name: str, data: dict[str, Any]) -> None:
-    """The name of a host, and its SSH settings, become words and lines of OpenSSH."""
+    """A host's name and SSH settings become arguments of ssh and lines of ssh_config."""
     problems = judge(read({name: BASES["own checkpoint"] | data}), AROUND)
     assert "unsafe-login" in {problem.kind for problem in problems}
     assert all("\n  ProxyCommand" not in str(problem.facts["seen"]) for problem in problems)

@@ -89,7 +89,7 @@ def test_a_host_that_stands_twice_in_a_map_of_ansible_is_refused(tmp_path: Path)
 
 
 def test_an_inventory_that_is_a_program_is_not_run(tmp_path: Path) -> None:
-    """Otherwise write access to that file would run code on the control machine."""
+    """Write access to an executable inventory would mean running code on the control machine."""
     (tmp_path / "hosts").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho '{{}}'\n")
     (tmp_path / "hosts").chmod(0o755)
     assert "is not an Ansible inventory that can be read here" in refused(ansible_hosts, str(tmp_path / "hosts"), "all")

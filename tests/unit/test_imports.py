@@ -103,7 +103,7 @@ def test_the_verbs_of_pyinfra_take_their_plan_from_the_boundary() -> None:
     assert crossings(r"(deploy|rollback|build|remove|doctor)\.py|roles/|rehearsal/", r"deploy\.__main__") == []
 
 
-def test_only_the_boundary_opens_files_or_talks_to_anybody() -> None:
+def test_only_the_boundary_opens_files_or_connections() -> None:
     """Decisions are pure."""
     assert crossings(r"deploy/", rf"({'|'.join(ACTS)})\b", *BOUNDARY) == []
 

@@ -87,7 +87,7 @@ def test_sixteen_long_users_fit_h200_and_eleven_h100() -> None:
 
 
 def test_the_chat_pattern_holds_its_128_conversations() -> None:
-    """1,461,632 tokens of cache, 10,240 each."""
+    """The cache has 1,461,632 tokens; a conversation takes 10,240."""
     assert shipped("h100x4_llama70b_chat").slices[0].servers[0].models[0].full_context_sequences >= 128
 
 

@@ -93,7 +93,7 @@ def test_commands_for_other_programs_are_not_judged(text: str) -> None:
     assert check(text).is_fine
 
 
-def test_a_configuration_for_a_release_without_tensorrt_llm_is_told_so() -> None:
+def test_a_configuration_for_a_release_without_tensorrt_llm_is_reported() -> None:
     """The message about the release is the only finding."""
     report = check('name: "m"\nbackend: "tensorrtllm"\n', "26.08")
     assert [finding.kind for finding in report.checked[0].findings] == ["program-removed"]

@@ -82,7 +82,7 @@ FINE = {
 
 @pytest.mark.parametrize("data", FINE.values(), ids=[name.replace(" ", "_") for name in FINE])
 def test_permitted_llm_settings_are_not_refused(data: dict[str, Any]) -> None:
-    """Such settings are planned."""
+    """Permitted settings are planned unchanged."""
     assert [str(problem) for problem in refusals(**data)] == []
 
 
@@ -124,7 +124,7 @@ def test_a_farm_with_the_same_card_and_more_host_memory_builds_what_a_host_canno
 
 @pytest.mark.parametrize(("gpu", "remarks"), [("h100-80", 0), ("h100-pcie-80", 1), ("h100-nvl-94", 0), ("l40s-48", 1)])
 def test_a_split_over_cards_without_nvlink_is_remarked_on(gpu: str, remarks: int) -> None:
-    """Such a split works, but slowly."""
+    """Tensor parallelism over PCIe works, but slowly."""
     warnings = [sentence for sentence in plan(**llama(gpu, gpus=2)).warnings if "NVLink" in sentence]
     assert len(warnings) == remarks
 

@@ -117,7 +117,7 @@ def test_a_syntax_error_beside_the_inventory_names_its_own_file(tmp_path: Path) 
         ("fleet.ini", "; ours\n[h100:children]\n", "INI", "[h100:children]", "fleet.py"),
     ],
 )
-def test_an_inventory_of_ansible_is_told_from_python(
+def test_an_ansible_inventory_is_distinguished_from_python(
     tmp_path: Path, name: str, text: str, kind: str, first: str, copy: str
 ) -> None:
     """The file's name or its first line decides."""
@@ -291,6 +291,6 @@ def test_options_with_which_hosts_do_not_wait_for_each_other_are_refused(option:
 
 
 def test_a_command_without_gates_may_have_them() -> None:
-    """pyinfra's own `exec` is such a command."""
+    """pyinfra's own `exec` is a command without gates."""
     command = [sys.executable, "-m", "pyinfra", "@fake/one", "exec", "-y", "--serial", "--", "true"]
     assert subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=False).returncode == 0

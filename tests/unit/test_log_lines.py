@@ -127,7 +127,7 @@ def test_a_start_that_failed_before_a_good_one_is_a_note() -> None:
     assert (finding.id, finding.severity, "(4 times)" in finding.evidence) == ("kernel-past", "note", True)
 
 
-def test_a_host_that_wants_open_modules_is_not_told_to_boot_in_a_loop() -> None:
+def test_a_host_that_needs_open_modules_is_not_rebooted_in_a_loop() -> None:
     lines = in_kernel(["NVRM: installed in this system requires use of the NVIDIA open kernel modules.", START])
     (finding,) = examined({**UNSEEN, "kernel-beside": lines}, smi="6")
     assert (finding.id, "open packages" in finding.attempt) == ("open-modules", True)

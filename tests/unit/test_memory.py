@@ -38,17 +38,17 @@ LLAMA_70B = CHECKPOINTS["llama-3.1-70b-instruct"].shape
 
 
 def test_gpt_oss_weights_take_13124() -> None:
-    """13,761,264,768 / 1,048,576 = 13,123.8."""
+    """The weights have 13,761,264,768 bytes, which are 13,123.8 MiB."""
     assert memory.llm_weights_mib(GPT) == 13_124
 
 
 def test_llama_weights_take_15317() -> None:
-    """8,030,261,248 x 2 / 1,048,576 = 15,316.5."""
+    """The weights are 8,030,261,248 parameters of 2 bytes, which are 15,316.5 MiB."""
     assert memory.llm_weights_mib(LLAMA_SHAPE) == 15_317
 
 
 def test_weights_split_over_the_gpus() -> None:
-    """16,060,522,496 / 4 / 1,048,576 = 3,829.1."""
+    """A quarter of 16,060,522,496 bytes is 3,829.1 MiB."""
     assert memory.llm_weights_mib(LLAMA_SHAPE, tensor_parallel=4) == 3_830
 
 
@@ -70,7 +70,7 @@ def test_headers_of_a_local_checkpoint_win_over_the_table() -> None:
 
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 1_068), ("float32", 2_136)])
 def test_an_encoder_takes_its_dtype(dtype: str, size: int) -> None:
-    """559,891,457 parameters: 1,067.9 and 2,135.8."""
+    """The 559,891,457 parameters take 1,067.9 MiB in 16 bit and 2,135.8 MiB in 32 bit."""
     assert memory.encoder_weights_mib(BGE, dtype) == size
 
 
@@ -148,7 +148,7 @@ def test_tokens_come_in_whole_blocks() -> None:
 
 
 def test_the_shipped_server_adds_up() -> None:
-    """2,880 + 2,421 + 31,197 + 592 = 37,090 of 79,031."""
+    """Models and overhead take 2,880 + 2,421 + 31,197 + 592 = 37,090 MiB of 79,031."""
     models = {model.name: model.memory.total_mib for model in plan().for_host("h100-01").servers[0].models}
     assert models == {"bge": 2_880, "nomic": 2_421, "gpt-oss-20b": 31_197}
 
@@ -176,7 +176,7 @@ def test_a_cache_that_was_asked_for_is_not_grown() -> None:
 
 
 def test_an_encoder_on_the_cpu_uses_no_gpu_memory() -> None:
-    """Such an encoder has no CUDA context either."""
+    """An encoder on the CPU has no CUDA context either."""
     model = replace(RERANKER, device="cpu", dtype="float32")
     assert (
         plan(servers=(replace(MAIN, models=(model,)),)).for_host("h100-01").servers[0].models[0].memory.total_mib == 0
@@ -184,7 +184,7 @@ def test_an_encoder_on_the_cpu_uses_no_gpu_memory() -> None:
 
 
 def test_an_encoder_counts_the_parameters_of_a_local_checkpoint() -> None:
-    """1,048,576 parameters in float16 are 2 MiB."""
+    """The 1,048,576 parameters take 2 MiB in float16."""
     local = LocalWeights(revision="local-0", stored_bytes=4_194_304, parameters=1_048_576, files=())
     model = replace(RERANKER, weights=Weights.local("w"))
     served = serve(model, Surroundings(today=AROUND.today, local={"w": local}))
@@ -296,7 +296,7 @@ def test_lookahead_needs_no_weights() -> None:
 
 
 def test_adapters_have_a_cache_on_the_gpu() -> None:
-    """512 MiB beside the workspace of 3,199."""
+    """The cache takes 512 MiB, in addition to 3,199 MiB of workspace."""
     lora = LoRA(adapters=(Adapter(name="a", task_id=1, weights=pinned("qwen3-8b")),), gpu_mib=512)
     assert share(replace(LLAMA, path="engine", lora=lora)).memory.workspace_mib == 3_711
 

@@ -57,7 +57,7 @@ def test_projections_into_a_latent_lie_whole_on_every_gpu() -> None:
 
 
 def test_latent_attention_adds_its_rotary_positions_to_the_parameters() -> None:
-    """3 x 7,168 + 128 x (3 x 128 + 2 x 64) + 576 + 8 x (2 x 7,168 + 3 x 2,048)."""
+    """Elements of a layer: 3 x 7,168 + 128 x (3 x 128 + 2 x 64) + 576 + 8 x (2 x 7,168 + 3 x 2,048)."""
     assert memory.layer_elements(DEEPSEEK_V3) == 251_456
 
 

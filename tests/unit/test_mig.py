@@ -70,7 +70,7 @@ WRONG = {
 
 @pytest.mark.parametrize("promise", WRONG)
 def test_the_partition_is_refused_with_this_message(promise: str) -> None:
-    """Kind and place as fields; the whole report compared with a reviewed file."""
+    """The refusal's kind and place are fields; its text equals a reviewed file."""
     problems = refusals(**WRONG[promise].data)
     same_as_golden(f"mig/{promise.lower().replace(' ', '-')}.txt", "\n\n".join(map(str, problems)) + "\n")
     kinds = {(problem.kind, problem.facts["where"].removeprefix("h100-01: ")) for problem in problems}
@@ -153,7 +153,7 @@ def occupied(profiles: list[MigProfile], starts: tuple[int, ...]) -> list[int]:
 
 
 def test_every_card_with_profiles_is_in_the_catalog_of_gpus() -> None:
-    """Otherwise no inventory could use the name."""
+    """An inventory could not name a card that the catalog of GPUs lacks."""
     assert {gpu for gpu, _ in PROFILES} <= set(GPUS)
 
 

@@ -27,7 +27,7 @@ ALONE_ONLY = (
     *("--tp_size", "--moe_tp_size", "--moe_ep_size", "--max_input_len", "--max_seq_len", "--max_decoder_seq_len"),
     *("--checkpoint_dir", "--model_config"),
 )
-"""Flags that may be wrong beside others, which is another promise."""
+"""Flags that are valid alone and may contradict other flags; another test covers contradictions."""
 NUMBERS = {"int": st.integers(1, 2**40).map(str), "float": st.floats(0, 1).map(str)}
 PATHS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min_size=1).filter(
     lambda text: not text.startswith(("-", "#")) and "gpt" not in text.lower()

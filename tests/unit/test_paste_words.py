@@ -18,7 +18,7 @@ def test_the_shell_fills_a_word_with_a_variable(raw: str) -> None:
 
 @pytest.mark.parametrize("raw", ["'$X'", "--a='$'", "--a='$X'", r"\$X", "$", "a$", r'"a\$X"', "'`x`'", "plain"])
 def test_the_shell_takes_a_quoted_dollar_as_written(raw: str) -> None:
-    """The value with the dollar is therefore judged."""
+    """The linter judges the value with its dollar sign."""
     assert not varies(raw)
 
 

@@ -141,7 +141,7 @@ def test_a_wrong_key_is_explained_and_not_shown(host: str, certificate: tuple[st
 
 
 def test_a_missing_tag_is_not_asked_twice(host: str, certificate: tuple[str, str]) -> None:
-    """404 is a final answer."""
+    """The registry's 404 is a final answer, so there is no second request."""
     with pytest.raises(Refusal) as refused:
         digest_of(f"{host}/nvidia/triton:gone", login(certificate))
     manifests = [path for path in Registry.requested_paths if "manifests" in path]

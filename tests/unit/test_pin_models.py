@@ -164,7 +164,7 @@ def test_a_refused_repository_costs_no_other_one_its_lock(hub: Standing) -> None
     assert list(read_lock(Path("models.lock.json"))) == ["rehearsal/llama-1b"]
 
 
-def test_a_renamed_repository_is_locked_and_its_new_name_is_said(hub: Standing) -> None:
+def test_a_renamed_repository_is_locked_and_its_new_name_reported(hub: Standing) -> None:
     hub.heard.moved["/former/llama/"] = "/rehearsal/llama-1b/"
     pinned = enginehouse("pin", inventory(hub, 'LLM("former/llama")'), "--models")
     assert "its name on the hub is rehearsal/llama-1b now" in pinned.stdout

@@ -100,12 +100,12 @@ def test_fabric_manager_comes_with_nvswitches_only() -> None:
 
 
 def test_disk_counts_the_image_three_times_weights_once_and_headroom() -> None:
-    """3 x 13,543 + 2,136 + 1,814 + 13,124 + 8,192."""
+    """Image 3 x 13,543 MiB, weights 2,136, 1,814 and 13,124, headroom 8,192."""
     assert plan().for_host("h100-01").disk_needed_mib == 65_895
 
 
 def test_an_image_of_one_s_own_size_asks_for_its_own_room() -> None:
-    """3 x 12,543 less than the row's 13,543."""
+    """The room is smaller by three times the difference of the image sizes, 13,543 and 1,000 MiB."""
     small = Release(name="ours", derived_from="26.07", size_mib=1_000)
     assert plan(release=small).for_host("h100-01").disk_needed_mib == 65_895 - 37_629
 
@@ -138,7 +138,7 @@ def test_a_digest_beside_a_derived_release_pins_it() -> None:
 
 
 def test_local_weights_are_named_by_their_headers() -> None:
-    """Each local file therefore has its own directory on the host."""
+    """Each set of local files has its own directory on the host."""
     local = LocalWeights(revision="local-0123", stored_bytes=2**30, parameters=2**29, files=("model.safetensors",))
     model = replace(GPT_OSS, weights=Weights.local("weights/gpt"))
     around = Surroundings(today=TODAY, local={"weights/gpt": local})
@@ -173,7 +173,7 @@ def test_two_servers_of_one_model_share_its_files() -> None:
 
 
 def test_a_branch_that_ends_within_90_days_warns() -> None:
-    """590 ends on 31 December 2026."""
+    """Driver branch 590 ends on 31 December 2026."""
     assert plan(driver=Driver(branch="590")).warnings[0] == (
         "driver branch 590 ends on 2026-12-31, in 40 days; 580 lasts to 2028"
     )

@@ -131,7 +131,7 @@ def test_figures_of_both_programs_and_their_cost_are_shown() -> None:
 
 
 @pytest.mark.parametrize("compared", ["x", [1], {"equal_percent": "x"}, {"equal_percent": 1.0, "count": [1]}, 5])
-def test_figures_of_another_form_are_told_and_no_run_breaks_on_them(compared: object) -> None:
+def test_malformed_figures_are_reported_and_end_no_run(compared: object) -> None:
     (line,) = compared_lines({"compared": compared})
     assert line == "the replay's figures cannot be read: the host says them in another form"
 

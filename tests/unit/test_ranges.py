@@ -52,7 +52,7 @@ def test_an_absurd_number_ends_with_a_message(
 
 
 def test_the_documented_options_exist() -> None:
-    """Without such options the other tests of this file would test nothing."""
+    """Without these options, the other tests of this file would test nothing."""
     assert {("fit", "--tp"), ("cost", "--utilisation")} <= {(words[-1], option) for words, option, _ in OPTIONS}
 
 

@@ -39,7 +39,7 @@ class Server:
         return {"container": self.is_now}
 
 
-def test_a_rate_is_told_as_a_multiple_of_the_others() -> None:
+def test_a_rate_is_reported_as_a_multiple_of_other_rates() -> None:
     under = WELL | {"llm_tokens_per_second": 0.0}
     shared = dict.fromkeys(RATES, 19.0)
     assert ratios(shared, under) == dict.fromkeys(RATES[:2], 1.9)

@@ -54,7 +54,7 @@ def test_an_encoder_is_held_against_the_most_it_took() -> None:
     assert not compared(model, 700, 1101)["within"]
 
 
-def test_an_llm_is_held_against_its_load_and_its_workspace_is_told_apart() -> None:
+def test_an_llms_memory_is_compared_separately_from_its_workspace() -> None:
     memory = MemorySlice(weights_mib=500, context_mib=100, workspace_mib=400, kv_cache_mib=400)
     row = compared(replace(LLM, memory=memory), 900, 1500)
     assert (row["planned_mib"], row["measured_mib"], row["off_percent"], row["within"]) == (1000, 900, -10.0, True)
@@ -193,7 +193,7 @@ def test_the_kernels_of_an_encoder_are_those_of_its_last_start() -> None:
     assert [plain(chosen) for chosen in chosen_by_model.values()] == [[], ["plain steps"]]
 
 
-def test_plain_steps_are_told_and_keep_the_encoders_from_passing() -> None:
+def test_plain_steps_are_reported_and_fail_the_encoders() -> None:
     """Steps inside and outside the container count, and so does an encoder without a report."""
     own, slow = ["steps fused", "attention own"], ["steps plain (passed over: fused: AssertionError)", "attention own"]
     assert kernel_problems({"container": {"bge": own}, "bare": {"bge": own}}, ["bge"]) == []

@@ -72,7 +72,7 @@ def test_a_lone_encoder_is_reported_at_each_token_budget() -> None:
     ]
 
 
-def test_layouts_are_told_by_card_and_by_rate() -> None:
+def test_layouts_are_reported_by_card_and_rate() -> None:
     figures = {
         "cards": [{"gpu": 0, "planned_mib": 40_000, "used_mib": 600, "placed": False}],
         "two_servers": {"shares": 2, "llm_tokens_per_second": 200.0, "errors": []},

@@ -137,7 +137,7 @@ def test_a_process_is_not_taken_for_the_supervisor_by_its_pid_alone(tmp_path: Pa
     assert nspawn.supervisor_pid(tmp_path) is None
 
 
-def test_of_a_machine_that_does_not_come_its_own_words_are_told(tmp_path: Path) -> None:
+def test_a_machine_that_does_not_boot_is_reported_with_its_console(tmp_path: Path) -> None:
     class Silent(Machine):
         state = "running"
 

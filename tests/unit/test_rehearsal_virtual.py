@@ -59,7 +59,7 @@ def test_the_verdict_of_a_trial_is_remembered_until_the_outer_machine_boots_agai
     assert trials == ["kvm"]
 
 
-def test_qemu_is_asked_in_its_own_protocol_and_its_refusal_is_told(tmp_path: Path) -> None:
+def test_qemu_is_called_over_qmp_and_its_refusal_reported(tmp_path: Path) -> None:
     heard: list[str] = []
 
     def answer(line: socket.socket) -> None:

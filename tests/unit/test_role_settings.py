@@ -89,7 +89,7 @@ def test_all_mistakes_of_all_roles_come_together() -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_the_defaults_of_every_role_are_in_their_own_range(role: str) -> None:
-    """Otherwise a value copied from the table would be refused."""
+    """A value copied from the table has to be accepted."""
     defaults = TABLE[role]()
     values = {field.name: getattr(defaults, field.name) for field in fields(defaults)}
     assert list(role_problems(f"{role}_settings", values, TABLE[role])) == []
@@ -136,5 +136,5 @@ def test_enginehouse_plan_refuses_a_misspelt_setting(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("verb", ["deploy.py", "rollback.py", "build.py", "remove.py", "doctor.py"])
 def test_every_verb_of_pyinfra_hands_the_table_in(verb: str) -> None:
-    """Otherwise a verb would plan settings that a role then refuses."""
+    """Without the table, a verb would plan settings that a role then refuses."""
     assert "planned(inventory, host, known_settings())" in (ROOT / verb).read_text()

@@ -95,7 +95,7 @@ def test_adapters_have_the_names_that_the_gateway_asks_for() -> None:
 
 
 def test_a_flag_that_the_release_lacks_ends_the_plan() -> None:
-    """1.2.1 has no telemetry and no option for the served name."""
+    """TensorRT-LLM 1.2.1 has no telemetry and no option for the served name."""
     (old, new), name = rows_of(SERVE), ("--served_model_name", "llama")
     assert known_only(name, new) == name
     with pytest.raises(AssertionError, match=r"trtllm-serve 1\.2\.1 has no --served_model_name"):

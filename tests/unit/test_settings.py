@@ -166,7 +166,7 @@ def test_a_dtype_is_written_where_it_was_chosen() -> None:
     assert (settings(replace(LLAMA, precision="float16"))["dtype"], "dtype" in settings(LLAMA)) == ("float16", False)
 
 
-def test_the_backend_is_asked_for_clients_as_often_as_was_said() -> None:
+def test_the_backend_checks_for_disconnected_clients_at_the_declared_interval() -> None:
     """The interval is in milliseconds."""
     config = settings(replace(LLAMA, cancellation_check_period_ms=250))["triton_config"]
     assert config == {"max_batch_size": 0, "decoupled": True, "cancellation_check_period_ms": 250}

@@ -65,7 +65,7 @@ def test_other_files_of_the_same_commit_are_another_set() -> None:
     assert shared(made, "c") == {}
 
 
-def test_a_host_alone_with_a_model_shares_it_with_nobody() -> None:
+def test_the_only_host_with_a_model_does_not_share_it() -> None:
     made = plan(Source("a", {"machine": MACHINE, "servers": (MAIN,), "gateway": None, "sharing": Sharing(),
                              "peer_address": "10.0.0.1"}))  # fmt: skip
     assert made.for_host("a").sharing is None

@@ -33,7 +33,7 @@ def test_any_object_at_the_top_of_the_data_is_refused_in_words(key: str) -> None
 
 
 def test_good_inventories_are_planned() -> None:
-    """Otherwise all inventories would be refused for another reason."""
+    """The strange inventories are refused for their strange values only: without these they are planned."""
     assert [name for name, hosts in BASES if fault_of(Strange(hosts)) != ("planned", "")] == []
 
 

@@ -34,7 +34,7 @@ def test_a_public_address_behind_a_firewall_of_its_host_is_planned(allow: str) -
     assert plan(**data, firewall=Firewall(allow=(allow,))).slices[0].servers[0].address == "10.0.0.5"
 
 
-def test_a_loopback_address_needs_no_firewall_whatever_its_protection() -> None:
+def test_a_loopback_address_needs_no_firewall_under_any_protection() -> None:
     """No other machine reaches a loopback address."""
     assert plan(**main(protection="balancer")).slices[0].firewall is None
 

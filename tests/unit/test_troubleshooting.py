@@ -70,5 +70,5 @@ def test_every_fault_has_a_finding_that_the_doctor_can_make_or_a_reason() -> Non
 
 
 @pytest.mark.parametrize("name", ON_MACHINES)
-def test_a_finding_that_is_said_to_be_seen_on_a_machine_is_asked_for_there(name: str) -> None:
+def test_a_finding_observed_on_a_machine_names_its_test(name: str) -> None:
     assert f'"{name}"' in (ROOT / f"tests/faults/{ON_MACHINES[name]}.py").read_text("utf-8")

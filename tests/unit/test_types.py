@@ -29,12 +29,12 @@ def wrong(value: object, hint: Any) -> list[str]:
 
 @pytest.mark.parametrize(("owner", "name"), FLOATS, ids=[f"{owner.__name__}.{name}" for owner, name in FLOATS])
 def test_every_field_with_a_fraction_takes_a_whole_number(owner: type, name: str) -> None:
-    """95 is 95.0."""
+    """A field of type float takes 95 as 95.0."""
     assert wrong(95, get_type_hints(owner)[name]) == []
 
 
 def test_the_documented_fields_exist() -> None:
-    """Without such fields the test above would test nothing."""
+    """Without these fields, the test above would test nothing."""
     assert {name for _, name in FLOATS} >= {"equal_percent", "minimum_percent"}
 
 
@@ -49,7 +49,7 @@ def test_a_fraction_is_no_whole_number() -> None:
 
 
 def test_a_whole_percentage_and_its_fraction_are_one_plan() -> None:
-    """Otherwise the digest of a host would depend on the spelling of a number."""
+    """The digest of a host must not depend on the spelling of a number."""
     whole, fraction = (
         plan(*sources("h100-01", **engine(replay=Replay(prompts="p.jsonl", answers="a.jsonl", equal_percent=number))))
         for number in (95, 95.0)

@@ -54,7 +54,7 @@ def test_a_judged_engine_has_the_digest_it_had() -> None:
     assert "unjudged" not in str(engine_plan(PLAIN).to_json())
 
 
-def test_an_engine_signed_before_is_planned_as_it_is_and_said() -> None:
+def test_an_engine_signed_before_is_planned_unchanged_and_noted() -> None:
     """A plain run updates a host of the version before."""
     made = engine_plan(SILENT, around=SIGNED)
     assert made.engines[0].fingerprint == SIGNED.engines[0].fingerprint

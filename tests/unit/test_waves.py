@@ -35,7 +35,7 @@ def test_the_first_wave_has_one_canary_of_each_pool() -> None:
     assert made([*RANK, *CHAT])[0] == ("c1", "r1")
 
 
-def test_a_named_pool_loses_a_quarter_at_most_where_nothing_is_said() -> None:
+def test_a_named_pool_loses_at_most_a_quarter_by_default() -> None:
     assert [pool.allowed for pool in pools_of([*CHAT, *RANK], Rollout())] == [1, 1]
     assert made(CHAT)[1:] == (("c2",), ("c3",), ("c4",), ("c5",), ("c6",))
 

@@ -29,14 +29,14 @@ def test_every_xid_has_the_action_of_nvidias_catalogue(action: str, numbers: tup
 
 
 def test_a_number_is_a_reset_only_where_the_catalogue_asks_for_one_or_its_workflow_ends_in_one() -> None:
-    """45 follows another Xid; the other workflows end in a reset."""
+    """Xid 45 follows another Xid; the workflows of the other numbers end in a reset."""
     resets = {number for number, row in XIDS.items() if row.remedy == "reset"}
     assert resets == {*ASKED["reset"], *ASKED["workflow"]} - {45}
 
 
 @pytest.mark.parametrize("number", range(167, 173))
 def test_a_number_without_an_action_in_the_catalogue_has_a_row_and_stops_nothing(number: int) -> None:
-    """For such a number the driver's own recovery action decides."""
+    """For a number without an action, the driver's own recovery action decides."""
     assert (XIDS[number].action, XIDS[number].stops(8)) == ("none named", False)
 
 
@@ -54,7 +54,7 @@ def test_every_row_is_dated() -> None:
 
 
 def test_no_number_has_two_rows() -> None:
-    """Otherwise the last row would win unnoticed."""
+    """Of two rows with the same number, the last would win unnoticed."""
     from deploy.catalog import xids
 
     assert len(xids._ROWS) == len(XIDS)

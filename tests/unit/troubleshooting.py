@@ -18,9 +18,9 @@ class Row:
     symptom: str
     finds: tuple[str, ...] = ()
     log: str = ""
-    """A line that a server or a build of such a host logs."""
+    """A line that a server or a build of the host logs."""
     answers: Mapping[str, str] = field(default_factory=dict)
-    """Answers of such a host to the doctor, if no log says it."""
+    """The host's answers to the doctor, for faults that no log shows."""
     elsewhere: str = ""
     """The place that names it if no finding can; no host is broken then."""
 

@@ -37,7 +37,7 @@ def name_of(model: str) -> str:
 
 
 def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> list[str]:
-    """The words of `docker run` up to the command."""
+    """The arguments of `docker run` up to the command."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
     # Newer packages that repair a known defect of the image come first, as they do where it serves.
     repairs = [settings["python_path"]] if settings.get("python_path") else []

@@ -148,7 +148,7 @@ class Bench:
         return self._count(backend, "qcur")
 
     def in_flight(self, backend: str) -> int:
-        """Requests that HAProxy counts as being answered; it counts one slightly longer than its client waits."""
+        """HAProxy's number of open requests; a request counts until shortly after its client has the answer."""
         return self._count(backend, "scur")
 
     def _count(self, backend: str, column: str) -> int:

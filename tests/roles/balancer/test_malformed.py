@@ -30,7 +30,7 @@ def ends() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Case, ends: dict[str, Any]) -> None:
+def test_a_malformed_request_is_refused_without_effect_on_other_requests(case: Case, ends: dict[str, Any]) -> None:
     """The gateway sees at most as many requests as HTTP's rules allow, and still answers another tenant."""
     end = ends[case.name]
     assert end["others"] == 200
@@ -44,7 +44,7 @@ def test_a_malformed_request_is_refused_hides_none_and_disturbs_nobody(case: Cas
 
 
 def test_each_case_has_a_name_of_its_own() -> None:
-    """Each verdict has cases: a table without refusals would otherwise pass."""
+    """Each verdict has cases, so that a table without refusals fails."""
     names = [case.name for case in CASES]
     assert len(set(names)) == len(names)
     assert {case.wanted for case in CASES} == {ANSWERED, REFUSED, EITHER}

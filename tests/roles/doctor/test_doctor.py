@@ -195,7 +195,7 @@ def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archi
     assert let_in(read).text("images") == read.text("images")
 
 
-def test_installed_packages_are_told_where_they_are_held_and_not_where_they_are_half_removed(tmp_path: Path) -> None:
+def test_held_packages_are_listed_as_installed_and_half_removed_ones_not(tmp_path: Path) -> None:
     """The test's example is Docker, whose packages this project holds."""
     lines = r"hi  containerd.io 1.7.24-1\nii  haproxy 2.6.12-1+deb12u3\nrc  docker.io 20.10.24\n"
     (program := tmp_path / "dpkg-query").write_text(f"#!/bin/sh\nprintf '{lines}'; exit 1\n")

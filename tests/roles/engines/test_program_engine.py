@@ -85,7 +85,7 @@ def test_an_unsigned_engine_is_not_loaded(shop: Shop) -> None:
     assert shop.says("--quick") == "engine.json.sig is missing: nobody has signed this engine"
 
 
-def test_a_foreign_signature_is_told_from_a_broken_one(shop: Shop) -> None:
+def test_a_foreign_signature_is_distinguished_from_a_broken_one(shop: Shop) -> None:
     shop.sign("foreign")
     assert shop.says() == f"it is signed with a key that is not in {shop.here}/signers"
 

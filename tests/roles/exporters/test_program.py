@@ -86,6 +86,6 @@ def test_only_read_requests_are_passed_on() -> None:
         assert get(port, "/host", "POST")[0] == 501
 
 
-def test_anybody_else_gets_no_answer() -> None:
+def test_a_foreign_address_gets_no_answer() -> None:
     with relay("10.0.0.9") as port, pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
         get(port, "/host")

@@ -191,7 +191,7 @@ def salted() -> GatewaySlice:
     return replace(gateway, models=tuple(replace(model, salts=model.kind == "llm") for model in gateway.models))
 
 
-def test_a_host_makes_the_secret_of_cached_prefixes_itself_and_shows_it_to_nobody(tmp_path: Path) -> None:
+def test_a_host_makes_the_prefix_caches_secret_and_keeps_it_private(tmp_path: Path) -> None:
     """The command runs for real: a second run keeps the secret, a removed secret is made again, and only root and
     the gateway can read it."""
     (command_,) = operations.salt(HostFacts.parse([]), h100(WITH_KEYS)[0], salted())

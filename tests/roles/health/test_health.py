@@ -113,7 +113,7 @@ def test_a_repair_service_that_was_stopped_runs_again() -> None:
     assert play(placed(mine=MENDS), DONE, MENDS, stopped).commands == (f"systemctl enable --now {REPAIR_UNIT}",)
 
 
-def test_another_number_of_repairs_is_written_and_the_service_told() -> None:
+def test_a_changed_number_of_repairs_restarts_the_service() -> None:
     ran = play(placed(mine=MENDS), DONE, MENDS, RUNS, data={"health_settings": {"repairs": 1}})
     assert any(f"systemctl try-restart {REPAIR_UNIT}" in command for command in ran.commands)
     assert not any("try-restart 'enginehouse-watch@" in command for command in ran.commands)

@@ -215,7 +215,7 @@ def test_a_host_stops_sharing_once_all_peers_are_complete(two: list[Peer]) -> No
 
 
 def test_no_host_program_calls_wait_for_alert() -> None:
-    """Such a crash is rare, about once in fifty starts; so the test looks for the call."""
+    """libtorrent crashes about once in fifty starts with that call, so the test looks for the call."""
     programs = {path.name: path.read_text() for path in (PROGRAMS / "host/peers").glob("*.py")}
     calls = {name for name, text in programs.items() if ".wait_for_alert(" in text}
     assert (calls, "pop_alerts(" in programs["torrent_session.py"]) == (set(), True)

@@ -109,9 +109,7 @@ def no_offer(offer: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [other_sums, other_names, no_digest, no_offer])
-def test_an_offer_of_other_files_than_the_published_is_carried_to_nobody(
-    tmp_path: Path, spoil: Callable[[Path], None]
-) -> None:
+def test_an_offer_of_unpublished_files_is_sent_to_no_host(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     """The run would pass the offer to the other hosts, which trust its sums."""
     settings = of_a_host(tmp_path, None)
     swarms.publish(settings.target, FILES)

@@ -46,7 +46,7 @@ def test_a_file_that_does_not_match_is_named_and_sent_again(staging: Path, capsy
 def test_files_that_a_power_cut_damaged_are_removed_before_rsync_skips_them(
     staging: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Such a file has the right size, and zeros for the unwritten part; another file does not exist yet."""
+    """After a power cut a file has the right size and zeros for the unwritten part, or does not exist yet."""
     (staging / "manifest.sha256").write_text(
         "".join(f"{hashlib.sha256(b'tensors').hexdigest()}  {name}\n" for name in ("a", "b", "c"))
     )

@@ -66,6 +66,6 @@ def test_only_cases_with_a_refusal_fail(case: Case) -> None:
         ("libnvidia-compute-580-server", "580.95.05-0ubuntu0.24.04.2", "canonical"),
     ],
 )
-def test_a_name_that_two_publishers_use_is_told_apart_by_its_version(name: str, version: str, publisher: str) -> None:
+def test_a_package_name_of_two_publishers_is_distinguished_by_version(name: str, version: str, publisher: str) -> None:
     """Canonical's desktop drivers have the same names as those of NVIDIA's repository for Ubuntu."""
     assert origins({name: Installed(version)}) == {publisher}

@@ -100,7 +100,7 @@ def test_preflight_reports_a_foreign_docker() -> None:
 
 
 @pytest.mark.parametrize(("owner", "is_stray"), [("exit 1", True), ("echo docker-ce: $1", False)])
-def test_a_dockerd_of_no_package_is_told_from_one_of_a_package(tmp_path: Path, owner: str, is_stray: bool) -> None:
+def test_a_dockerd_without_a_package_is_distinguished(tmp_path: Path, owner: str, is_stray: bool) -> None:
     """The question as a host's shell runs it."""
     for name, lines in {"dockerd": "", "dpkg": owner, "dpkg-query": "exit 1"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{lines}\n")

@@ -147,7 +147,7 @@ def test_files_that_the_server_s_user_cannot_read_are_named(folder: Path) -> Non
     assert "cannot be read" in problem.problem and "model.py" in str(problem.facts["found"])
 
 
-def test_a_file_system_that_does_not_answer_is_told_so(folder: Path) -> None:
+def test_a_silent_file_system_is_reported(folder: Path) -> None:
     (problem,) = own_models.own_models(HostFacts(values={"own-model-0": "ended 124"}), declared(folder))
     assert "did not answer" in problem.problem
 

@@ -32,7 +32,7 @@ def play(present: tuple[bool, bool], mine: object = MINE) -> Ran:
 
 
 def pulls(ran: Ran) -> list[str]:
-    """The pulls that were waited for."""
+    """The pulls that the deploy waited for."""
     return [command for command in ran.commands if command.startswith("follow ")]
 
 

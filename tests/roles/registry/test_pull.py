@@ -70,7 +70,7 @@ def test_a_pull_that_was_refused_leaves_no_mark(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "record.begun").exists()
 
 
-def test_name_and_tag_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_and_tag_are_separated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _, engine = call([(200, {}, DONE)], tmp_path, monkeypatch)
     query = parse_qs(urlsplit(engine.requests[0].path).query)
     assert (query["fromImage"], query["tag"]) == (["nvcr.io/nvidia/tritonserver"], ["26.07"])

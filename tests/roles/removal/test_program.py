@@ -342,7 +342,7 @@ def test_a_second_removal_finds_nothing(host: Host) -> None:
 def test_an_interrupted_removal_leaves_no_partial_directory_under_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bool
 ) -> None:
-    """A later deploy would otherwise take such a directory for a complete one."""
+    """A later deploy would take a partial directory for a complete one."""
     data = tmp_path / "enginehouse"
     for marker in ("releases/1/server.json", "weights/llama/r1/manifest.sha256", "repairs/1/python"):
         (data / marker).parent.mkdir(parents=True)

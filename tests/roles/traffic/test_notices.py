@@ -187,7 +187,7 @@ def test_a_notice_of_the_boot_before_is_over(
         ("gcp", "MIGRATE_ON_HOST_MAINTENANCE", "migration"),
     ],
 )
-def test_a_notice_that_takes_no_host_is_recorded_and_drains_nobody(
+def test_a_notice_without_a_loss_is_recorded_and_drains_no_host(
     commands: list[tuple[str, ...]], kind: str, event: str, notice: str
 ) -> None:
     with metadata(kind) as cloud:

@@ -113,7 +113,7 @@ def test_a_balancer_that_answers_again_in_time_is_waited_for(
     assert "edge-1 heard it" in capsys.readouterr().out
 
 
-def test_without_balancers_or_settings_a_stop_waits_for_nobody(
+def test_without_balancers_or_settings_a_stop_does_not_wait(
     stop: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert (stop(), capsys.readouterr().out) == (0, "")

@@ -93,7 +93,7 @@ def test_a_signal_during_the_trace_arrives(tmp_path: Path) -> None:
 
 
 def test_a_program_is_killed_if_its_tracer_dies(tmp_path: Path) -> None:
-    """Otherwise the program would use the public placeholder as its key."""
+    """A program that runs on would use the public placeholder as its key."""
     ran = started(tmp_path, ["-c", CUT.format(folder=str(HIDDEN.parent))], "--http=@KEY@")
     assert (ran.returncode, ran.stdout) == (-9, "")
 

@@ -90,7 +90,7 @@ def test_a_client_that_leaves_is_no_answer(model: Any) -> None:
     assert after_all(model).value == 0
 
 
-def test_parts_count_and_are_told_once_a_second_and_with_the_last(model: Any) -> None:
+def test_streamed_parts_are_counted_and_published_once_a_second(model: Any) -> None:
     ask(model, text_input="hi", sampling_param_max_tokens=6, streaming=True)
     assert (after_all(model).value, counted(model).updates) == (6, 2)
 

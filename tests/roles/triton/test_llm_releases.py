@@ -60,7 +60,7 @@ def test_a_decorator_that_hides_the_names_hides_nothing_else(image: Path, reques
     model.finalize()
 
 
-def test_cached_tokens_are_told_or_said_to_be_unknown(release: str, request: pytest.FixtureRequest) -> None:
+def test_cached_tokens_are_reported_or_marked_unknown(release: str, request: pytest.FixtureRequest) -> None:
     model = load(request.getfixturevalue("slot"))
     (event,) = ask(model, **ASKED, return_counts=True)
     assert event["num_cached_tokens"].tolist() == ([-1] if release == "1.0.0" else [3])

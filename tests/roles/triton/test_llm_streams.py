@@ -154,7 +154,7 @@ def test_a_schema_is_kept(extended: real_triton.Server) -> None:
     assert (text(events), events[-1]["finish_reason"]) == ('{"a": 0}', [b"stop"])
 
 
-def test_several_sequences_are_told_apart(extended: real_triton.Server) -> None:
+def test_several_sequences_are_distinguished(extended: real_triton.Server) -> None:
     wanted = ASKED | {"sampling_param_n": 2, "sampling_param_temperature": 1.0, "sampling_param_max_tokens": 4}
     events = stream(extended, **wanted)
     texts_by_index = {n: text([event for event in events if event["sequence_index"] == [n]]) for n in (0, 1)}

@@ -162,7 +162,7 @@ def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
     )
 
 
-def test_a_first_question_that_is_not_answered_in_time_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unanswered_first_question_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prove, "LATE_SECONDS", 5)  # what is asked before has an answer by then
     is_over = threading.Event()
 

@@ -52,7 +52,7 @@ def test_an_llm_that_answers_with_a_token_serves(place: Path) -> None:
     assert json.loads(engine.requests[-1].body)["model"] == "llama"
 
 
-def test_the_llm_is_asked_on_loopback_whatever_address_triton_has(place: Path) -> None:
+def test_the_llm_is_called_on_loopback_for_any_address_of_triton(place: Path) -> None:
     assert call(place)[0] == 0
 
 

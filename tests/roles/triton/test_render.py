@@ -130,7 +130,7 @@ def test_a_core_gets_only_flags_it_knows(server: ServerSlice) -> None:
     assert (core(server, "2.51.0") & younger, core(server, "2.71.0") & younger) == (set(), younger)
 
 
-def test_only_a_server_that_is_to_trace_is_told_to(server: ServerSlice) -> None:
+def test_only_a_traced_server_gets_trace_settings(server: ServerSlice) -> None:
     """Triton traces only requests that the gateway chose (rate=0), with times and without tensors, and sends the
     traces to its own container."""
     traced, release = replace(server, traces=True), render(replace(server, traces=True), Defaults())

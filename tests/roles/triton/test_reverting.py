@@ -108,7 +108,7 @@ def test_an_unknown_run_is_refused_and_the_last_ones_are_listed(machines: Machin
     assert "20261122" not in str(refused.value) and refused.value.attempt == "--data run=20261127-080000-aaaa"
 
 
-def test_hosts_that_remember_no_run_have_none_to_take_back(machines: Machines) -> None:
+def test_hosts_without_a_recorded_run_have_nothing_to_revert(machines: Machines) -> None:
     machines.serves("one", "a", plan="77aa")  # by a version that wrote no run
     with pytest.raises(Refusal, match="no host's history has a run that changed its servers"):
         typed(machines)

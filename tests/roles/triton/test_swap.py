@@ -132,7 +132,7 @@ def test_a_swap_that_was_cut_before_its_link_is_undone_without_an_inode(
 def test_a_cut_swap_that_cannot_be_undone_is_tried_again_by_systemd(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """1 to 254 from an ExecCondition would skip the start for good."""
+    """An ExecCondition's exit status of 1 to 254 would skip the start for good."""
     machine.ask("one")
     machine.cut("one", "two")
 

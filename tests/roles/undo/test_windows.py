@@ -142,7 +142,7 @@ def test_a_host_that_turns_one_connection_away_is_asked_again() -> None:
     assert len([command for command in commands if command.endswith("confirm x")]) == 1
 
 
-def test_a_change_that_no_connection_could_make_is_not_told_as_one_that_shut_us_out() -> None:
+def test_a_failed_connection_is_not_reported_as_a_lockout() -> None:
     ran = confirmed(lambda command, now: (None, undo.NEVER_CONNECTED))
     text = "\n".join(ran.log)
     assert ran.failed_hosts == ("host",)
