@@ -132,6 +132,17 @@ def requests_in_cache(llm: Any) -> set[str]:
     return {request for allocator in allocators for request in allocator.block_table}
 
 
+def slow_until(llm: Any, event: threading.Event) -> None:
+    """Gives the threads of a test time for each token until the event: a busy computer runs them late."""
+    forward = llm.model.forward
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        event.wait(0.1)
+        return forward(*arguments, **named)
+
+    llm.model.forward = slow
+
+
 def idle(llm: Any) -> None:
     """Waits until the loop has taken a request, and so has finished all earlier work."""
     stream(llm, "done?", max_tokens=1)
@@ -175,7 +186,7 @@ def test_an_answer_ends_with_the_token_that_ends_answers(
 
 
 def test_cancelling_frees_the_cache_and_the_others_go_on(llm: Any, greedy: Callable[..., list[int]]) -> None:
-    seen = threading.Event()
+    seen, ended = threading.Event(), threading.Event()
 
     def act(number: int) -> Any:
         if number:
@@ -186,9 +197,13 @@ def test_cancelling_frees_the_cache_and_the_others_go_on(llm: Any, greedy: Calla
         first = next(answers)
         seen.set()
         *_, last = [first, *answers]
+        ended.set()
         return last
 
+    forward = llm.model.forward
+    slow_until(llm, ended)
     cancelled, finished = together(2, act)
+    llm.model.forward = forward
     assert cancelled.finish_reason == "cancelled"
     assert 0 < len(cancelled.token_ids) < 400
     assert finished.token_ids == greedy(llm.tokenizer.encode(PROMPTS[1]).ids, 100)
@@ -256,13 +271,15 @@ def test_an_error_in_the_loop_reaches_every_current_and_later_request(start: Cal
     def broken(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: an illegal memory access was encountered")
 
-    all_stream = threading.Barrier(3, timeout=60)
+    all_stream, begun = threading.Barrier(3, timeout=60), threading.Event()
+    slow_until(llm, begun)
 
     def act(number: int) -> Any:
         answers = llm.stream(PROMPTS[number], max_tokens=200)
         next(answers)
         all_stream.wait()  # a request that comes after the error is the case below
         llm.model.forward = broken
+        begun.set()
         return list(answers)
 
     for trouble in together(3, act):
