@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -210,11 +211,12 @@ def test_held_packages_are_listed_as_installed_and_half_removed_ones_not(tmp_pat
 def test_a_slow_check_is_late_and_endless_output_is_cut() -> None:
     """The other checks are answered, and no process of the slow one remains. A process that hangs in the driver
     behaves in this way."""
-    stuck = "echo begun; trap '' TERM; (sleep 4321.5; true) & wait"
-    read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 1))
+    of_this_run = f"4321.{os.getpid()}"
+    stuck = f"echo begun; trap '' TERM; (sleep {of_this_run}; true) & wait"
+    read = bash(asking({"stuck": stuck, "endless": "yes", "well": "echo yes"}, 5))
     assert (read.ended, read.text("stuck")) == ({"stuck": "late", "endless": "cut", "well": "0"}, "begun")
     assert 0 < len(read.text("endless")) <= MOST_BYTES
-    assert "4321.5" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert of_this_run not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
 
 
 def test_the_whole_script_runs_on_a_machine_that_has_nothing_of_ours() -> None:
