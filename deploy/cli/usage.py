@@ -24,6 +24,7 @@ INCOMPLETE = 3
 @click.option("--since", type=Day(["%Y-%m-%d"]), help="First day, UTC.  [default: 30 days ago]")
 @click.option("--until", type=Day(["%Y-%m-%d"]), help="Last day, UTC.  [default: today]")
 @click.option("--csv", "wants_csv", is_flag=True, help="Print CSV for spreadsheets.")
+@click.option("--budgets-csv", "wants_budgets", is_flag=True, help="Print the budgets as CSV, without usage.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--limit", multiple=True, help="Hosts, groups or patterns to ask.")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
@@ -33,6 +34,7 @@ def usage(
     since: datetime | None,
     until: datetime | None,
     wants_csv: bool,
+    wants_budgets: bool,
     as_json: bool,
     limit: tuple[str, ...],
     data: tuple[str, ...],
@@ -41,9 +43,10 @@ def usage(
 
     The most expensive line comes first, or each day's with `--by day,…`. Each host keeps its own counters. The cost
     follows the `prices` of the Gateway at the time of a request. Ends with 3 if a host did not answer: its numbers are
-    then missing. The budgets of `enginehouse key` follow: used, left, and the time of renewal; --csv omits them.
+    then missing. The budgets of `enginehouse key` follow: used, left, and the time of renewal; --csv leaves
+    them to --budgets-csv.
     """
-    from deploy.cost.budgets import month_of
+    from deploy.cost.budgets import budgets_as_csv, month_of
     from deploy.cost.usage import added_up, as_csv, groups_of, missing_sentences, table
     from deploy.io.usage import known_budgets, usage_rows
 
@@ -58,9 +61,9 @@ def usage(
         report = replace(added_up(rows, groups, first, last), budgets=budgets, notes=notes)
         if as_json:
             say(json.dumps(report.to_json(), indent=2, ensure_ascii=False))
-        elif wants_csv:
-            say(as_csv(report), nl=False)
-            for sentence in missing_sentences(report):
+        elif wants_csv or wants_budgets:
+            say(budgets_as_csv(budgets) if wants_budgets else as_csv(report), nl=False)
+            for sentence in (*missing_sentences(report), *(notes if wants_budgets else ())):
                 say(sentence, err=True)
         else:
             show(table(report))

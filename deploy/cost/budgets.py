@@ -1,7 +1,9 @@
 """Budgets of keys and tenants: the used and the remaining part of each, from the counters of all hosts."""
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -102,6 +104,16 @@ def _amount(row: Mapping[str, Any], unit: str) -> int:
     if unit == "tokens":
         return int(row["prompt_tokens"] + row["completion_tokens"])
     return int(row["cost"]) if row["currency"] == unit else 0
+
+
+def budgets_as_csv(budgets: Sequence[Budget]) -> str:
+    """The budgets for a spreadsheet: a first line of column names; money in units of its currency."""
+    text = io.StringIO()
+    names = [field.name for field in fields(Budget)]
+    writer = csv.DictWriter(text, [*names, "left"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(budget.to_json() | {"used_up_on": " ".join(budget.used_up_on)} for budget in budgets)
+    return text.getvalue()
 
 
 def budget_table(budgets: Sequence[Budget]) -> Table:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from deploy.cost.budgets import budgets_as_csv
 from deploy.cost.usage import added_up, as_csv, groups_of, rows_of, table
 from deploy.inventory.key_limits import MICRO
 from deploy.io import usage
@@ -177,6 +178,18 @@ def test_budgets_stand_below_the_usage_and_in_json(tmp_path: Path, monkeypatch: 
         "tenant": "search", "key": "", "period": "day", "unit": "USD", "most": 5, "used": 2.5, "left": 2.5,
         "renewed": "2026-11-27T00:00Z", "used_up_on": [],
     }]  # fmt: skip
+
+
+def test_budgets_are_a_csv_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("secrets").mkdir()
+    Path(PATH).write_text(json.dumps({"keys": [], "tenants": [{"tenant": "search", "tokens_per_day": 3000}]}))
+    budgets, _ = known_budgets(*with_keys(ROW), NOW)
+    assert budgets_as_csv(budgets) == (
+        "tenant,key,period,unit,most,used,renewed,used_up_on,left\n"
+        "search,,day,tokens,3000,7000,2026-11-27T00:00Z,a b,0\n"
+    )
+    assert budgets_as_csv(()).count("\n") == 1
 
 
 def test_budgets_that_cannot_be_known_are_a_sentence_and_the_usage_is_shown(
