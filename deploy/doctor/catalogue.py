@@ -210,7 +210,7 @@ _ROWS = (
          f"{DEPLOY} builds one for the release. Never copy an engine by hand", True),
     Kind("cause-module", "warning", "a model's program needs a Python module that is missing from the image",
          "pyinfra INVENTORY rollback.py; then name a release of the catalog that has it", True),
-    Kind("cause-image", "warning", "the image has no Triton",
+    Kind("cause-image", "warning", "the image lacks Triton or another program or compiler, or is for another CPU",
          "name a release of the catalog in the inventory; enginehouse plan INVENTORY checks it", True),
     Kind("cause-nccl", "warning",
          "processes on several GPUs could not reach each other; usually shared memory is too small",

@@ -107,6 +107,8 @@ KERNEL_ROWS = (
          "ask the provider to check the host's memory and processor, and show them this line"),
 )
 CAUSE_ROWS = (
+    Kind("cause-backend", "warning", "the image has no Triton backend of the name that a model's config.pbtxt has",
+         "correct `backend` in that config.pbtxt, or name a release of the catalog whose image has it", True),
     Kind("cause-cache", "warning", "the key/value cache on the GPU does not hold one request of the longest length",
          "a smaller max_seq_len of the LLM, or more kv_cache_tokens: enginehouse plan INVENTORY shows both"),
     Kind("cause-host-memory", "warning", "the host's memory was used up, or the container's limit of it",
