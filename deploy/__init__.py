@@ -4,3 +4,8 @@ inventory ─▶ Fleet (inventory) ─▶ models, topology ─▶ Plan (planning
 Nothing here opens a file, reads a clock or talks to a host; `deploy/io/` and `deploy/cli/` do. CONTRIBUTING.md lists
 the folders.
 """
+
+import sys
+
+if sys.argv[:1] == ["-m"]:
+    sys.path.append(sys.path.pop(0))  # `python -m`: a random.py in the current directory is not Python's module

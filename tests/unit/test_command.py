@@ -40,6 +40,17 @@ def test_an_inventory_may_import_modules_of_the_current_directory(tmp_path: Path
     assert "gpu1" in ran.stdout + ran.stderr
 
 
+@pytest.mark.parametrize("name", ["random", "secrets", "types", "json"])
+def test_a_file_named_like_a_module_of_python_s_is_not_imported_from_the_current_directory(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("raise ValueError('the wrong file')\n")
+    words = [sys.executable, "-m", "deploy", "key", "list"]
+    path = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(words, cwd=tmp_path, env=path, capture_output=True, text=True, timeout=300, check=False)
+    assert (ran.returncode, "has no keys" in ran.stdout) == (0, True), ran.stderr
+
+
 def test_plan_json_is_json() -> None:
     """The output has keys for programs."""
     assert sorted(json.loads(enginehouse("plan", INVENTORY, "--json").stdout)) == [
