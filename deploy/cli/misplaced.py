@@ -19,7 +19,8 @@ def misplaced_word(group: click.Group, words: Sequence[str]) -> str:
     if "targets" in names:
         return _of_machines(verb, texts, options, [name for part in command.params for name in part.opts])
     if names[:1] != ["inventory"] or not texts or (is_file(Path(texts[0])) and texts[0] not in PROGRAMS):
-        program = next((word for word in texts[1:] if Path(word).name in PROGRAMS), "") if "inventory" in names else ""
+        is_read = "inventory" in names and command.name != "ask"  # its further words are a question
+        program = next((word for word in texts[1:] if Path(word).name in PROGRAMS), "") if is_read else ""
         return f"{program} is a program of pyinfra. Write: pyinfra {texts[0]} {program} --dry" if program else ""
     inventory = next((word for word in texts[1:] if word.endswith(".py") and is_file(Path(word))), "")
     if texts[0] in PROGRAMS and inventory:
@@ -36,7 +37,8 @@ def _of_machines(verb: list[str], texts: list[str], options: list[str], known: l
     """The problem of a word that is no machine, for a verb that logs in to machines."""
     split = [part for word in texts for part in word.split()]
     machines = [re.sub("^ssh://", "", word) for word in split if word != "ssh"]
-    file = next((word for word in machines if word.endswith(".py")), "")
+    # .py is the top-level domain of Paraguay as well.
+    file = next((word for word in machines if word.endswith(".py") and (is_file(Path(word)) or "/" in word)), "")
     if file:
         return f"{file} is an inventory, and init writes one. Write: {line(['plan'], [file])}"
     is_known = all(option.partition("=")[0] in known for option in options if option.startswith("-"))

@@ -97,15 +97,15 @@ def groups_of(words: str) -> tuple[str, ...]:
     """The groups that `--by` names. Raises: a Refusal for any other word."""
     by = tuple(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     if unknown := [word for word in by if word not in GROUPS]:
+        word = unknown[0].lower()
+        meant = MEANT.get(word, word.removesuffix("s"))
         raise refuse(
             "no-such-group",
             f"usage is not counted by {unknown[0]}",
             where="--by",
             seen=words,
             wanted=f"some of {', '.join(GROUPS)}, with commas between them",
-            attempt=f"--by {MEANT.get(unknown[0].lower(), unknown[0].lower().removesuffix('s'))}"
-            if MEANT.get(unknown[0].lower(), unknown[0].lower().removesuffix("s")) in GROUPS
-            else "--by tenant,model",
+            attempt=f"--by {meant if meant in GROUPS else 'tenant,model'}",
         )
     return by
 

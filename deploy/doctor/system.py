@@ -15,6 +15,7 @@ from deploy.doctor.kernel import kernel_findings, without_consequences
 from deploy.doctor.readings import CUT, GONE, LATE, Readings, number
 from deploy.doctor.wanted import Wanted
 from deploy.doctor.xids import parse_messages, past_findings, xid_findings
+from deploy.models.files import FEW_INODES
 from deploy.rollout.drift import shown
 
 CLOCK_SECONDS = 60
@@ -137,9 +138,12 @@ def disk_findings(readings: Readings) -> Iterator[Finding]:
     """Free space, inodes and writability of the file systems that this project writes to."""
     for kind, name in (("disk", "room"), ("inodes", "inodes")):
         for row in readings.rows(name):
-            percent = next((number(cell) for cell in row if cell.endswith("%")), 0)
+            place = next((place for place, cell in enumerate(row) if cell.endswith("%")), 0)
+            percent, free = (number(row[place]), row[place - 1]) if place else (0, "")
             full, what = f"{row[-1]}: {percent} % used", row[-1]
-            if percent >= FULL_PERCENT:
+            # df rounds up: of a large disk's inodes, hundreds of thousands may be free at 99 %.
+            is_counted = kind == "inodes" and free.isdigit()
+            if int(free) < FEW_INODES if is_counted else percent >= FULL_PERCENT:
                 yield finding_of(f"{kind}-full", full, what, path=what)
             elif percent >= LOW_PERCENT:
                 yield finding_of(f"{kind}-low", full, what, what=what)

@@ -58,11 +58,14 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
 
 
 def unread_group_data(folders: Iterable[Path]) -> Iterator[Refusal]:
-    """A refusal for each file of data that pyinfra would leave out in silence: it reads `*.py` there, and no folder."""
-    for path in sorted(path for folder in folders if folder.is_dir() for path in folder.iterdir()):
-        if path.suffix.lower() in (".yml", ".yaml", ".json", ".toml", ".ini") or (
-            path.is_dir() and any(path.glob("*.y*ml"))
-        ):
+    """A refusal for each file of data that pyinfra would leave out in silence: it reads `*.py` there, and no folder.
+
+    A Python file that names a file of data probably reads it.
+    """
+    by_place = {folder.resolve(): folder for folder in folders if folder.is_dir()}
+    for folder in by_place.values():
+        code = "".join(file.read_text("utf-8", "replace") for file in folder.glob("*.py") if file.is_file())
+        for path in sorted(path for path in folder.iterdir() if _is_data(path) and path.name not in code):
             yield refuse(
                 "unread-group-data",
                 f"nothing reads {path}: pyinfra takes the data of a group from a Python file",
@@ -71,6 +74,11 @@ def unread_group_data(folders: Iterable[Path]) -> Iterator[Refusal]:
                 wanted="group_data/GROUP.py with KEY = VALUE in each line",
                 attempt=f"{path.with_suffix('.py')} in its place",
             )
+
+
+def _is_data(path: Path) -> bool:
+    is_folder = path.is_dir() and any(path.glob("*.y*ml"))
+    return is_folder or path.suffix.lower() in (".yml", ".yaml", ".json", ".toml", ".ini")
 
 
 def no_group_reason(variables: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ keeps its line. Ansible's tasks and compose files are read by `deploy.linter.man
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
@@ -84,7 +85,7 @@ def _of_steps(lines: list[str]) -> Iterator[str]:
         depth = len(line) - len(line.lstrip()) if BLOCK.match(line) else depth
         step = STEP.sub(r"\1", line, count=1)
         if (words := re.fullmatch(r"[ \t]*\[([^\[\]]+)\][ \t]*", step)) and "," in words[1]:  # of a first boot
-            step = shlex.join(word.strip().strip("\"'") for word in words[1].split(","))
+            step = shlex.join(word.strip(" '") for word in next(csv.reader([words[1]], skipinitialspace=True)))
         is_no_command = OTHER_KEY.match(step) or re.fullmatch(r"[ \t]*\[\w+\]", step) or (depth >= 0 and not pair)
         yield "" if is_no_command else re.sub(r"^[ \t]*ExecStart=", "", step)
 

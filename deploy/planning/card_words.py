@@ -7,7 +7,7 @@ from deploy.catalog import GPUS
 from deploy.catalog.gpus import counted
 from deploy.planning.fit import near_card
 from deploy.refusals import refuse
-from deploy.validation.machine import card_meant
+from deploy.validation.machine import card_meant, known_cards
 
 
 def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
@@ -36,6 +36,8 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
         )
     if not is_card(gpu) and " MIG " not in gpu:
         own = re.sub("[^a-z0-9]+", "-", gpu.lower()).strip("-")
+        meant, number = card_meant(gpu)
+        fitting = f"enginehouse fit {meant} {' '.join(models)}" + (f" --tp {number}" if number not in ("", "1") else "")
         raise refuse(
             "unknown-gpu",
             f"GPU {gpu} is not in the catalog",
@@ -43,7 +45,9 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
             seen=gpu,
             wanted="a card of the catalog; else its compute capability without the point, and its MiB: "
             "nvidia-smi --query-gpu=compute_cap,memory.total --format=csv",
-            attempt=f"{card_meant(gpu)}; or the card's own numbers, as in "
+            attempt=fitting
+            if number
+            else f"{known_cards(meant)}; or the card's own numbers, as in "
             f"enginehouse fit {own} {' '.join(models)} --sm 89 --mib 24564",
         )
 
@@ -60,13 +64,15 @@ def cards_of(words: Iterable[str]) -> list[str]:
         parts = [counted(part.strip())[1] for part in re.split(r"[,;]", word) if part.strip()]
         if not is_card(word):
             known = [near_card(part)[0] for part in parts if is_card(part)]
+            meant, number = card_meant(word)
+            known += [meant] if number and not known else []
             raise refuse(
                 "unknown-gpu",
                 f"GPU {word} is not in the catalog",
                 where="--gpu",
                 seen=word,
                 wanted="one card of the catalog; several as --gpu CARD --gpu CARD",
-                attempt=" ".join(f"--gpu {card}" for card in known) or card_meant(word),
+                attempt=" ".join(f"--gpu {card}" for card in known) or known_cards(meant),
             )
         cards.append(near_card(word)[0])
     return cards

@@ -153,7 +153,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
-            attempt=card_meant(name),
+            attempt=_with_count(name),
         )
     elif row.platform != "x86_64":
         yield refuse(
@@ -166,19 +166,30 @@ def _gpu(host: Host) -> Iterator[Refusal]:
         )
 
 
-def card_meant(name: str) -> str:
-    """The card, and the number of cards, in a typed text; else the nearest name of the catalog."""
+def card_meant(name: str) -> tuple[str, str]:
+    """The card of the catalog that a typed text means, and the count in the text; both empty where none is meant.
+
+    A V100 is no H100: only another board of the same card is meant.
+    """
     count, kind = counted(name)
-    called = card_called(name) or (card_called(kind) if count else None)
-    if not called and count and (near := nearest(kind, X86)):
-        called = GPUS[near]
-    number = f", gpus={count}" if count and called and not card_called(name) else ""
-    bare = name.lower().removeprefix("nvidia").strip()
-    meant = nearest(bare, X86)  # a V100 is no H100: only another board of the same card is offered
+    if called := card_called(name) or (card_called(kind) if count else None):
+        return called.name, "" if card_called(name) else count
+    bare = (kind if count else name).lower().removeprefix("nvidia").strip()
+    meant = nearest(bare, X86)
     family = re.match("[a-z-]*[0-9]*", meant)
-    is_family = family is not None and _letters(bare).startswith(_letters(family[0]))
-    near = f"did you mean `{meant}`?  " if meant and is_family else ""
-    return f'gpu="{called.name}"{number}' if called else f"{near}known: {', '.join(sorted(X86))}"
+    is_family = bool(meant) and family is not None and _letters(bare).startswith(_letters(family[0]))
+    return (meant, count) if is_family else ("", "")
+
+
+def known_cards(meant: str) -> str:
+    return (f"did you mean `{meant}`?  " if meant else "") + f"known: {', '.join(sorted(X86))}"
+
+
+def _with_count(name: str) -> str:
+    meant, count = card_meant(name)
+    if meant and (count or card_called(name)):
+        return f'gpu="{meant}"' + (f", gpus={count}" if count else "")
+    return known_cards(meant)
 
 
 def _letters(name: str) -> str:

@@ -115,6 +115,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
             server.ready("current", target)
         disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
     except OSError as problem:
+        server.swap_file.unlink(missing_ok=True)  # it may be there, and only its folder not be on the disk
         raise DoesNotServe(f"the swap did not begin, and nothing was stopped: {problem}") from None
     for neighbour in aside:
         say(f"stopping server {neighbour.name}")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
-from deploy.models.files import IMAGE_UNPACK_FACTOR, distinct_images
+from deploy.models.files import FEW_INODES, IMAGE_UNPACK_FACTOR, distinct_images
 from deploy.refusals import PREFLIGHT, Refusal, source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
@@ -19,8 +19,6 @@ from roles.preflight.origins import driver_origins, keep_line
 
 GPU_CLASSES = ("0x0300", "0x0302")
 SWITCH_CLASS = "0x0680"
-FEW_INODES = 1_000
-"""Inodes that a run needs beside what a host has: releases, weights and environments."""
 
 
 def judge(facts: HostFacts, mine: Slice, chosen: Defaults, control_seconds: float) -> list[Refusal]:

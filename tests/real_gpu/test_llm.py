@@ -1,4 +1,7 @@
-"""The computing LLM, a tiny Llama on a CPU: batching, streaming, stop words, cancelling and refusals."""
+"""The computing LLM, a tiny Llama on a CPU: batching, streaming, stop words, cancelling and refusals.
+
+More than 300 lines: all tests share one loaded model.
+"""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from deploy.__main__ import main
+from deploy.cli.misplaced import misplaced_word
 from deploy.io.local_paths import turn
 from deploy.io.model_lock import add_entry, read_entries
 from deploy.io.pin import write_runtimes
@@ -306,6 +307,7 @@ def test_entries_that_several_commands_lock_at_once_are_all_kept(tmp_path: Path)
 
 INTERRUPTED = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started this with SIGINT ignored
 class Finder:
     def find_spec(self, name, *rest):
         if name == "deploy.cli.usage":
@@ -320,6 +322,18 @@ def test_an_interrupt_during_the_imports_ends_without_a_traceback() -> None:
     assert (done.returncode, done.stderr) == (-signal.SIGINT, b"")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("init", "root@gpu1.example.com.py"),  # a host of Paraguay
+        ("ask", INVENTORY, "deploy.py"),
+        ("ask", INVENTORY, "-m", "qwen3-8b", "doctor.py"),
+    ],
+)
+def test_a_host_or_a_question_that_ends_like_a_program_is_no_mistake(words: tuple[str, ...]) -> None:
+    assert misplaced_word(main, words) == ""
+
+
 def test_prints_of_an_inventory_are_no_part_of_the_json(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text('print("ours")\nh100 = (["gpu-1"], {})\n', "utf-8")
@@ -332,3 +346,7 @@ def test_data_of_a_group_in_another_format_is_refused(monkeypatch: pytest.Monkey
     Path("group_data").mkdir()
     Path("group_data/all.yml").write_text("ssh_user: ubuntu\n", "utf-8")
     assert "group_data/all.py in its place" in typed("plan", INVENTORY)
+    Path("group_data/all.py").write_text(
+        'import pathlib\n_text = pathlib.Path("group_data/all.yml").read_text()\n', "utf-8"
+    )
+    assert "in its place" not in typed("plan", INVENTORY)

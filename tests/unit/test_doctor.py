@@ -155,6 +155,10 @@ def test_a_finding_fires_on_its_evidence_and_alone(kind: str) -> None:
     assert ids(examined(FIRES[kind], smi=ENDS.get(kind, "0"))) == [kind, *beside]
 
 
+def test_inodes_by_the_million_are_not_used_up_at_99_percent() -> None:
+    assert ids(examined({"inodes": "/dev/sda1 65536000 64300000 1236000 99% /"})) == ["inodes-low"]
+
+
 def test_every_kind_of_the_catalogue_is_seen_firing_by_a_test() -> None:
     assert set(FIRES) | ELSEWHERE == set(KINDS)
 

@@ -11,7 +11,7 @@ import pytest
 from deploy.cli.fit import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
-from deploy.planning.card_words import confirm_order
+from deploy.planning.card_words import cards_of, confirm_order
 from deploy.planning.fit import Fit, Wish, card_of, fit_of, model_named, near_card
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
@@ -78,6 +78,19 @@ def test_an_unknown_card_is_offered_its_own_numbers_and_only_boards_of_its_kind(
         own, (model_named("qwen3-8b"),), "26.07", AROUND, Wish(max_seq_len=4096), card_of(own, "89", 24_564)
     )
     assert fitted.cache_tokens > 4096
+
+
+@pytest.mark.parametrize(
+    ("word", "attempt"),
+    [("8 h100s", "enginehouse fit h100-80 qwen3-8b --tp 8"), ("8xV100", "known: "), ("2x RTX 6000 Ada", "known: ")],
+)
+def test_a_card_with_a_count_is_offered_as_a_command_or_not_at_all(word: str, attempt: str) -> None:
+    with pytest.raises(Refusal) as refused:
+        confirm_order(word, ("qwen3-8b",))
+    assert refused.value.attempt.startswith(attempt)
+    with pytest.raises(Refusal) as refused:
+        cards_of([word])
+    assert refused.value.attempt.startswith(attempt.replace("enginehouse fit h100-80 qwen3-8b --tp 8", "--gpu h100-80"))
 
 
 def test_a_hub_id_of_the_catalog_is_its_checkpoint(tmp_path: Path) -> None:
