@@ -9,7 +9,7 @@ import json
 import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from deploy.catalog.releases import ENGINES_END
@@ -85,8 +85,9 @@ class FlagTable:
 
     def find(self, word: str) -> Flag | None:
         """The flag with exactly this name or alias; never by prefix, although argparse would accept one."""
-        return self.names().get(word)
+        return self.names.get(word)
 
+    @cached_property
     def names(self) -> dict[str, Flag]:
         return {name: flag for flag in self.flags.values() for name in _words(flag)}
 
@@ -128,12 +129,20 @@ def confidence_of(trtllm: str) -> tuple[str, str]:
 def rows_with(program: str, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The rows, oldest first, whose `program` has the flag or alias `name`, and the rows whose program does not."""
     kept: tuple[list[str], list[str]] = ([], [])
-    for row in _POSITIONS:
-        tables = [table[row] for table in _tables_of(program) if row in table]
-        if tables:
-            known = {word for table in tables for flag in _row({row: table}, row).values() for word in _words(flag)}
-            kept[name not in known].append(row)
+    for row, known in _known_words(program).items():
+        kept[name not in known].append(row)
     return tuple(kept[0]), tuple(kept[1])
+
+
+@cache
+def _known_words(program: str) -> dict[str, frozenset[str]]:
+    """Every flag and alias in each row of a program, the oldest row first."""
+    tables = {row: [table[row] for table in _tables_of(program) if row in table] for row in _POSITIONS}
+    return {
+        row: frozenset(word for table in parts for flag in _row({row: table}, row).values() for word in _words(flag))
+        for row, parts in tables.items()
+        if parts
+    }
 
 
 def is_before(row: str, trtllm: str) -> bool:

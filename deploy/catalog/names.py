@@ -1,7 +1,8 @@
 """The right name for a misspelled one, so that every refusal of an unknown name can offer it."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 FEW = 12
 """Largest number of names that is worth listing beside the nearest one."""
@@ -29,15 +30,17 @@ def slip_of(word: str, known: Iterable[str]) -> str:
     )
 
 
-def _parts(name: str) -> list[str]:
-    return name.lower().lstrip("-").replace("-", "_").replace(".", "_").split("_")
+@lru_cache(4096)
+def _parts(name: str) -> tuple[str, ...]:
+    return tuple(name.lower().lstrip("-").replace("-", "_").replace(".", "_").split("_"))
 
 
+@lru_cache(4096)
 def _joined(name: str) -> str:
     return "".join(_parts(name))
 
 
-def _is_slip(typed: list[str], meant: list[str]) -> bool:
+def _is_slip(typed: Sequence[str], meant: Sequence[str]) -> bool:
     if len(typed) != len(meant):
         return False
     distances = [_letters_apart(*pair) for pair in zip(typed, meant, strict=True)]

@@ -67,7 +67,7 @@ def value_verdict(table: FlagTable, flag: Flag, value: str) -> ValueVerdict | No
 
 
 def _guess(table: FlagTable, word: str) -> FlagVerdict:
-    names = table.names()
+    names = table.names
     dashed = "--" + word.lstrip("-").replace("-", "_")
     if dashed in names:
         return FlagVerdict(kind=UNKNOWN, instead=dashed, why="these flags are written with underscores")

@@ -176,8 +176,10 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
     """The intended flag with the typed values; empty if there is none or it is already present."""
+    if not verdict.instead:
+        return []
     options_by_name = {typed.name: typed for typed in options}
-    if not verdict.instead or verdict.instead in options_by_name:
+    if verdict.instead in options_by_name:
         return []
     if option.name == "--max_output_len":
         usual = str(table.flags["--max_input_len"].default)

@@ -150,7 +150,7 @@ def test_every_default_is_a_value_the_flag_takes(table: FlagTable) -> None:
 
 def test_no_misquoted_flag_is_in_a_row_of_1_2() -> None:
     """A misquoted flag in a row would contradict the table of misquoted flags."""
-    assert set(MISQUOTED["trtllm-build"]) & set(build_flags("1.2.1").names()) == set()
+    assert set(MISQUOTED["trtllm-build"]) & set(build_flags("1.2.1").names) == set()
 
 
 def test_every_run_time_key_a_misquoted_flag_names_exists() -> None:
