@@ -230,7 +230,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any], call: C
     rows = _listed(container.settings.get("ports"))
     right: list[Any] = []
     before = len(judged.findings)
-    taken = dict(_published_before(container))
+    taken = dict(_published_before(container)) if rows else {}
     for row in rows:
         text = _port_text(row)
         if varies(text) or "{{" in text:

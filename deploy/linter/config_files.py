@@ -13,12 +13,13 @@ import shlex
 from collections.abc import Iterator
 from itertools import islice
 
+from deploy.linter.ci_jobs import with_commands, with_images
 from deploy.linter.systemd import is_unit, unit_as_script
 
 CONTINUED = re.compile(r"^([^`\n]*)[ \t](?:`|\^)[ \t]*$", re.MULTILINE)
 """A line that PowerShell or CMD continues."""
 SECTION = re.compile(r"^\[(?:program|eventlistener|fcgi-program):", re.MULTILINE)
-IMAGE = re.compile(r'^[ \t]*image[ \t]*=[ \t]*"([^"\n]+)"', re.MULTILINE)
+IMAGE = re.compile(r'(?:^|[{,])[ \t]*(?:image[ \t]*=|"image"[ \t]*[:=])[ \t]*"([^"\n]+)"', re.MULTILINE)
 STEP = re.compile(
     r"^([ \t]*)(?:- +)?"
     r"(?:(?:run|script|before_script|shell|cmds?|commands|content|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
@@ -43,13 +44,23 @@ COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])'
 """A text, which stays, or what JSON lacks and editors accept: a comment, and a comma before a bracket."""
 TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 PAIR = re.compile(r'"?([A-Za-z_]\w*)"?[ \t]*=[ \t]*"((?:\\.|[^"\\\n])*)"')
-GPUS = re.compile(r'gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?')
+GPUS = re.compile(
+    r'gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?'
+    r'|\{(?=[^{}]*"GPU")[^{}]*\bvalue"?\s*[:=]\s*"?(?P<value>\d+)'
+)
+NAMED = re.compile(r'\bname"?\s*[:=]\s*"((?:\\.|[^"\\\n])*)"[\s,]*"?value"?\s*[:=]\s*"((?:\\.|[^"\\\n])*)"')
+"""A variable of a container of ECS, as an object with a name and a value."""
+PORT = re.compile(r'\bcontainerPort"?\s*[:=]\s*(\d{1,5})(?:[\s,]*"?hostPort"?\s*[:=]\s*(\d{1,5}))?')
 MAGIC = re.compile(r"^([ \t]*)(?:!(?=[\w./$])|%%(?:bash|sh|script)\b[^\n]*)", re.MULTILINE)
 """The sign of a notebook before a command, and the head of a cell for a shell."""
 RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.MULTILINE)
 """A target of a Makefile with its first command."""
 OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
-DRIVER = re.compile(r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]')
+DRIVER = re.compile(
+    r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]|\bcontainer_definitions\b'
+)
+SWAPPED = re.compile(r"^models:[ \t]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+cmd:", re.MULTILINE)
+"""The models of llama-swap, each with the command that serves it."""
 MOST_SIGNS, MOST_IMAGES = 20_000, 40
 """Characters of a block that are read, and blocks."""
 
@@ -65,8 +76,10 @@ def as_script(text: str) -> tuple[str, tuple[str, ...]]:
         return _of_hcl(text), ()
     if RECIPE.search(text) and not text.startswith("#!"):
         return "\n".join(map(_of_make, text.split("\n"))), ()
+    if SWAPPED.search(text):
+        return with_commands(text), ()
     if STEPS.search(text):
-        return "\n".join(_of_steps(text.split("\n"))), ()
+        return "\n".join(with_images(text, [*_of_steps(text.split("\n"))])), ()
     if text.lstrip().startswith("{") and isinstance(content := json_of(text), dict):
         return _of_dev_container(content) or "\n".join(filter(None, map(_of_task, _tasks(content)))) or text, ()
     return text, ()
@@ -205,9 +218,10 @@ def _of_hcl(text: str) -> str:
         block = _around(text, match.start())
         pairs = [f"-e {shlex.quote(f'{name}={value}')}" for name, value in _variables(block)]
         gpus = GPUS.search(block)
-        options = [f"--gpus {gpus['gpus'] or gpus['count'] or 'all'}"] if gpus else []
+        options = [f"--gpus {gpus['gpus'] or gpus['count'] or gpus['value'] or 'all'}"] if gpus else []
         options += ["--ipc=host"] if re.search(r'ipc_mode\s*=\s*"host"', block) else []
-        entry = _texts(block, "entrypoint")
+        options += [f"-p {outside or inside}:{inside}" for inside, outside in PORT.findall(block)]
+        entry = _texts(block, "entrypoint") or _texts(block, "entryPoint")
         options += [f"--entrypoint {shlex.quote(entry[0])}"] if entry else []
         words = [*entry[1:], *_texts(block, "command"), *_texts(block, "args")]
         command = ["docker run", *options, *pairs, shlex.quote(match[1]), *map(shlex.quote, words)]
@@ -237,14 +251,17 @@ def _around(text: str, place: int) -> str:
 
 def _texts(block: str, name: str) -> list[str]:
     """The texts of an attribute: of its list, or its only one."""
-    match = re.search(rf'^[ \t]*{name}[ \t]*=[ \t]*(\[[^\]]*\]|"(?:\\.|[^"\\\n])*")', block, re.MULTILINE)
+    value = r'(\[[^\]]*\]|"(?:\\.|[^"\\\n])*")'
+    match = re.search(rf'(?:^|[{{,])[ \t]*"?{name}"?[ \t]*[:=][ \t]*{value}', block, re.MULTILINE)
     return TEXT.findall(match[1]) if match else []
 
 
 def _variables(block: str) -> list[tuple[str, str]]:
-    match = re.search(r"\benv(?:ironment)?[ \t]*=?[ \t]*([\[{])([^\]}]*)", block)
+    match = re.search(r'\benv(?:ironment)?"?[ \t]*[:=]?[ \t]*(?:\[(?=\s*\{)([^\]]*)|([\[{])([^\]}]*))', block)
     if not match:
         return []
-    if match[1] == "{":
-        return PAIR.findall(match[2])
-    return [(name, value) for name, _, value in (text.partition("=") for text in TEXT.findall(match[2]))]
+    if match[1]:
+        return NAMED.findall(match[1])
+    if match[2] == "{":
+        return PAIR.findall(match[3])
+    return [(name, value) for name, _, value in (text.partition("=") for text in TEXT.findall(match[3]))]

@@ -40,6 +40,11 @@ MOUNT = re.compile(r"[^:\s]+:/[^:/\s][^:\s]*(?::\w+)?")
 PROGRAMS = ("docker", "podman", "nerdctl")
 
 
+def is_of_a_swarm(call: Call) -> bool:
+    """True for `docker service …`, whose options are no `docker run`'s and are not judged."""
+    return bool(call.args) and call.args[0].text == "service"
+
+
 def judge_docker(call: Call, target: Target, judge: Judge) -> Judged:
     """Findings about `docker VERB …`; verbs that are not judged come back as typed."""
     verb = call.args[0].text if call.args else ""

@@ -96,6 +96,12 @@ def containers(text: str) -> Iterator[Container]:
     yield from sorted(every, key=lambda container: container.line)
 
 
+def documents_of(text: str) -> tuple[object, ...]:
+    """The documents of a YAML file as plain values; none if it cannot be read."""
+    documents = _documents(text)
+    return () if isinstance(documents, Unreadable) else documents
+
+
 def checks_of(container: Container) -> Iterator[tuple[int, str]]:
     """The health-check commands of a container, as a shell would read them, with their line."""
     check = container.settings.get("healthcheck")

@@ -40,6 +40,11 @@ NOT_JUDGED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(r"^\s{0,40}(?:scrape_configs|- job_name):", re.M),
         "the inventory's Monitor reads every server",
     ),
+    (
+        "a service of Docker's swarm",
+        re.compile(r"\bdocker\s{1,9}service\s{1,9}(?:create|update)\b"),
+        "enginehouse migrate reads its image and the words behind it",
+    ),
     ("a bake file", re.compile(r'^(?:target|group) "', re.M), "paste the Dockerfile that it names"),
 )
 """Texts that start no server: a title, their words, and the counterpart of this project."""

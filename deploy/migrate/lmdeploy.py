@@ -81,6 +81,8 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ),
     ("Ray Serve with code of its own", re.compile(r"\bRayService\b|\bray\.serve\b|\bserve run\b"), OTHER_FORM),
     ("NVIDIA Dynamo's deployment", re.compile(r"DynamoGraphDeployment|\bdynamo\b"), OTHER_FORM),
+    ("a Model of KubeAI", re.compile(r"\bkubeai\.org/"), OTHER_FORM),
+    ("a module of NixOS", re.compile(r"\boci-containers\b|\bmkDerivation\b"), OTHER_FORM),
     ("llm-d's chart", re.compile(r"\bmodelArtifacts\b|\bllm-d\b"), OTHER_FORM),
     ("LocalAI, LM Studio or KoboldCpp", re.compile(r"\blocalai\b|\blmstudio\b|\bkoboldcpp\b", re.I), GGUF),
     ("values of a template", re.compile(r"\{%-? "), "fill them in first"),

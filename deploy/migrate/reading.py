@@ -16,7 +16,7 @@ from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
 from deploy.linter.findings import Call
 from deploy.linter.fragments import variables
 from deploy.linter.manifests import COMPOSE, Container, containers
-from deploy.linter.options import Option
+from deploy.linter.options import Option, argparse_options
 from deploy.linter.shells import SHELLS, text_place
 from deploy.linter.words import Word, here_documents, pasted, word
 from deploy.migrate.code import STARTS, commands_in
@@ -153,8 +153,10 @@ def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> 
 
 
 def _inside(call: Call, words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
-    if call.program in DOCKERS and call.args and call.args[0].text in ("run", "create", "container"):
+    if call.program in DOCKERS and call.args and call.args[0].text in ("run", "create", "container", "service"):
         return _of_docker(call, known, depth)
+    if call.program in ("kubectl", "gcloud", "oc") and (server := _of_cloud(call, known, depth)):
+        return server
     if call.program in SHELLS and (place := text_place(call)) is not None:
         return _of_script(call.args[place].text, known, depth + 1)
     if call.program in ("apptainer", "singularity"):
@@ -182,11 +184,11 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
     for place, part in enumerate(words):
         name = part.text.rsplit("/", 1)[-1]
         follows = words[place + 1].text if place + 1 < len(words) else ""
+        is_fork = re.search(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text)
         for engine in ENGINES:
             if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
                 rest = list(words[place + (2 if follows in engine.verbs else 1) :])
                 return engine, rest[1:] if rest and rest[0].text in engine.second_verbs else rest
-            is_fork = re.search(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text)
             if part.text in engine.modules or (is_fork and engine.modules):
                 return engine, list(words[place + 1 :])
     return None, []
@@ -194,8 +196,16 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
 
 def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | None:
     """The server of a `docker run`, by the command inside or by the image."""
-    start = 2 if call.args[0].text == "container" else 1
-    options, left = run_words(call.args[start:])
+    start = 2 if call.args[0].text in ("container", "service") else 1
+    args = call.args[start:]
+    if call.args[0].text == "service":  # whose own options are not docker run's, so the image is found by its name
+        place = next((at for at, part in enumerate(args) if _engine_of(part.text)), len(args))
+        options, left = list[Option](), [*args[place:]]
+        own = [*args[:place]]
+        while own:
+            options, own = options + run_words(own)[0], run_words(own)[1][1:]
+    else:
+        options, left = run_words(args)
     entry = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
     server = _in_image(left[0].text if left else "", [*entry, *left[1:]], known, depth, has_entry=bool(entry))
     if server is None and len(left) == 1 and any(option.value.startswith("NIM_MODEL_") for option in options):
@@ -211,12 +221,25 @@ def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | Non
     return replace(server, options=tuple(options), image=left[0].text, variables=(*pairs, *server.variables))
 
 
+def _of_cloud(call: Call, known: Mapping[str, str], depth: int) -> Server | None:
+    """The server of `kubectl run` or `gcloud run deploy`: its image, and its words behind `--` or in `--args`."""
+    options = argparse_options([part for part in call.args if part.text != "--"])
+    image = next((option.value for option in options if option.name == "--image"), "")
+    words = [part for option in options if option.name == "--args" for part in map(word, option.value.split(","))]
+    place = next((at for at, part in enumerate(call.args) if part.text == "--"), len(call.args))
+    return _in_image(image, [*words, *call.args[place + 1 :]], known, depth, has_entry=False) if image else None
+
+
+def _engine_of(image: str) -> Engine | None:
+    return next((engine for engine in ENGINES if engine.image.search(image)), None)
+
+
 def _in_image(
     image: str, words: Sequence[Word], known: Mapping[str, str], depth: int, *, has_entry: bool
 ) -> Server | None:
     """The server that runs in an image: the command's, or the image's own."""
     server = _of_command(words, known, depth + 1) if words else None
-    engine = next((engine for engine in ENGINES if engine.image.search(image)), None)
+    engine = _engine_of(image)
     if engine is None and words and words[0].text.startswith("--"):
         engine = _by_options(words)
     if server or engine is None:
