@@ -30,6 +30,7 @@ from gateway.gateway import Gateway
 from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
+from gateway.openapi import answer as describe
 from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2, score
@@ -55,6 +56,10 @@ def tei_error(error: ApiError) -> object:
     return {"error": error.message, "error_type": kinds.get(error.status, "Validation")}
 
 
+ERRORS: dict[Body, str] = {openai_error: "OpenAiError", anthropic_error: "AnthropicError", tei_error: "TeiError"}
+"""The names of the forms of errors in the OpenAPI document."""
+
+
 @dataclass(frozen=True)
 class Route:
     """The handler of a path; `label` is its name in metrics and in the audit."""
@@ -68,12 +73,8 @@ class Route:
 
 
 async def openapi(request: Request) -> None:
-    """Answers the gateway's paths as OpenAPI 3.1; the README has the fields of each."""
-    paths = {path: {route.method.lower(): {"operationId": route.label}} for path, route in ROUTES.items()}
-    info = {"title": "enginehouse gateway", "version": "1"}
-    bodies = {"responses": {"default": {"description": "JSON, or events of a stream"}}}
-    described = {path: {verb: operation | bodies for verb, operation in verbs.items()} for path, verbs in paths.items()}
-    await request.exchange.json({"openapi": "3.1.0", "info": info, "paths": described})
+    """Answers the paths, and the models of the key, as OpenAPI 3.1."""
+    await describe(request, PATHS)
 
 
 ROUTES = {
@@ -102,6 +103,7 @@ ROUTES = {
     "/version": Route("GET", version, "version"),
     "/openapi.json": Route("GET", openapi, "openapi"),
 }
+PATHS = tuple((path, route.method, ERRORS[route.error]) for path, route in ROUTES.items())
 SHORT = ("/models", "/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/score")
 """Paths that clients use if their base address lacks `/v1`."""
 SHORT_FOLDERS = ("/models/", "/responses/", "/messages/")

@@ -78,6 +78,9 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         if choice not in (None, "none", "auto"):
             raise FieldError("tool_choice", "`tool_choice` wants `tools`")
         return Tools()
+    if not isinstance(raw_tools, list) or len(raw_tools) > MOST_TOOLS:
+        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
+    sent_tools = [fields.within(tool, f"tools[{number}]") for number, tool in enumerate(raw_tools)]
     word, allowed = _choice(choice, fields)
     if word == "none":
         return Tools(in_parallel=in_parallel)
@@ -85,9 +88,7 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         raise FieldError("tools", f"`tools`: {NO_PARSER}", "unsupported")
     if "tools" not in template_names:
         raise FieldError("tools", f"`tools`: {NO_TEMPLATE}", "unsupported")
-    if not isinstance(raw_tools, list) or len(raw_tools) > MOST_TOOLS:
-        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    offered = tuple(_tool(fields.within(tool, f"tools[{number}]"), word) for number, tool in enumerate(raw_tools))
+    offered = tuple(_tool(tool, word) for tool in sent_tools)
     tools = Tools(offered, word, in_parallel)
     if len(tools.names) < len(offered):
         raise FieldError("tools", "`tools`: two have the same name", "invalid_value")

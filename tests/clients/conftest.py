@@ -103,7 +103,11 @@ def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         context = serving(triton)
         run(context.__aenter__())
         try:
-            gateway_settings = settings([triton.address], weights, keys, listen={"ports": [free_port()]})
+            listen, limits = (
+                {"ports": [free_port()]},
+                {"inputs": 64, "documents": 64},
+            )  # a fuzzer sends the longest lists
+            gateway_settings = settings([triton.address], weights, keys, listen=listen, limits=limits)
             gateway_settings["aliases"]["nomic:document"] = {"model": "nomic", "task": "search_document"}
             with gateway(gateway_settings, folder) as url:
                 yield House(url, KEY, triton, weights, run, folder / "gateway.log")

@@ -186,13 +186,6 @@ async def test_paths_are_accepted_in_the_forms_that_clients_write(tmp_path: Path
 
 
 @in_loop
-async def test_the_paths_are_described_in_openapi(tmp_path: Path) -> None:
-    async with running_gateway(tmp_path) as front:
-        answer = (await front.ask("/openapi.json")).json()
-    assert answer["openapi"] == "3.1.0" and "post" in answer["paths"]["/v1/chat/completions"]
-
-
-@in_loop
 async def test_a_query_may_not_have_a_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         key, unknown = (
