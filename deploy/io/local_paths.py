@@ -56,4 +56,5 @@ def turn(folder: Path, is_patient: bool = True) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if is_patient else fcntl.LOCK_NB))
         yield
     finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)  # gevent, which pyinfra installs, closes a directory some time later
         os.close(handle)

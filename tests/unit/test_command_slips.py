@@ -8,6 +8,7 @@ Of 190 more, 141 were refused well, 45 poorly, and 4 accepted: a word `ssh` or a
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
@@ -285,6 +286,24 @@ def test_a_second_command_for_the_same_bundle_is_refused(tmp_path: Path) -> None
         pass
     with turn(tmp_path, is_patient=False):
         pass
+
+
+def test_a_lock_ends_with_its_command_although_gevent_closes_the_folder_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that locked a folder twice, after pyinfra had loaded an inventory, waited for itself."""
+    unclosed: list[int] = []
+    monkeypatch.setattr("deploy.io.local_paths.os.close", unclosed.append)
+    for _ in range(2):
+        with turn(tmp_path, is_patient=False):
+            pass
+    with pytest.raises(ZeroDivisionError), turn(tmp_path, is_patient=False):
+        raise ZeroDivisionError
+    with turn(tmp_path, is_patient=False):
+        pass
+    monkeypatch.undo()
+    for handle in unclosed:
+        os.close(handle)
 
 
 def test_prices_with_a_byte_order_mark_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
