@@ -11,12 +11,14 @@ import click
 # pyinfra keeps no compiled module, so every run compiled 400 of ours anew: a quarter of a second.
 sys.dont_write_bytecode = bool(sys.flags.dont_write_bytecode)
 
-from deploy.io.inventory import are_verbs, confirm_in_step, confirm_loads  # noqa: E402
+from deploy.io.inventory import are_verbs, confirm_can_answer, confirm_in_step, confirm_loads  # noqa: E402
 from roles._pyinfra import connections, here, order, view  # noqa: E402
 
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])
 confirm_loads(typed["inventory"], typed["data"], typed["limit"], is_verb=are_verbs(typed["operations"]))
+if are_verbs(typed["operations"]) and not (typed["yes"] or typed["dry"] or typed["json_output"]):
+    confirm_can_answer(typed["inventory"], typed["operations"])
 connections.allow_open_files()
 order.install()
 here.install(os.environ)

@@ -6,7 +6,9 @@ is imported only when an inventory is loaded.
 
 import contextlib
 import fnmatch
+import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable
@@ -181,6 +183,24 @@ def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> N
         refuse_all(one_program(programs))
         refuse_all(
             out_of_step(word for word, is_given in {"--serial": serial, "--no-wait": no_wait}.items() if is_given)
+        )
+
+
+def confirm_can_answer(inventory: str, operations: Iterable[str]) -> None:
+    """Raises: a Refusal if pyinfra would ask for a key press, and its input is closed or empty, as a cron job's is."""
+    try:
+        is_empty = os.path.samestat(os.fstat(0), os.stat(os.devnull))
+    except OSError:
+        is_empty = True
+    command = shlex.join(["pyinfra", inventory, *operations])
+    if is_empty:
+        raise refuse(
+            "no-answer",
+            "pyinfra asks before it changes hosts, and its input is empty: nobody can answer",
+            where="standard input",
+            seen="no terminal, and neither -y nor --dry",
+            wanted="a terminal; or -y, after a plan that somebody has read",
+            attempt=f"{command} --dry; then {command} -y",
         )
 
 

@@ -160,3 +160,11 @@ def test_a_deploy_with_another_plan_ends_before_any_host_is_changed(tmp_path: Pa
         True,
         False,
     )
+
+
+def test_a_run_without_a_terminal_is_refused_before_it_connects() -> None:
+    """Earlier, such a run of a cron job or of CI prepared every host, and ended with pyinfra's traceback."""
+    argv = [sys.executable, "-m", "pyinfra", INVENTORY, "deploy.py"]
+    done = subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, "Connecting to hosts" in done.stderr) == (1, False)
+    assert f"pyinfra {INVENTORY} deploy.py --dry; then pyinfra {INVENTORY} deploy.py -y" in done.stderr
