@@ -253,7 +253,17 @@ OPTIONS_WITHOUT = {
     **dict.fromkeys(("users", "concurrency"), "Users are counted by enginehouse size."),
     **dict.fromkeys(("qps", "rps", "request-rate"), "The rate follows from --users, --at-once and --every."),
     **dict.fromkeys(("i", "identity-file", "key", "ssh-key"), "ssh takes its key from ~/.ssh/config or an agent."),
-    **dict.fromkeys(("max-tokens", "temperature", "top-p", "seed", "system"), "The question has a fixed form."),
+    **dict.fromkeys(
+        ("max-tokens", "temperature", "top-p", "seed", "system", "stream"), "The question has a fixed form."
+    ),
+    **dict.fromkeys(("per-month", "monthly"), "--per-hour takes dollars for a GPU and hour; a month has 730 hours."),
+    **dict.fromkeys(("currency",), "Prices of GPUs are dollars."),
+    **dict.fromkeys(("since", "until"), "This verb shows the present state; enginehouse usage has --since."),
+    **dict.fromkeys(("gpu", "gpus"), "The GPUs are those that the hosts have."),
+    **dict.fromkeys(
+        ("from-ansible", "ansible", "from-terraform", "terraform"),
+        "inventories/from_ansible.py and inventories/from_terraform.py read the hosts of either.",
+    ),
 }
 """Remarks on options of other programs that are left out because nothing here corresponds to them."""
 COMMANDS = {

@@ -39,6 +39,8 @@ def _of_machines(verb: list[str], texts: list[str], options: list[str], known: l
     machines = [re.sub("^ssh://", "", word) for word in split if word != "ssh"]
     # .py is the top-level domain of Paraguay as well.
     file = next((word for word in machines if word.endswith(".py") and (is_file(Path(word)) or "/" in word)), "")
+    if file and len(machines) > 1:
+        return f"init names the file itself. Write: {line(verb, [word for word in machines if word != file])}"
     if file:
         return f"{file} is an inventory, and init writes one. Write: {line(['plan'], [file])}"
     is_known = all(option.partition("=")[0] in known for option in options if option.startswith("-"))

@@ -21,7 +21,7 @@ READS = {
     **dict.fromkeys(("status", "ps", "list", "watch", "stats", "rollout status"), "top INVENTORY --once"),
     **dict.fromkeys(("logs", "log", "diagnose", "health", "debug"), "doctor INVENTORY"),
     **dict.fromkeys(("validate", "lint", "dry-run", "preview", "template"), "plan INVENTORY"),
-    **dict.fromkeys(("show", "get", "describe", "inspect", "hosts", "models"), "plan INVENTORY"),
+    **dict.fromkeys(("show", "get", "describe", "inspect", "hosts", "models", "config"), "plan INVENTORY"),
     "diff": "drift INVENTORY",
     **dict.fromkeys(("keys", "token", "tokens"), "key list"),
     **dict.fromkeys(("lock", "pull"), "pin INVENTORY"),
@@ -91,6 +91,9 @@ def verb_meant(words: list[str]) -> str:
         return f"enginehouse starts no server here. Write: enginehouse migrate {shlex.quote(pasted)}"
     if verb == "pyinfra" and any(word.endswith(".py") for word in rest):
         return f"pyinfra is a command of its own. Write: {shlex.join(words)} --dry"
+    if verb in ("completion", "completions"):
+        shell = next((word for word in rest if word in ("bash", "zsh", "fish")), "bash")
+        return f"No such command '{verb}'. Write: _ENGINEHOUSE_COMPLETE={shell}_source enginehouse"
     if verb == "version":
         return "No such command 'version'. Write: enginehouse --version"
     if verb in BEFORE:

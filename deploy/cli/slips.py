@@ -36,7 +36,10 @@ def _advice(error: click.UsageError, command: click.Command, verb: list[str], ty
     files = [word for word in typed if is_file(Path(word))]
     if is_paste and files and typed[0].startswith("-"):
         return f"Write: {line(verb, files[:1])}"
-    if is_paste and not isinstance(error, of_words):
+    is_quoted = bool(typed) and " " in typed[0]
+    if is_paste and re.fullmatch("--?(?:f|file|input|path)", typed[0]) and len(typed) == 2:
+        return f"Write: {line(verb, typed[1:])}"
+    if is_paste and not isinstance(error, of_words) and not (is_quoted and isinstance(error, click.NoSuchOption)):
         return f"The whole paste stands in one pair of quotes. Write: {line(verb, [' '.join(typed)])}"
     if isinstance(error, click.NoSuchOption):
         return of_unknown_options(command, verb, typed)
@@ -95,7 +98,9 @@ def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -
         return with_everything(group.commands[name], [*verb, name], [word, *rest])
     meant = next((name for name in COMMANDS.get(word.lower(), ()) if name in group.commands), "")
     meant = meant or nearest(word, group.commands)
-    return f"Write: {line([*verb, meant], typed[1:])}" if meant else f"Known: {', '.join(group.commands)}."
+    takes_words = meant and any(isinstance(part, click.Argument) for part in group.commands[meant].params)
+    rest = typed[1:] if takes_words or not meant else apart(group.commands[meant], typed[1:])[1]
+    return f"Write: {line([*verb, meant], rest)}" if meant else f"Known: {', '.join(group.commands)}."
 
 
 def _of_a_value(command: click.Command, name: str, is_flag: bool = False) -> str:
@@ -149,4 +154,5 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
             return (
                 f"Write: {line(verb, [*kept, *options, option, ','.join(extra) if option == '--models' else extra[0]])}"
             )
-    return f"A text with blanks stands in quotes. Write: {line(verb, [*kept, *options])}"
+    reason = "A text with blanks stands in quotes." if arguments else "It takes no further word."
+    return f"{reason} Write: {line(verb, [*kept, *options])}"

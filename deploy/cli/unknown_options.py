@@ -1,6 +1,7 @@
 """Unknown options of a command line, replaced by the options and arguments that were probably meant."""
 
 import re
+import shlex
 from collections.abc import Sequence
 
 import click
@@ -72,6 +73,8 @@ def _correction(command: click.Command, words: list[str], at: int) -> tuple[str,
             return "", [*before, max(options[name].opts, key=len), accepted, *behind]
         if name and (not value or value.endswith(".py")):
             return "", [*before, max(options[name].opts, key=len), value_of(options[name]), *flagged]
+    if plain in ("f", "file", "prompt-file") and value and any(part.name == "texts" for part in command.params):
+        return f'"$(cat {shlex.quote(value)})" stands for the text of a file.', [*before, *behind]
     if plain in NEEDLESS_OPTIONS:
         remark = WRITES if command.name in WRITING and plain in DRY else "No verb changes a host or asks a person."
         return remark, [*before, *(behind if value.isdecimal() else flagged)]
@@ -90,7 +93,7 @@ def _correction(command: click.Command, words: list[str], at: int) -> tuple[str,
 
 def _accepted(option: click.Option, value: str) -> str:
     """The value as the option takes it, or as its refusal writes it; empty for any other value."""
-    if not value or value.endswith(".py"):
+    if not value or (value.endswith(".py") and not isinstance(option.type, click.Path)):
         return ""
     try:
         option.type.convert(value, option, None)

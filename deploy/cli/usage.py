@@ -50,6 +50,8 @@ def usage(
     from deploy.cost.usage import added_up, as_csv, groups_of, missing_sentences, table
     from deploy.io.usage import known_budgets, usage_rows
 
+    if wants_csv + wants_budgets + as_json > 1:
+        raise click.UsageError("The output has one form. Write: --csv, --budgets-csv or --json")
     with refusals_shown(inventory, as_json):
         groups = groups_of(by)
         plan = load_plan(inventory, data, limit, knobs())

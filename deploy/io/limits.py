@@ -1,6 +1,7 @@
 """Words of `--limit` that match no host."""
 
 from collections.abc import Iterable
+from fnmatch import fnmatch
 
 from deploy.catalog.names import nearest
 from deploy.refusals import Refusal, refuse
@@ -11,12 +12,15 @@ def no_host_in_limit(word: str, hosts: Iterable[str], groups: Iterable[str]) -> 
     names, group_names = sorted(hosts), sorted(groups)
     parts = [nearest(part, [*names, *group_names], 0.85) for part in word.split(",") if part] if "," in word else []
     close = " --limit ".join(parts) if all(parts) else ""
-    close = close or nearest(word, [*names, *group_names])
+    close = close or nearest(word, [*names, *group_names]) or (names or ["HOST"])[0]
+    if word.startswith(("!", "^")):  # Ansible's exclusion
+        left = [name for name in names if not fnmatch(name, word[1:])]
+        close = " --limit ".join(left) if len(left) <= 8 else ""
     return refuse(
         "no-host-in-limit",
         f"--limit {word} matches no host of this inventory",
         where=f"--limit {word}",
         seen=f"hosts {', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}",
         wanted=f"a host's name, a pattern such as 'h100-*', or a group: {', '.join(group_names)}",
-        attempt=f"--limit {close or (names or ['HOST'])[0]}",
+        attempt=f"--limit {close}" if close else "leave --limit out; no word of it excludes a host",
     )

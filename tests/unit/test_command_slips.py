@@ -3,6 +3,7 @@
 Of 112 that were typed before the answers were known, 77 were refused well, 31 poorly, and 4 were accepted. Of 42 later
 mistakes the numbers were 31, 9 and 2; of the 70 of `TYPED` and its like, 16, 44 and 5, and 5 ended with a traceback.
 Of 190 more, 141 were refused well, 45 poorly, and 4 accepted: a word `ssh` or a file taken for a machine or a model.
+Of the last 66, 44 were refused well, 16 poorly; 6 were accepted, or got a line that does something else.
 """
 
 from __future__ import annotations
@@ -95,6 +96,23 @@ TYPED = [
     (("migrate", "https://files.example/a.yml"), "curl -fsSL https://files.example/a.yml | enginehouse migrate -"),
     (("migrate", "--from", "vllm", INVENTORY), f"enginehouse migrate {INVENTORY}"),
     ((*NEW, "--tokens-per-minute", "1e6"), "--tokens-per-minute 1000000"),
+    (("usage", INVENTORY, "--csv", "--json"), "Write: --csv, --budgets-csv or --json"),
+    (("ask", INVENTORY, "gpt-oss-20b", "-f", "prompt.txt"), '"$(cat prompt.txt)"'),
+    (("ask", INVENTORY, "gpt-oss-20b", "Hello", "--stream"), f"Write: enginehouse ask {INVENTORY} gpt-oss-20b Hello"),
+    (("key", "show", "eh-4k2pxt", "--file", "keys.json"), "Write: enginehouse key list --file keys.json"),
+    (("key", "list", "search"), "It takes no further word. Write: enginehouse key list"),
+    (("cost", INVENTORY, "--per-month", "1800"), "a month has 730 hours"),
+    (("cost", INVENTORY, "--per-hour", "2", "--currency", "EUR"), f"Write: enginehouse cost {INVENTORY} --per-hour 2"),
+    (("init", "--from-ansible", "hosts.ini"), "inventories/from_ansible.py"),
+    (("init", "root@10.0.0.5", "--gpu", "h100"), "Write: enginehouse init root@10.0.0.5"),
+    (("init", "10.0.0.5", "10.0.0.6", "--to", "inventories/new.py"), "Write: enginehouse init 10.0.0.5 10.0.0.6"),
+    (("doctor", INVENTORY, "--since", "yesterday"), f"Write: enginehouse doctor {INVENTORY}"),
+    (("doctor", INVENTORY, "--gpu", "0"), f"Write: enginehouse doctor {INVENTORY}"),
+    (("check", "--file", "Dockerfile"), "Write: enginehouse check Dockerfile"),
+    (("migrate", "vllm serve Qwen/Qwen3-8B", "--output", "new.py"), "'vllm serve Qwen/Qwen3-8B' --to new.py"),
+    (("completion", "zsh"), "Write: _ENGINEHOUSE_COMPLETE=zsh_source enginehouse"),
+    (("config", INVENTORY), f"Write: enginehouse plan {INVENTORY}"),
+    (("plan", INVENTORY, "--limit", "!h100-01.example.internal"), "leave --limit out"),
 ]
 """Options and verbs of pyinfra, Ansible, kubectl, vLLM and others, as they were drawn on 2026-11-28."""
 
