@@ -44,7 +44,7 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
 
     Without `drained` it acts only on hosts that do not serve, with `drained` only on serving hosts.
     """
-    known = [] if drained else proxy.apply(mine)  # it interrupts nothing, and downloads beside a server need it
+    known = [] if drained else proxy.apply(mine)  # interrupts no server, and downloads need the proxy
     if bool(ask(host, Serving)) != drained:
         return known
     steps = [*known, *base.begin(mine)]
@@ -53,18 +53,19 @@ def apply(mine: Slice, drained: bool = False) -> list[OperationMeta]:
         driver = _driver(mine)
         daemon = docker.apply(mine)
     else:
-        model_store.begin(mine)  # beside all that follows; what serves has fetched before it was drained
+        model_store.begin(mine)  # runs beside the steps below; serving hosts fetch before their drain
         daemon = docker.apply(mine)
-        registry.begin(mine)  # the longest: it runs beside the driver's installation
+        registry.begin(mine)  # the longest step: runs beside the driver's installation
         driver = _driver(mine)
-        model_store.begin(mine)  # a reboot ended both: they go on where they were; without one this does nothing
+        model_store.begin(mine)  # a reboot may have ended both fetches; they resume
         registry.begin(mine)
-        steps += base.finish(mine)  # nothing above needs it, and a reboot that comes sooner cuts less of the pull
+        steps += base.finish(mine)  # last, so that a reboot comes early and interrupts less of the pull
     return [*steps, *driver, *daemon, *container_toolkit.apply(mine, below=[*driver, *daemon])]
 
 
 def _driver(mine: Slice) -> list[OperationMeta]:
     """Loads the driver, and cuts its GPUs as declared."""
     driver = nvidia_driver.apply(mine)
-    # A reload of the driver loses the cut; CDI describes it later. A new list: MIG's step reads its own when it runs.
+    # MIG comes after the driver, whose reload removes all instances, and before CDI, which describes them. The returned
+    # list is a new one, because MIG's step reads `below` when it runs.
     return [*driver, *mig.apply(mine, below=driver)]

@@ -20,20 +20,20 @@ forwarded."""
 
 def reboot(before: str, limit_seconds: int) -> Iterator[Command]:
     """Commands that reboot the host and wait for it; `before` is its current boot id."""
-    # Detached: an SSH session that ends together with the host never tells its exit status.
+    # Detached, because an SSH session that ends with the host reports no exit status.
     yield StringCommand("(sleep 1; systemctl reboot) </dev/null >/dev/null 2>&1 &")
     yield FunctionCommand(wait_for_boot, (before, limit_seconds), {})
 
 
 def wait_for_boot(state: State, host: Host, before: str, limit_seconds: int) -> bool:
-    """True if the host came back with another boot id within the limit, over a new connection, and this run holds it.
+    """True if the host answers with another boot id within the limit, over a new connection, and this run holds it.
 
     Only the boot id is proof: an answer alone may come from a host that is about to go down, and a container reports
     the uptime of its machine.
     """
     deadline = time.monotonic() + limit_seconds
-    lock.let_go(host)  # its connection ends with the boot
-    clear_askpass_cache(host)  # its file is gone with the boot, and sudo must not be pointed at it
+    lock.let_go(host)  # the connection that holds the lock ends with the boot
+    clear_askpass_cache(host)  # the boot deletes pyinfra's askpass file, so sudo must not use its path
     while time.monotonic() < deadline:
         time.sleep(2)
         after = _boot_id(host)

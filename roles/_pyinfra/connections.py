@@ -18,7 +18,7 @@ from paramiko import SSHException
 from pyinfra.api import Host
 from pyinfra.connectors.ssh import SSHConnector
 
-OPEN_FILES = 65_536, 10_240  # the most we ask for; macOS takes no more than the second (OPEN_MAX of its syslimits.h)
+OPEN_FILES = 65_536, 10_240  # the wanted limit, then macOS's own maximum (OPEN_MAX of its syslimits.h)
 KEEP_ALIVE_SECONDS, SILENT_SECONDS = 15, 120
 LOST = "the connection to this host is lost; while the host is up, begun work continues, and the next run resumes it"
 
@@ -90,7 +90,7 @@ def keep_alive(connector: Any) -> None:
     if transport is None:
         return
     transport.set_keepalive(KEEP_ALIVE_SECONDS)
-    with contextlib.suppress(AttributeError, OSError):  # through a jump host it is no socket
+    with contextlib.suppress(AttributeError, OSError):  # a jump host's channel is no socket
         transport.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_SECONDS * 1000)
 
 

@@ -23,8 +23,7 @@ from pyinfra import logger
 from deploy.refusals import Refusal
 
 event_logger = logging.getLogger(f"{logger.name}.enginehouse")
-"""A logger below pyinfra's own, whose handlers receive it. Its records are for a View (view.py) and shown nowhere
-else."""
+"""A child of pyinfra's logger. Its records are for a View (view.py) and are shown nowhere else."""
 
 
 def emit(host: str = "", **fields: Any) -> None:

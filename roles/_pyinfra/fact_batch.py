@@ -31,7 +31,7 @@ _ENDS = re.compile(END + r" ([0-9]{1,4}) ([0-9]{1,3})")
 BEGAN = "@enginehouse-began"
 _BEGINS = re.compile(BEGAN + r" ([0-9]{1,12}[.][0-9]{1,9})")
 UPTIME = -1
-"""Number of the uptime among the answers, which no fact has: seconds since boot at the command's beginning."""
+"""Number of the answer with the uptime, which no fact has: seconds since boot at the command's beginning."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Script(StringCommand):
     def __init__(self, calls: Sequence[FactCall], prefix: str = "") -> None:
         self.calls, self.prefix = calls, prefix
         commands = (
-            # The line end before the mark: some answers have none of their own.
+            # The mark follows a line end, because some answers do not end with one.
             f"exec {{a{number}}}< <({prefix if number else ''}{call.command} </dev/null;"
             f" printf '\\n{END} %s %s\\n' {number} $?)"
             for number, call in enumerate(calls)
@@ -84,10 +84,10 @@ class Batch:
 
 
 class Together(FactBase[dict[int, list[str]]]):
-    """The lines that each of these facts printed, by its number; failed facts are left out."""
+    """The printed lines of each fact, by its number; failed facts are left out."""
 
     default = dict
-    shell_executable = "bash"  # the lock needs it too, and every Debian and Ubuntu has it
+    shell_executable = "bash"  # every Debian and Ubuntu has bash, and the lock needs it too
 
     def command(self, batch: Batch) -> Script:
         return Script(batch.calls, batch.prefix)
@@ -136,7 +136,8 @@ class FactCache:
         self._answers.clear()
 
     def stand(self, last_ended: float | None) -> None:
-        """Keeps the answers of a host without changes while this run executes, if the last run ended before them.
+        """Keeps the answers of a host without changes while this run executes, if the last run ended before the answers
+        began.
 
         `last_ended` is the host's uptime at the end of that run; None if unknown.
         """
@@ -192,7 +193,7 @@ class FactCache:
 
     def _ask(self, batch: Sequence[FactCall], load: Callable[..., Any], prefix: str = "") -> dict[int, Any]:
         """The available answers by number; they are cached for later facts."""
-        how = {"_sudo": False} if prefix else {}  # the words say it
+        how = {"_sudo": False} if prefix else {}  # the prefix is already a sudo command
         is_first, self._was_asked = not self._was_asked, True
         printed: dict[int, list[str]] = load(Together, batch=Batch(tuple(batch), prefix), **how)
         if (uptime := printed.pop(UPTIME, [])) and is_first:
@@ -203,7 +204,7 @@ class FactCache:
                 if number in printed:
                     answers[number] = call.read(printed[number])
             except (FactProcessError, *STRANGE):
-                continue  # asked alone, it reports the unreadable part
+                continue  # the fact reports its own error when it is asked alone
         self._answers += [(batch[number], answer) for number, answer in answers.items()]
         return answers
 

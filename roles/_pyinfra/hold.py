@@ -71,9 +71,9 @@ _arguments = cast(Callable[..., tuple[dict[str, Any], list[str]]], pop_global_ar
 
 
 class Hold:
-    """The lock of a host as this run holds it. Commands are not checked while the run holds none.
+    """The lock of a host as this run holds it. Commands are not checked while the run holds no lock.
 
-    `on_loss` gets the host's reply, in the form of `take`, if this run was to continue but no longer holds the host.
+    `on_loss` gets the host's reply, in the form of `take`, if this run would continue without the lock.
     """
 
     def __init__(self, held: Host, record: str, on_loss: Callable[[str], None]) -> None:
@@ -95,7 +95,7 @@ class Hold:
             with gevent.Timeout(ANSWER_SECONDS, False):
                 asked_at = now()
                 line = opened(self.host, StringCommand("bash -c", *words), self._as_user)
-                if line is None:  # a connector without long-running commands; real hosts do not use one
+                if line is None:  # a connector without long-running commands, which no real host uses
                     return "mine"
                 reply = line.answer() or line.problem() or "nothing"
                 if reply.partition(" ")[0] == "mine":
@@ -122,7 +122,7 @@ class Hold:
         with gevent.Timeout(ANSWER_SECONDS, False), self._turn:
             if self._line is not None and not self._is_fresh() and not self._say(self._line):
                 reply = self.take(again=True)
-        if self._is_fresh() or connections.is_lost(self.host.connector):  # a lost connection is told as such
+        if self._is_fresh() or connections.is_lost(self.host.connector):  # a lost connection has its own report
             return
         self.on_loss(reply)
         raise ConnectionError("this run no longer holds the host")

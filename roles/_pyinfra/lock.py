@@ -50,7 +50,7 @@ class HolderNow(FactBase[Holder | None]):
     """The run that holds this host now, if any."""
 
     def command(self) -> str:
-        """Prints the holder's entry, with a shared lock, so that two readers do not look like a run to each other."""
+        """Prints the holder's entry under a shared lock, so that two readers do not mistake each other for a run."""
         return f"if [ -e {FILE} ] && ! flock -ns {FILE} true; then echo held; cat {FILE}; fi; true"
 
     @staticmethod
@@ -171,7 +171,8 @@ def not_taken(reply: str, state_then: str) -> Refusal:
 
 
 def lost(holder: Holder | None) -> Refusal:
-    """The refusal of a run that was silent until another run took its host; `holder` is None if that run has ended."""
+    """The refusal of a run that was silent until another run took its host; `holder` is None if the other run has
+    ended."""
     return Refusal(
         "another run took this host while this run was silent",
         facts={"away": f"silent for {SILENT_SECONDS} s, or in a reboot", "came": str(holder or "it has ended since")},

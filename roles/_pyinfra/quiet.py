@@ -73,7 +73,7 @@ def when_prepared(callback: Callable[..., None], *arguments: Any) -> None:
 
 
 def leave_out_unchanged() -> None:
-    """Leaves out the host's steps if none would change it, else its rechecks. Must come last in a verb."""
+    """Leaves out the host's steps if no step would change the host, else its rechecks. Must come last in a verb."""
     mine = ctx_host.get()
     if state.is_executing or has_failed(mine):
         return

@@ -4,7 +4,7 @@ pyinfra asks the facts of every stock operation again, in prepare and in execute
 are some two hundred round trips without a result. Here a role asks one fact (`CachedFact`), pure functions turn the
 answer into commands, and `step` runs them. So a finished host costs all roles one round trip per phase (fact_batch.py),
 its steps can be left out (quiet.py), and the decisions are tested without pyinfra. Two properties of stock operations
-are kept: no command is not a change, and `--dry` is correct.
+are kept: a step without commands counts as unchanged, and `--dry` is correct.
 """
 
 import contextlib
@@ -83,7 +83,7 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
         Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).log(target)
         target.state.fail_hosts({target.state.inventory.get_host(target.name)})
         return cast(T, cast(Any, fact).default())
-    finally:  # it raises if no host is left
+    finally:  # `fail_hosts` raises if no host is left
         if has_failed(target) and time.monotonic() - began >= ANSWER_SECONDS:
             Refuse(unanswered(fact, ANSWER_SECONDS, bool(target.state.is_executing))).log(target)
 
@@ -147,7 +147,7 @@ def _step(
         host.noop("nothing it follows has changed")
         return
     if not state.is_executing and any_changed([*after, *only_after]):
-        yield "true"  # never run: in prepare it only announces a change
+        yield "true"  # never run: during prepare it only announces a change
         return
     answer = fact.now()
     if has_failed(host):
@@ -157,7 +157,7 @@ def _step(
     if not commands:
         host.noop("as wanted")
     elif ctx_host.get() in _looked_at:
-        yield "true"  # never run: the operator only inspects
+        yield "true"  # never run: `looking` only asks if the step has changes
         return
     elif state.is_executing and (first := before_acting.pop(ctx_host.get(), None)):
         yield first

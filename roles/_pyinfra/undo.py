@@ -59,7 +59,7 @@ def installed() -> OperationMeta:
         yield from unit_first
         if unit_first or is_missing:
             yield f"systemctl enable {UNIT}"
-        # Last: of a run that was killed before it enabled the unit, the next one finds it missing.
+        # Written last, so that the run after one that was killed before it enabled the unit finds this file missing.
         if is_missing:
             yield write(docker_back.path, docker_back.content, docker_back.mode)
 

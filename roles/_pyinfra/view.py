@@ -6,8 +6,8 @@ failure, and each operation with changes has one line with numbers. `-v` shows e
 beginning and one at its end, with its duration and an estimate of the rest: from the waves of this run, or, during the
 first one, from the last swaps of its hosts.
 
-A View reads pyinfra's log, because pyinfra's callbacks get less: neither changes nor the end of the last operation of a
-failed run.
+A View reads pyinfra's log, because pyinfra's callbacks report neither changes nor the end of a failed run's last
+operation.
 """
 
 import logging

@@ -64,8 +64,8 @@ class Repository:
 
     def fact_commands(self) -> tuple[str, str]:
         """For the role's fact: this repository's files, and other source files with the same address."""
-        # apt compares addresses without the scheme's difference in mind; two files that sign one repository with two
-        # keys make every apt command fail ("Conflicting values set for option Signed-By").
+        # Two files that sign one repository with two keys make every apt command fail ("Conflicting values set for
+        # option Signed-By").
         address = quote(f"{self.url}/{self.path.split()[0].replace('$(ARCH)', '')}".removesuffix("/"))
         named = f"grep -lsF {address} {SOURCES}/*.list {SOURCES}/*.sources /etc/apt/sources.list"
         others = f"{named} | grep -vxF {quote(self.list_path)}"

@@ -32,8 +32,8 @@ from roles._pyinfra import boots
 from roles._shipping.rsync import ssh_words
 from roles._shipping.texts import HERE
 
-# ssh waits for the connections that it forwards. That of a killed run held the port for 39 s, as long as a program of
-# the host kept its connection; with setpriv, which ends ssh with its run, for 0.3 s (rehearsal machine, 2026-11-28).
+# ssh waits for the connections that it forwards. The ssh of a killed run held the port for 39 s, until a program of the
+# host closed its connection; with setpriv, which ends ssh with its run, for 0.3 s (rehearsal machine, 2026-11-28).
 READY_SECONDS, PAUSE_SECONDS, TRIES = 60, 3, 14
 HOLDING = "echo ready; cat >/dev/null"
 """Command on the host that reports the open port, and runs as long as the pipe is open."""
@@ -65,7 +65,7 @@ def opened_for(host: Host, mine: Bundled, packages: tuple[str, ...]) -> None:
 
 
 def again(host: Host) -> bool:
-    """True if a rebooted host is connected to its bundle again, or does not use one."""
+    """True if a rebooted host is connected to its bundle again, or uses no bundle."""
     line = _lines.get(host.name)
     if line and (problem := line.renewed()):
         for text in str(problem).splitlines():

@@ -70,7 +70,7 @@ def trusted(facts: HostFacts, wanted: Certified) -> Iterator[Command]:
     if isinstance(authority, Refuse):
         yield authority
     elif authority is None:
-        yield "true"  # never run: in prepare it only announces a change
+        yield "true"  # never run: during prepare it only announces a change
     elif facts.files.get(wanted.authority) != sha256(authority.pem.encode()).hexdigest():
         group = wanted.owner.partition(":")[2]
         then = f"chgrp {group} {wanted.authority} && {wanted.then}"

@@ -97,7 +97,7 @@ class Board:
         (set.add if has_it else set.discard)(self.having[files.key], name)
 
     def offer(self, sharing: Sharing, state: State) -> dict[str, Any] | None:
-        """The offer of the sharing hosts; None without any. The first call starts them."""
+        """The offer of the sharing hosts; None without sharing hosts. The first call starts them."""
         key = sharing.files.key
         with self._turns[key]:
             if key not in self._offers:
@@ -200,7 +200,7 @@ class Giving:
             return False
 
     def _look(self, name: str) -> tuple[dict[str, Any] | None, bool]:
-        """The host's offer, and True if it is worth waiting longer."""
+        """The host's offer, and True if its unit may still make one."""
         giver, target = self.state.inventory.get_host(name), self.sharing.files.path
         parent, _, revision = target.rpartition("/")
         question = f"echo offer=$(cat {shlex.quote(f'{parent}/.{revision}.offer.json')} 2>/dev/null)"
@@ -244,7 +244,7 @@ class Ask(PyinfraCommand):
 
 
 class Await(PyinfraCommand):
-    """Waits until the files are published or the peers have failed; fails if this host cannot take them."""
+    """Waits until the files are published or the peers have failed; fails if this host cannot receive files."""
 
     def __init__(self, ask: Ask) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ class Await(PyinfraCommand):
         return f"await {self.sharing.files.name} from other hosts"
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
-        """True once the files are published, and if the run can still fetch them directly; else False."""
+        """True if the files are published, or if the run can still fetch them directly; else False."""
         began, reported_at, last = time.monotonic(), "", ""
         manifest = shlex.quote(f"{self.sharing.files.path}/manifest.sha256")
         question = f"systemctl show -p ExecMainStatus {shlex.quote(self.unit)}; test -s {manifest} && echo published=1"

@@ -97,7 +97,7 @@ def publishing(version: str) -> str:
     return (
         f"set -e; umask 022; mkdir -p {VERSIONS}; cd {PROGRAMS}; exec 9<versions; flock 9;"
         " before=$(readlink host || true);"
-        # The lock is the one that a program takes on its version while it runs (files/host/__main__.py).
+        # A running program holds this lock on its version (files/host/__main__.py).
         ' for old in versions/*; do [ ! -d "$old" ] || [ "$old/host" = "$before" ]'
         ' || flock -n "$old/host" rm -rf "$old" || true; done;'
         " rm -rf versions/.new; mkdir versions/.new;"

@@ -18,7 +18,7 @@ from deploy.inventory.ssh_config import in_brackets
 from deploy.models.files import ROOT
 from deploy.refusals import Refusal
 
-# Protocol, time-out and connection trouble; anything else will not get better by itself (rsync.1).
+# Exit codes of protocol, time-out and connection errors; a retry mends no other error (rsync.1).
 PASSING_CODES = (10, 12, 30, 35, 255)
 RESUMING = ["rsync", "--recursive", "--times", "--copy-links", "--chmod=D755,F644", "--partial-dir=.rsync-partial"]
 # After a power cut, files may have the right size and time with other bytes.

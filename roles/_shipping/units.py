@@ -103,7 +103,7 @@ class Follow(PyinfraCommand):
         after: str = "",
     ) -> None:
         super().__init__()
-        # Runs on a host whose unit failed; its own failure changes nothing.
+        # Command for a host whose unit failed; the command's own failure is ignored.
         self.after = after
         self.unit, self.what, self.seconds, self.explain = unit, what, seconds, explain
 
@@ -128,14 +128,14 @@ class Follow(PyinfraCommand):
         while (elapsed := time.monotonic() - began) < self.seconds:
             lines = run(host, command, arguments)
             unit_state = UnitState.of(lines)
-            # systemd says nothing while it starts itself anew, as an upgrade of it does: that is no end of the unit.
+            # systemd gives no answer while it re-executes itself, as in its own upgrade; the unit has not ended then.
             if not unit_state.is_going and any(line.startswith("ActiveState=") for line in lines):
                 return unit_state
             if unit_state.status and unit_state.status != last_status and elapsed >= next_line:
                 last_status = unit_state.status
                 next_line = elapsed + min(LONGEST_SILENCE_SECONDS, elapsed / 20)
                 host.log(f"{self.what}: {last_status}", log_func=logger.info)
-            # A tenth of the time so far, for the progress; the host answers at once when the unit ends.
+            # Waits a tenth of the elapsed time, to report progress; the host answers at once when the unit ends.
             command = ask_later(self.unit, min(max(0.5, elapsed / 10), 5.0))
             gevent.sleep(PAUSE_SECONDS)
         return None
@@ -151,7 +151,7 @@ class Follow(PyinfraCommand):
         )
         lines = run(host, f"journalctl -q -o cat -n 14 {match} || true", arguments)
         if unit_state.result in KILLED:
-            # It could not say so itself.
+            # A killed unit could not log the reason itself.
             lines += [
                 f"{self.what}: {self.unit} was ended by another program or a person ({unit_state.result})",
                 NOTHING_LOST,

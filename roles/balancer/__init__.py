@@ -1,4 +1,4 @@
-"""HAProxy in front of pools, on a separate host: package, certificate, configuration, and a process that follows it.
+"""HAProxy in front of pools, on a separate host: package, certificate, configuration and process.
 
 Hosts join and leave while HAProxy runs; other changes need a reload, which never happens between the first drain and
 the last admit, because connections held across a reload can be lost. So the role acts twice in a run. Before the first
@@ -48,7 +48,7 @@ def check_all_models(mine: BalancerSlice) -> None:
     """Makes HAProxy check every model of the plan, after every wave has passed its gate."""
 
     def decide(facts: HostFacts) -> Iterator[Command]:
-        if until_all_have_them(mine, checked(facts)) != everything(mine):  # else `apply` has written it
+        if until_all_have_them(mine, checked(facts)) != everything(mine):  # else `apply` has written this file
             yield from _written(mine, facts, everything(mine))
 
     fact = _look(mine)

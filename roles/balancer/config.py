@@ -32,8 +32,8 @@ def config(
 ) -> str:
     """The whole file.
 
-    `certificate` is the path of the PEM file on the balancer, empty for ports in plain text; `clients` that of the
-    authorities whose certificates clients have to show, empty if no client certificate is required.
+    `certificate` is the path of the PEM file on the balancer, empty for ports in plain text; `clients` the path of the
+    authorities of client certificates, empty if clients need no certificate.
     """
     is_v6 = ipaddress.ip_address(mine.address).version == 6
     values = {
@@ -88,7 +88,8 @@ def line(member: MemberSlice, grpc: bool) -> str:
     return (
         f"{member.name} {in_brackets(member.address)}:{port} check check-proto h1 port {member.http_port} {CHECKS}"
         f" agent-check agent-addr {member.agent_address} agent-port {member.agent_port} {AGENT}"
-        # Nothing is sent before the agent has said `ready`. Idle connections are closed: Triton's exit waits for them.
+        # HAProxy sends no request before the agent reports `ready`. It closes idle connections, for which Triton's exit
+        # waits.
         rf' agent-send "{member.server}\n" pool-max-conn 0 disabled'
     )
 
@@ -139,5 +140,5 @@ def _lines(route: RouteSlice, grpc: bool) -> Iterator[str]:
 def _digest(text: str) -> str:
     """16 hex digits over everything that needs a reload: the file without hosts' server lines, and the Lua action."""
     kept = [row for row in text.splitlines() if OF_A_HOST not in row]
-    # How lines are checked is the same in every line, so a change of it is a change of the file.
+    # Every line has the same checks, so a change of the checks changes the file.
     return hashlib.sha256("\n".join([*kept, CHECKS, GATEWAY_CHECKS, AGENT, hold()]).encode()).hexdigest()[:16]

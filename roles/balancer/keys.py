@@ -57,7 +57,7 @@ def written(mine: BalancerSlice, facts: Mapping[str, str]) -> Iterator[Command]:
 
 def sent(facts: HostFacts) -> Iterator[Command]:
     """The command after which a running HAProxy has the keys of its files, without a reload."""
-    # The second and the fourth word belong to a program that this run has not replaced yet.
+    # The second and the fourth text are those of an older program that this run has not replaced yet.
     of_keys = ("changed keys", "other keys", "requests whose key", "under way", "reload")
     if any(line.startswith(of_keys) for line in facts.value("differs").splitlines()):
         yield f"{command('balancer')} keys"

@@ -31,7 +31,7 @@ def _ask_disk(device: str, mount: str) -> list[str]:
     disk, place = quote(device), quote(mount)
     return [
         ask_value("disk", f"lsblk --bytes --pairs --output NAME,TYPE,FSTYPE,LABEL,UUID,MOUNTPOINT,RO {disk}"),
-        # blkid reads the disk itself; lsblk repeats udev, which may be behind or, in a container, absent.
+        # blkid reads the disk itself; lsblk repeats udev's data, which may be outdated or, in a container, missing.
         ask_value("probed", f"blkid --probe --output export {disk}"),
         ask_value("signatures", f"wipefs --noheadings --output TYPE {disk}; blkid --probe {disk}"),
         ask_value("mounted", f"findmnt --noheadings --output SOURCE,FSTYPE --mountpoint {place}"),

@@ -136,8 +136,8 @@ def directories(facts: HostFacts) -> Iterator[Command]:
 
 
 def disk(facts: HostFacts, wanted: DataDisk) -> Iterator[Command]:
-    """The command that formats, mounts and records a blank disk; none for a disk in that state, a refusal for any other
-    disk."""
+    """The command that formats, mounts and records a blank disk; no command for a disk that has all this, a refusal for
+    any other disk."""
     rows = [dict(re.findall(r'([A-Z]+)="([^"]*)"', line)) for line in facts.value("disk").splitlines()]
     if rows:
         probed = dict(line.partition("=")[::2] for line in facts.value("probed").splitlines())

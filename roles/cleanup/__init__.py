@@ -21,7 +21,7 @@ def apply(mine: Slice) -> None:
     """Removes everything beyond the kept numbers; `--dry` lists it."""
     arguments = kept(mine, settings(host))
 
-    logged: set[str] = set()  # once, although both phases decide
+    logged: set[str] = set()  # each line is logged once, not in both phases
 
     def clean(spare: list[str]) -> Iterator[StringCommand]:
         for line in spare:

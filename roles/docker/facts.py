@@ -23,13 +23,13 @@ class DockerHost(RoleFact):
             ask_units("docker.service", "docker.socket", "containerd.service"),
             ask_value("daemon", f"base64 -w0 {defaults.DAEMON}"),
             ask_value("containerd", f"base64 -w0 {defaults.CONTAINERD}"),
-            # It takes longer than ten other checks, and dpkg knows the version of a packaged Docker.
+            # `dockerd --version` takes longer than ten other checks, and dpkg knows the version of a packaged Docker.
             ask_value(
                 "docker",
                 f"dpkg-query -W -f='${{db:Status-Abbrev}}\\n' {' '.join(ENGINES)} | grep -q ^.i || dockerd --version",
             ),
             ask_value("unconfirmed", f"ls {KEPT}/docker"),
-            # A daemon that started before its settings were written runs without them: a run that was cut off.
+            # After an interrupted run, a daemon that started before its settings were written runs without them.
             ask_value(
                 "stale-docker",
                 f"{_started_before('docker.service', defaults.DAEMON)};"

@@ -16,7 +16,8 @@ def own_keys(current: Mapping[str, Any], chosen: Defaults, data_root: str, extra
     """
     keys: dict[str, Any] = {"features": {"cdi": True}}
     bounds = {"max-size": f"{chosen.log_max_mib}m", "max-file": str(chosen.log_files)}
-    # Options without a driver are those of json-file, the default; `local` knows fewer and the daemon would not start.
+    # Options without a driver are those of json-file, the default; with `local`, which knows fewer, the daemon would
+    # not start.
     driver = current.get("log-driver") or ("json-file" if current.get("log-opts") else None)
     if driver is None:
         keys |= {"log-driver": "local", "log-opts": bounds}

@@ -143,14 +143,14 @@ def run(facts: HostFacts, wanted: WantedDocker) -> Iterator[Command]:
     if facts.value("stale-containerd"):
         yield "systemctl restart containerd.service"
     if facts.value("stale-docker") or facts.value("stale-containerd"):
-        # Refused settings must not take a running daemon down with them.
+        # The check comes first, because a restart with invalid settings would stop a running daemon.
         yield f"dockerd --validate --config-file {defaults.DAEMON} >/dev/null"
         yield from watched(wanted).around([], risky=_brought("restart"))
     elif not facts.unit("docker.service").runs:
         yield from watched(wanted).around([], risky=_brought("start"))
     elif facts.value("unconfirmed"):
-        # A package's upgrade has restarted it with these settings, or a run was cut off: one that is still starting is
-        # awaited, because who gets in before it has its settings has shown nothing.
+        # A package upgrade restarted the daemon with these settings, or a run was interrupted. A daemon that is still
+        # starting is awaited, because a login before it has applied its settings proves nothing.
         yield from watched(wanted).around([], risky=_brought("start"))
 
 

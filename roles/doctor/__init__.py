@@ -49,7 +49,7 @@ def examine(mine: Slice | BalancerSlice | MonitorSlice, releases: Mapping[str, s
     began = time.time()
     try:
         readings = ask(host, DoctorFacts, about=(about := About.of(mine)))
-    except PyinfraError:  # the last host that was left
+    except PyinfraError:  # pyinfra raises this if no host is left
         by_host[host.name] = None
         _report_once_all(host.state, by_host)
         raise

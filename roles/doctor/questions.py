@@ -28,7 +28,7 @@ SHORT = 4_000
 """Longest answer in characters whose lines bash itself prefixes with their name, which costs less than another
 program."""
 LAST = 200
-"""Messages of the driver that are read."""
+"""Number of the driver's last messages that are read."""
 _JOURNAL = "journalctl -q --no-pager"
 _LOGGED = f"{_JOURNAL} -b --since=-1d -n 3000 -o cat"
 _SERVERS = "-u 'triton@*' -u 'llm@*' -u 'enginehouse-build@*'"
@@ -79,7 +79,7 @@ _UNDO = (
     " for f in *.taken-back.json; do [ -e $f ] && echo \"${f%.taken-back.json} $(tr '\\n' ' ' <$f)\"; done"
 )
 _HOLDS = f"for f in {ROOT}/traffic/*.json; do [ -e $f ] && echo \"$(basename $f .json) $(tr '\\n' ' ' <$f)\"; done"
-_FIRST_BOOT = (  # without the host's name and its plan
+_FIRST_BOOT = (  # the state, without the host's name and plan
     r"""sed -nE 's/^(\{"state": .*), "host": .*(, "since": .*)$/\1\2/p' /var/lib/enginehouse-first-boot/state.json"""
 )
 _APT = (
@@ -92,7 +92,7 @@ _PACKAGES = (
     " for f in /var/lib/dpkg/updates/*; do [ ! -e $f ] || { echo journal; break; }; done"
 )
 _JUDGED = "haproxy docker-ce docker.io containerd.io containerd runc"
-# Held packages, as ours are, begin with `hi`. containerd.io has a runc of its own, which is no package.
+# Held packages, as ours are, begin with `hi`. containerd.io contains its own runc, which is not a package.
 _INSTALLED = (
     rf"dpkg-query -W -f='${{db:Status-Abbrev}} ${{Package}} ${{Version}}\n' {_JUDGED} | sed -n 's/^.i *//p';"
     " [ ! -e /usr/share/doc/containerd.io ] || runc --version | sed -n 's/^runc version /runc-binary /p'"

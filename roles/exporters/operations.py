@@ -67,6 +67,6 @@ def unwanted(facts: HostFacts, exporters: ExportersSlice) -> Iterator[Command]:
 
 def retired(left: list[str]) -> Iterator[Command]:
     if left:
-        # Files last: a run that is killed here is begun again by the next one.
+        # Files are removed last, so that the next run repeats the removal of a run that is killed here.
         wants = " ".join(unit_path(f"*.wants/{name}") for name in ALL)
         yield f"systemctl stop {' '.join(ALL)}; rm -f {wants} {join(left)} && systemctl daemon-reload"

@@ -5,9 +5,9 @@ from roles._pyinfra.role_facts import RoleFact
 from roles._pyinfra.undo import KEPT
 from roles.firewall import defaults
 
-# sshd's configured ports, those it listens on, and the one of every connection it serves: ours is among them. Somebody
-# listens there (systemd may, for sshd); nobody does where sshd connects to what a client forwards a port to. Ports that
-# a client has sshd listen at (`ssh -R`) are loopback's, which the rules leave open.
+# Ports in sshd's configuration, ports on which it listens, and ports of the connections that it serves, this run's
+# among them. Connections count only on ports with a listener (systemd may listen for sshd): sshd also connects to the
+# targets of forwarded ports. Ports of `ssh -R` are on loopback, which the rules leave open.
 SSH_PORTS = (
     "{ /usr/sbin/sshd -T | sed -n 's/^port //p';"
     " ss -Htlnp; ss -Htnp state established; } | awk 'NF == 1 { print; next }"

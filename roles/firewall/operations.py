@@ -40,7 +40,7 @@ def in_force(facts: HostFacts, mine: Guarded) -> Iterator[Command]:
     if not unit.starts_at_boot:
         yield f"systemctl enable {defaults.UNIT_NAME}"
     if facts.holds(defaults.RULES, wanted) and facts.value("loaded") and unit.runs:
-        if facts.value("unconfirmed"):  # a run that was cut off loaded them, and the host is about to take them back
+        if facts.value("unconfirmed"):  # an interrupted run loaded the rules, and the host is about to revert them
             yield from watched(firewall.confirm_seconds).around([])
         return
     yield from watched(firewall.confirm_seconds).around(

@@ -73,7 +73,7 @@ def _apply(mine: Slice, gateway: GatewaySlice) -> None:
         "gateway", wanted, after=[known, keyed, salted, *certified], name="Gateway | Write unit, settings and keys"
     )
     step(
-        CachedFact(NotInForce),  # asked again: no earlier answer of this run tells which processes run
+        CachedFact(NotInForce),  # a new fact: earlier answers of this run may be outdated
         operations.in_force,
         after=[made, published, written],
         name="Gateway | Run every process and check its answer",

@@ -75,7 +75,7 @@ def user(facts: HostFacts) -> Iterator[Command]:
     if not facts.value("user"):
         yield f"useradd --system --user-group --no-create-home --home-dir / --shell /usr/sbin/nologin {USER}"
     if facts.value("folder") != FOLDER_SEEN:
-        # setgid: a file that is written there by rename is the group's too.
+        # setgid, so that files renamed into the folder belong to the group too.
         yield f"install -d -m 2750 -o root -g {USER} {FOLDER}"
 
 

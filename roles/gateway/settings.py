@@ -48,7 +48,7 @@ def settings(mine: Slice, gateway: GatewaySlice) -> dict[str, Any]:
             "inputs": limits.inputs,
             "documents": limits.documents,
         },
-        # A gateway of before, which an undone run starts again, refuses a file with fields that it does not know.
+        # Fields with their defaults are left out: an older gateway, after a reverted run, refuses fields unknown to it.
         **({"usage_days": gateway.usage_days} if gateway.usage_days != Gateway().usage_days else {}),
         **({"prices": prices} if (prices := _prices(gateway)) else {}),
         **({"identity": asdict(gateway.identity)} if gateway.identity else {}),
@@ -95,7 +95,7 @@ def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, 
     if server.beside:
         _, runtime = server.beside
         address = {"http": f"{LOOPBACK}:{runtime.port}", "runtime": runtime.name, "version": runtime.version}
-        # A swap, or its way back, is done before this file says so.
+        # A swap or its rollback ends before this run writes the settings, so the gateway reads the release itself.
         address |= {"release": f"{places.server(server.name)}/current/server.json"}
         yield llm_name(mine, server.name), address
 

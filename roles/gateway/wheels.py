@@ -101,8 +101,8 @@ class SendWheels(PyinfraCommand):
 
 
 def fetch(python: str, target: Path, settings: Defaults) -> Refusal | None:
-    """None once pip has put every wheel into `target`, without a download of present wheels; on failure pip's
-    output."""
+    """pip's output if it failed to put every wheel into `target`, else None; present wheels are not downloaded
+    again."""
     listed = target / "requirements.txt"
     if listed.exists():
         return None

@@ -116,7 +116,7 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 def retired(is_left: bool) -> Iterator[Command]:
     if is_left:
-        # The unit goes last: of a run that was killed before, the next one finds it still.
+        # The unit is removed last, so that the run after a killed one still finds it.
         yield (
             f"systemctl disable --now {TIMER} {UNIT_NAME}; rm -rf {FOLDER} && rm -f {join(OF_THE_ORDER[:3])} {UNIT}"
             " && systemctl daemon-reload"

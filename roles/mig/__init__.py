@@ -26,7 +26,7 @@ def apply(mine: Slice, below: Sequence[OperationMeta] = ()) -> list[OperationMet
         return [check(fact, lambda facts: verify.not_managed(facts, mine), after=below, name=name)]
     if (
         not mine.mig
-    ):  # without `after`: it is off nearly everywhere, and a driver yet to be installed says nothing of it
+    ):  # without `after`: MIG is off on most hosts, and a driver that is not installed yet does not change that
         whole = step(fact, lambda facts: operations.make_whole(facts, mine), name="MIG | Remove the MIG instances")
         reboot = step(fact, lambda facts: operations.reboot(facts, mine, chosen), name="MIG | Reboot, confirmed")
         return [whole, reboot]

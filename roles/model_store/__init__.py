@@ -43,7 +43,8 @@ def begin(mine: Slice) -> None:
     if mine.sharing:
         step(CachedFact(Tools), _tools, name="Model store | Install the programs of sharing")
         check(published, _noted(mine), name="Model store | List the published weights")
-        # Before the first host acts: one that has the weights may come to this step later than one that lacks them.
+        # Noted before the first host acts, because a host with the weights may reach this step after a host without
+        # them.
         quiet.when_prepared(_note_now, mine, published)
 
     def decide(store: Store) -> Iterator[PyinfraCommand]:
@@ -125,7 +126,7 @@ def _received(mine: Slice, settings: Defaults) -> Decide:
         if run_state.is_executing:
             wanted = [sharing for sharing in wanted if sharing.has_a_giver(host.state)]
         requests = [peers.Ask(sharing) for sharing in wanted]
-        yield from requests  # all of them, before the first is waited for
+        yield from requests  # all requests before the first wait
         yield from (peers.Await(sharing) for sharing in requests)
 
     return decide

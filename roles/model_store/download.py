@@ -34,7 +34,7 @@ def main() -> int:
             endpoint=request["endpoint"],
             token=request["token"] or False,
         )
-    except OSError as problem:  # the base of every error of huggingface_hub an operator can act on
+    except OSError as problem:  # the base of every huggingface_hub error that an operator can solve
         lines = [line for line in str(problem).splitlines() if line.strip()]
         status = getattr(getattr(problem, "response", None), "status_code", 0)
         print(json.dumps({"said": lines[0] if lines else type(problem).__name__, "status": status}))

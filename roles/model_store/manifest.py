@@ -57,7 +57,7 @@ def sent(patterns: tuple[str, ...]) -> tuple[str, ...]:
 def manifest(directory: Path, names: list[str], memory: Path = MEMORY) -> str:
     """The text of manifest.sha256, as `sha256sum -c` reads it."""
     memory = memory.expanduser()
-    with _turn:  # hosts that are sent the same files: the first one's reading does for all
+    with _turn:  # the first host's thread reads the files for all hosts
         known = _remembered(memory)
         keys = {name: _key(directory / name) for name in names}
         missing = {key: directory / name for name, key in keys.items() if key not in known}

@@ -99,7 +99,7 @@ class Send:
             return  # a pinned commit was published and checked: it cannot have changed
         if self.weights.repository and not state.is_executing:
             problem = secrets.missing(self.hub.token)
-            # Never run: `--dry` says that there is something to do, and downloads nothing to the control machine.
+            # Never run: `--dry` only reports a change, and downloads nothing to the control machine.
             yield Refuse(problem) if problem else StringCommand("true")
             return
         try:

@@ -49,7 +49,7 @@ def alerts() -> str:
                 "repeat_interval": "24h",
                 "routes": [{"matchers": ['severity="page"'], "receiver": "page", "repeat_interval": "2h"}],
             },
-            # A host that is away takes all its targets with it: one alert says so.
+            # A lost host raises one alert, which suppresses the alerts on the host's targets.
             "inhibit_rules": [
                 {
                     "source_matchers": ['alertname="HostLost"'],
@@ -66,16 +66,16 @@ def probes() -> str:
     http = {
         "method": "GET",
         "preferred_ip_protocol": "ip4",
-        # A balancer that asks for keys or certificates answers 401 to who has none; no model does.
+        # 401 is the answer of a balancer that requires keys or certificates; models never answer 401.
         "valid_status_codes": [200, 401],
-        # Asked by address: names in a certificate are for clients. What ends when is read all the same.
+        # Probes use addresses, which certificates do not name. The certificate's end is read without verification.
         "tls_config": {"insecure_skip_verify": True},
     }
     return _yaml({"modules": {"ready": {"prober": "http", "timeout": f"{PROBE_SECONDS}s", "http": http}}})
 
 
 def _job(job: str, targets: Iterable[TargetSlice]) -> dict[str, Any]:
-    # Labels that a page has itself are not the target's: `instance` and `host` are names of the inventory.
+    # A page's own labels do not replace the target's: `instance` and `host` are names of the inventory.
     return {"job_name": job, "static_configs": [_target(target) for target in targets]}
 
 

@@ -6,7 +6,7 @@ from roles.monitor.defaults import ALERTS, ALL, CONFIG, PACKAGES, READ, RULES, r
 
 
 def ask_sums(name: str) -> str:
-    """Units whose process runs with an older unit or older files than those on the disk."""
+    """The command for units whose process runs with an older unit or older files than those on the disk."""
     tests = [f"sha256sum --status -c {runtime(unit)}/{name} || echo {unit}" for unit in READ]
     return ask_value(name, "; ".join(tests))
 

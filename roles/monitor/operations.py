@@ -72,7 +72,7 @@ def package(facts: HostFacts) -> Iterator[Command]:
 def rules(facts: HostFacts, mine: MonitorSlice) -> Iterator[Command]:
     """Commands after which rules and configuration are as wanted; promtool checks each before it replaces the old."""
     yield from _checked(facts, RULES, config.rules(mine), "promtool check rules")
-    # It names the rules in force, so it is read after them.
+    # The configuration names the file of rules, so it is checked after the rules.
     yield from _checked(facts, CONFIG, config.prometheus(mine), "promtool check config")
 
 

@@ -48,7 +48,7 @@ def _apply(mine: Slice, mutual: MutualSlice) -> None:
     trusts = step(
         fact,
         lambda facts: certificates.trusted(facts, wanted),
-        after=[placed],  # what has read the files before is told by the unit's name
+        after=[placed],  # the reload of running programs needs the unit
         name="Mutual TLS | Trust the fleet's authority",
     )
     has = step(

@@ -23,5 +23,5 @@ def in_force(facts: HostFacts) -> Iterator[Command]:
 
 def retired(is_left: bool) -> Iterator[Command]:
     if is_left:
-        # The unit goes last: of a run that was killed before, the next one finds it still.
+        # The unit is removed last, so that the run after a killed one still finds it.
         yield (f"systemctl disable --now {UNIT_NAME}; rm -rf {FOLDER} && rm -f {UNIT} && systemctl daemon-reload")

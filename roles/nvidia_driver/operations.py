@@ -135,7 +135,7 @@ def persistence(facts: HostFacts) -> Iterator[Command]:
         yield write(defaults.RELOAD, program, mode="0755")
     drop_in = (FILES / "units" / "persistenced.conf").read_text()
     if not facts.holds(defaults.PERSISTENCE, drop_in):
-        # It does not start while no driver is loaded; `persistenced` starts it when one is.
+        # The daemon cannot start without a loaded driver; `persistenced` starts it later.
         restart = "systemctl daemon-reload && (systemctl try-restart nvidia-persistenced.service 2>/dev/null || true)"
         yield write(defaults.PERSISTENCE, drop_in, then=restart)
 

@@ -17,7 +17,7 @@ PATTERNS = (
 """dpkg patterns of all packages in this module."""
 
 _TOOLKIT = r"(nvidia-container-|libnvidia-container).*"
-# Not held: they hold no code, exclude each other, and a held one would keep apt from ever changing the branch.
+# Not held: these packages contain no code and exclude each other, and a hold would prevent a change of the branch.
 _PINNING = r"nvidia-driver-pinning-.*"
 _CANONICAL = r"(linux-modules-nvidia-|nvidia-headless-|libnvidia-compute-|nvidia-utils-)\d+-server.*"
 _NVIDIA = (
@@ -79,7 +79,7 @@ def wanted(mine: Slice, kernel: str) -> dict[str, str]:
             *(f"linux-headers-{kernel}", f"nvidia-dkms{mark}-open", f"libnvidia-compute{mark}"),
             *(f"nvidia-utils{mark}", f"nvidia-compute-utils{mark}"),
         ]
-    # Canonical's names carry the branch; of NVIDIA's, any version of another branch would do unless it is said.
+    # Canonical's package names contain the branch; NVIDIA's do not, so their version pattern does.
     pattern = f"{version}-*" if version else "" if mine.driver.source == "canonical" else f"{branch}.*"
     return {name: "" if name.startswith("linux-") else pattern for name in names}
 

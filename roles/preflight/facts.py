@@ -67,7 +67,7 @@ class Login(FactBase[dict[str, str]]):
 class MachineHost(RoleFact):
     """Facts of the machine: system, hardware, room, ports, driver, network."""
 
-    shell_executable = "bash"  # for /dev/tcp, the one way to try an address that every Debian and Ubuntu has
+    shell_executable = "bash"  # for /dev/tcp, which tries an address on every Debian and Ubuntu
 
     def command(self, about: About) -> str:
         """The script with all commands; the addresses are tried in parallel."""
@@ -108,7 +108,7 @@ def _ask_room(mine: Slice) -> list[str]:
         ask_value("docker-room", _NEAREST.format(path=quote(docker))),
         ask_value("inodes", _NEAREST.format(path=ROOT).replace("-Pm", "-Pi")),
         ask_value("used-mib", f"[ -d {ROOT} ] && m=$(timeout 60 du -xsm {ROOT} | cut -f1) && echo ${{m:-unknown}}"),
-        # Root may write anywhere but where the file system itself takes nothing: after an error the kernel does that.
+        # Only a read-only file system refuses root's writes; the kernel makes it read-only after an error.
         ask_value(
             "read-only", f'for d in /etc /usr/local /var/lib {ROOT}; do [ ! -d "$d" ] || [ -w "$d" ] || echo "$d"; done'
         ),
@@ -140,8 +140,8 @@ def _ask_driver() -> list[str]:
         ask_value(
             "confidential", "nvidia-smi conf-compute -f | grep -i 'CC status: *ON'; ls /dev/sev-guest /dev/tdx_guest"
         ),
-        # A process in a container has a scope of Docker's; anything else on the GPU is not ours. Where there is no GPU
-        # left, nvidia-smi says so in the same place.
+        # Processes on the GPU outside Docker's scopes are not ours. `grep` drops nvidia-smi's message about a missing
+        # GPU.
         ask_value(
             "gpu-users",
             "nvidia-smi --query-compute-apps=pid --format=csv,noheader | grep -x '[0-9][0-9]*' | while read -r p; do"
@@ -196,7 +196,7 @@ def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) ->
 
     A proxy that asks for a login (407) counts as a success: programs send the login, but this check never does.
     """
-    where = join(place.rsplit(":", 1))  # arguments: the shell that is started would expand what stands in its text
+    where = join(place.rsplit(":", 1))  # arguments, because the inner shell would expand its own text
     if proxy is None or reached_directly(place.rsplit(":", 1)[0], (*proxy.direct, *proxy.fleet)):
         return f"bash -c '<\"/dev/tcp/$0/$1\"' {where}"
     ask = PLAIN if is_plain else TUNNEL

@@ -10,7 +10,7 @@ from roles._shipping.haproxy import DISTRIBUTION as THEIRS
 
 def fact_commands(*units: str) -> list[str]:
     return [
-        # The package's own example listens nowhere; dpkg knows the sum of the file as it came.
+        # The package's own example listens nowhere; dpkg knows the checksum of the package's file.
         ask_value("changed", "dpkg --verify haproxy | grep -o '/etc/haproxy/haproxy.cfg'"),
         ask_units(THEIRS, *units),
     ]

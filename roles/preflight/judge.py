@@ -90,7 +90,7 @@ def system(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
             mine, "the kernel's flavour differs from the declared one", kernel, f"…-{flavour}", attempt, "kernel"
         )
     elif os == declared and _is_hardware_enablement(facts, mine):
-        # Modules of the wrong one would come with its older kernel, which the boot loader does not choose.
+        # Modules of the wrong flavour would bring their older kernel, which the boot loader does not choose.
         series = f"{SYSTEMS[os].kernel}.…-generic"
         attempt = f'kernel_flavour="generic-hwe-{os.split("-")[1]}" in its Machine'
         yield refusal(mine, "this is Ubuntu's hardware enablement kernel", kernel, series, attempt, "kernel")
@@ -141,7 +141,7 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
             mine, "a file system is read-only", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
         )
     inodes = facts.value("inodes").split()
-    # A file system without a fixed number, such as btrfs, has 0 of 0.
+    # A file system without a fixed number of inodes, such as btrfs, has 0 of 0.
     if len(inodes) >= 6 and inodes[1].isdigit() and int(inodes[1]) and int(inodes[3]) < FEW_INODES:
         attempt = f"du -x --inodes --max-depth=4 {inodes[5]} | sort -n | tail on the host names the directory to clear"
         actual, wanted = f"{int(inodes[3]):,} of {int(inodes[1]):,} free (df -i)", f"{FEW_INODES:,}"
@@ -154,12 +154,12 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
     images = [("image", mine.image), *((f"image-{number}", more) for number, more in enumerate(mine.runtime_images))]
     has_all = facts.value("weights") and all(facts.value(name) for name, _ in images)
     free_mib, needed_mib = free_disk_mib(facts, mine), mine.disk_needed_mib
-    # A run that was cut had room for the images, and has used it: the next one must not ask for it again.
+    # Images that an interrupted run has pulled already use their space: the next run must not require it again.
     counted = distinct_images(image for _, image in images)
     present = (image for name, image in images if image in counted and (facts.value(name) or facts.value("pulling")))
     needed_mib -= sum(IMAGE_UNPACK_FACTOR * image.size_mib for image in present)
     used = facts.value("used-mib") or "0"
-    # What a slow disk could not count in time is no reason to refuse: a transfer that finds no room ends well.
+    # Unknown usage of a slow disk is no reason to refuse: a transfer without room fails with a clear message.
     if not has_all and used != "unknown" and free_mib + int(used) < needed_mib:
         actual, wanted = f"{free_mib // 1024:,} GiB free", f"{needed_mib // 1024:,} GiB"
         attempt = "grow the volume, or declare a blank data_disk in its Machine"

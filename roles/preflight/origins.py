@@ -76,7 +76,7 @@ def fact_commands() -> list[str]:
         ask_value("driver-packages", f"{KNOWN} || {{ export LC_ALL=C; {packages}; }}"),
         ask_value("vendor", "cat /sys/class/dmi/id/sys_vendor"),
         ask_value("gridd", "ls /etc/nvidia/gridd.conf"),
-        ask_value("held", f"{KNOWN} || {_HELD}"),  # apt-mark would write its cache
+        ask_value("held", f"{KNOWN} || {_HELD}"),  # apt-mark would write apt's cache
         ask_value("upgrades", f"{KNOWN} || {upgrades}"),
     ]
 

@@ -135,7 +135,7 @@ def _left_over(mine: Slice, settings: Defaults) -> Decide:
 
 
 def _followed(mine: Slice, settings: Defaults) -> PyinfraCommand:
-    # systemd takes the key away when the unit ends; this is for one whose end left it all the same.
+    # systemd deletes the key when the unit ends; this command deletes a key that an interrupted unit left.
     forget = f"rm -rf {quote(f'{RUNTIME}/registry/{pull_id(mine.image)}')} || true"
     return units.Follow(f"enginehouse-pull@{pull_id(mine.image)}.service", "image", settings.pull_seconds, after=forget)
 

@@ -28,7 +28,7 @@ def remember() -> OperationMeta:
 
 def apply(agreed: bool) -> None:
     """Removes everything of this project from the host; unless `agreed`, only lists the items."""
-    logged: set[str] = set()  # once, although both phases decide
+    logged: set[str] = set()  # each line is logged once, not in both phases
 
     def decide(present: list[str]) -> Iterator[StringCommand]:
         for line in present:

@@ -35,7 +35,7 @@ from roles.rollout.judge import AGAIN, BEGUN, STAGED, UNTOUCHED, finding, gate_f
 
 __all__ = ["UNTOUCHED", "gate", "gate_after_wave", "gate_before_changes", "gate_before_drains", "hosts_lost"]
 Restore = Callable[[Slice, str, int, Mapping[str, str]], Iterator[Command]]
-"""The commands after which servers serve these releases again, by server; for a host, the digest and the wave."""
+"""Function of a host's slice, the digest, the wave and releases by server: commands that restore these releases."""
 
 
 @operation()
@@ -80,7 +80,7 @@ def gate_after_wave(mine: Slice, plan: Plan, number: int, restore: Restore) -> N
     """
     following, which = Following.of(plan), f"{number} of {len(plan.waves)}"
     wave, on_failure = plan.waves[number - 1], plan.rollout.on_failure
-    # Run by every host: what comes next must find all of them judged.
+    # Every host runs this operation, so that the next one finds all hosts judged.
     _observed(mine, following, wave, name=f"Gate | Ask wave {which}")
     going = {"stop": (), "all": plan.waves[number - 1 :: -1]}.get(on_failure, (wave,))
     for earlier in host.loop(going):
@@ -140,7 +140,7 @@ def _ask(mine: Slice, following: Following) -> None:
             if failure:
                 break
     if has_failed(host):
-        return  # an answer is a default then; the next operation finds it lost
+        return  # the answer is only a default; the next operation counts the host as lost
     following.now[host.name], following.why[host.name] = now, why
     events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
     for event in (*events, failure or "passed"):

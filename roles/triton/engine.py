@@ -95,7 +95,7 @@ def _config(model: ModelSlice, role: str, tensors: Tensors, settings: Defaults) 
         backend="tensorrtllm" if is_engine else "python",
         max_batch_size=queue["max_batch_size"],
         decoupled=model.decoupled if is_engine or role == "tensorrt_llm_bls" else None,
-        # the engine's queue is where requests wait; tokenising is never slower than generating, and BLS runs none
+        # requests wait in the engine's queue only: tokenising is faster than generating, and BLS does not batch
         batching=queue["max_queue_size"] if is_engine else (None if role == "tensorrt_llm_bls" else 0),
         inputs=tensors.inputs,
         outputs=tensors.outputs,

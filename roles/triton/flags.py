@@ -18,7 +18,7 @@ HEADER = "enginehouse-key"
 
 SINCE: tuple[tuple[tuple[int, int], str], ...] = (
     ((2, 52), "--metrics-config=histogram_latencies=true"),  # 24.11
-    ((2, 60), "--http-max-input-size=67108864"),  # mid-2025; the default, said aloud
+    ((2, 60), "--http-max-input-size=67108864"),  # mid-2025; Triton's default, written out
     ((2, 68), "--allow-client-shm=false"),  # 26.04; before it clients could always register shared memory
 )
 
@@ -55,7 +55,7 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
         "--backend-config=python,shm-growth-byte-size=16777216",
     ]
     if orchestrates:
-        # pools of the parent process would only take from what its engines' processes count on
+        # pools of the parent process would only reduce the memory of its engines' processes
         always += ["--pinned-memory-pool-byte-size=0", "--enable-peer-access=false"]
         always += [f"--cuda-memory-pool-byte-size={gpu}:0" for gpu in range(len(server.gpus))]
     if server.traces:

@@ -118,7 +118,7 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
     """
     devices = shlex.join(word for device in server.devices for word in ("--device", device))
     program, name = f"{PROGRAMS}/host/cuda_probe.py", shlex.quote(f"enginehouse-probe-{server.name}")
-    # One that hangs in the driver outlives its client, and would keep the GPU.
+    # A container that hangs in the driver outlives its client, and would keep the GPU.
     gone = f"docker rm --force {name} >/dev/null 2>&1"
     yield StringCommand(
         f"{gone}; timeout {settings.probe_seconds} docker run --rm --name {name} --label io.enginehouse.probe=cuda"

@@ -61,7 +61,7 @@ def ask_for(
     request_id = token_hex(8)
     wanted = {"release": release, "keep": settings.keep_releases, "asked": request_id, "instead_of": list(instead_of)}
     wanted |= asking.to_json() | ({"replay": replay} if replay else {})
-    # Prompts are the operator's: root alone reads them.
+    # Only root may read the operator's prompts.
     yield write(f"{places.server(server)}/wanted.json", json.dumps(wanted) + "\n", "0600" if replay else "0644")
     yield StringCommand(units.start(f"enginehouse-swap@{server}.service"))
     yield FollowSwap(server, release, request_id, seconds)

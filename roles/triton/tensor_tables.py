@@ -165,7 +165,7 @@ PREPROCESSING_INPUTS = """
     PROMPT_TABLE_EXTRA_ID   UINT64 1   optional
 """
 
-# The ones about images are never filled here, and asked for all the same: by preprocessing itself and by the BLS model.
+# Outputs about images are never filled here, but preprocessing itself and the BLS model request them.
 PREPROCESSING_OUTPUTS = """
     INPUT_ID                    INT32  -1
     REQUEST_INPUT_LEN           INT32  1
@@ -199,7 +199,7 @@ POSTPROCESSING_OUTPUTS = """
     OUTPUT  STRING -1
 """
 
-# Where the ensemble's own name for a tensor of a step is another than the step's; a leading _ is between steps.
+# The ensemble's names of tensors that a step names otherwise; tensors between steps have a leading _.
 PREPROCESSING_NAMES = {
     "QUERY": "text_input",
     "DECODER_QUERY": "decoder_text_input",
