@@ -109,7 +109,7 @@ def _chance(before: Sequence[float], after: Sequence[float], higher_is_better: b
     sign = -1 if higher_is_better else 1
     wins = sum((sign * (new - old) > 0) + 0.5 * (new == old) for new in after for old in before)
     most = len(before) * len(after)
-    # A tie is rounded against the finding.
+    # Half a win is rounded down, so that a tie makes a finding less likely.
     reached = math.floor(wins)
     orders = sum(_rankings(len(before), len(after), count) for count in range(reached, most + 1))
     return orders / math.comb(len(before) + len(after), len(before))

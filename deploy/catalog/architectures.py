@@ -11,9 +11,10 @@ layers with a window; every layer is counted over all tokens here, and the plann
 prefill.
 
 `OF_VLLM`: registry, models and configurations of vLLM 0.26.0's wheel, and transformers 5.23, which reads config.json;
-read 2026-11-28. Every layer of them keeps keys and values, or DeepSeek's latent. An architecture whose configuration
-neither knows (MiMo, EXAONE 3.5, Ling, InternLM 2, MiniCPM) is code of its repository, and left out. TensorRT-LLM serves
-some by AutoDeploy, which is not planned here; `1.3.0` is docs/source/models/supported-models.md of its candidates.
+read 2026-11-28. Every layer of these rows keeps keys and values, or DeepSeek's latent. An architecture without a
+configuration in either program (MiMo, EXAONE 3.5, Ling, InternLM 2, MiniCPM) is code of its repository, and left out.
+TensorRT-LLM serves some by AutoDeploy, which is not planned here; `1.3.0` is docs/source/models/supported-models.md of
+its candidates.
 
 Only `files` are fetched: exact names, or fnmatch patterns matched against the names of the repository's
 root.
@@ -103,7 +104,7 @@ class Architecture:
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     states: str = ""
-    """The cache beside keys and values of a family that has models without it too; their layers are all attention."""
+    """The cache beside keys and values that some models of the family have; the others have attention layers only."""
     note: str = ""
 
 
@@ -205,7 +206,7 @@ _ENCODERS = (
         for name in ("XLMRobertaForSequenceClassification", "RobertaForSequenceClassification")
     ),
 )
-"""A test compares them with the families that files/encoders registers."""
+"""Encoders; a test compares the rows with the families that files/encoders registers."""
 
 ALSO_ENCODERS = {
     ("Qwen3ForCausalLM", "embedder"): Architecture("Qwen3ForCausalLM", "embedder", tasks=SEARCH_TASKS, **_DECODER),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, cast
 
-from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
+from deploy.spec.sources import Checkpoint  # importing deploy.spec would be a cycle: its Server reads the catalog
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from deploy.catalog.architectures import ARCHITECTURES
 from deploy.catalog.checkpoint_rows import KnownCheckpoint, shape
 from deploy.catalog.encoder_checkpoints import ENCODERS
-from deploy.spec.sources import Checkpoint  # not from deploy.spec, whose Server takes its release from here
+from deploy.spec.sources import Checkpoint  # importing deploy.spec would be a cycle: its Server reads the catalog
 
 _LLAMA_70B = shape(70_553_706_496, 80, 8192, 64, 8, 128, 28_672, 128_256, 131_072)
 
@@ -73,7 +73,7 @@ _ROWS = (
         name="llama-3.3-70b-instruct-fp8",
         repository="nvidia/Llama-3.3-70B-Instruct-FP8",
         revision="fde04ee76a27704c88f569542ef023b57d4d0362",
-        published_bytes=68_452_360_192 + 2 * 2_101_346_304,  # fp8 but for table and head; not read from its index
+        published_bytes=68_452_360_192 + 2 * 2_101_346_304,  # fp8 except table and head; calculated
         tool_parser="llama3_json",
         shape=Checkpoint(architecture="LlamaForCausalLM", quantisation="fp8", **_LLAMA_70B),
     ),

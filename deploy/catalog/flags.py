@@ -18,9 +18,10 @@ from deploy.catalog.versions import version
 BUILD, CONVERT, QUANTIZE = "trtllm-build", "convert_checkpoint.py", "quantize.py"
 SWITCH = "flag"
 EXACT = ("exact", "near-exact")
-"""Confidences under which a row answers alone; 1.2 was read at the last revision before the programs were removed."""
+"""Confidences of rows that need no neighbouring row; 1.2 was read at the last revision before the programs were
+removed."""
 FAMILIES = ("gpt", "llama", "qwen")
-"""Whose convert script was read; `llama` serves Mistral and Mixtral too."""
+"""Families whose convert script was read; `llama` serves Mistral and Mixtral too."""
 
 # for each row: its version, and whether the flags were read before or after that version
 _POSITIONS = {

@@ -22,7 +22,7 @@ from deploy.catalog.versions import at_least, debian_at_least, version
 
 READ = date(2026, 11, 25)
 OLD_AFTER_DAYS = 90
-"""A table older than this says so itself: bulletins come every month."""
+"""Age in days from which a notice calls the table old: bulletins come every month."""
 
 Component = Literal["triton", "tensorrt-llm", "container-toolkit", "driver", "haproxy", "docker", "runc", "containerd"]
 Reach = Literal["port", "hosts", "user", "image", "model"]

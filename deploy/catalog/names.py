@@ -71,7 +71,7 @@ def _letters_apart(typed: str, meant: str) -> int:
 
 
 def offer(word: str, known: Iterable[str]) -> str:
-    """The advice to type instead of `word`: the nearest name, or all names if they are few or none is near."""
+    """The advice to type instead of `word`: the nearest name, or all names if they are few or no name is near."""
     names = sorted(known)
     close = nearest(word, names)
     every = f"known: {', '.join(names)}"

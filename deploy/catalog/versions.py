@@ -37,7 +37,7 @@ def _pieces(text: str) -> _Pieces:
 
 
 def _number(digits: str) -> int:
-    """The number; of a longer number than any version has, which Python would refuse, only the first digits."""
+    """The number; only the first digits if it is too long for Python."""
     return int(digits[:18])
 
 

@@ -29,7 +29,7 @@ def doctor(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[st
     from deploy.io.doctor import examined
 
     with refusals_shown(inventory, as_json):
-        load_plan(inventory, data, limit, knobs())  # refusals come before any host is asked
+        load_plan(inventory, data, limit, knobs())  # raises its refusals before any host is asked
         report = examined(inventory, data, limit, with_drift=drift)
         say(report.to_text() if as_json else str(report))
         sys.exit(report.exit_code)

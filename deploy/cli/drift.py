@@ -27,7 +27,7 @@ def drift(inventory: str, as_json: bool, limit: tuple[str, ...], data: tuple[str
     from deploy.io.doctor import drift_with_holes
 
     with refusals_shown(inventory, as_json):
-        load_plan(inventory, data, limit, knobs())  # refusals come before any host is asked
+        load_plan(inventory, data, limit, knobs())  # raises its refusals before any host is asked
         differences = drift_with_holes(inventory, data, limit)
         say(json.dumps(differences.to_json(), indent=2, ensure_ascii=False) if as_json else str(differences))
         sys.exit(differences.exit_code)

@@ -151,7 +151,7 @@ def key_change(
         at_once = None if concurrent is None else UNLIMITED if concurrent == UNLIMITED_WORD else concurrency(concurrent)
         money_limits = {"cost_per_day": money("--cost-per-day", cost_per_day)}
         money_limits |= {"cost_per_month": money("--cost-per-month", cost_per_month)}
-        checked_limits(limits | money_limits, currency)  # before the key is looked for
+        checked_limits(limits | money_limits, currency)  # checked before the key is looked up
         names = None if models is None else [name.strip() for name in models.split(",")]
         rights = {"models": names, "expires": expires, "concurrent": at_once, **money_limits, **limits}
         is_typed = click.get_current_context().get_parameter_source("currency") is not ParameterSource.DEFAULT

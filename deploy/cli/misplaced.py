@@ -1,4 +1,4 @@
-"""Words that stand in the place of another: a host or a model for an inventory, ssh, a program of pyinfra, a card."""
+"""Misplaced words of a command line: a host or a model instead of an inventory, ssh, a program of pyinfra, a card."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from deploy.io.local_paths import is_file
 
 
 def misplaced_word(group: click.Group, words: Sequence[str]) -> str:
-    """The problem of a word in the place of another, with the line that was probably meant; empty without one."""
+    """The problem of a misplaced word, with the line that was probably meant; empty without a problem."""
     command, verb, typed = verb_of(group, words)
     names = [part.name for part in command.params if isinstance(part, click.Argument)]
     texts, options = apart(command, typed)

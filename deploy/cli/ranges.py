@@ -31,9 +31,9 @@ class Whole(click.IntRange):
 
 
 TOKENS = Whole(1, 10_485_760)
-"""The longest context published is 10,485,760 tokens (Llama 4 Scout)."""
+"""Tokens of a context; the longest published one has 10,485,760 (Llama 4 Scout)."""
 GPUS = Whole(1, 16)
-"""No host of the catalog has more than 16."""
+"""GPUs of a host; no known host has more than 16."""
 MIB = Whole(2048, 1_048_576)
 """Memory of one card, as in an inventory's `GPU`."""
 ITEMS = Whole(1, 100_000)

@@ -1,4 +1,4 @@
-"""A plan with the renderings of the roles: beside knobs.py the one place where deploy/ reads roles/."""
+"""A plan with the renderings of the roles: in deploy/, only this module and knobs.py read roles/."""
 
 import json
 from collections.abc import Mapping
@@ -103,6 +103,6 @@ def _traffic(mine: Slice) -> str:
 
 
 def _overridden(data: Mapping[str, Any], role: str, defaults: D) -> D:
-    """The role's settings with what the inventory overrides."""
+    """The role's settings after the inventory's overrides."""
     overrides = data.get(f"{role}{SUFFIX}") or {}
     return replace(defaults, **overrides)  # type: ignore[type-var]  # every Defaults is a dataclass; D cannot say so

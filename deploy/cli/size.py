@@ -37,7 +37,7 @@ def seconds(word: str) -> float:
 
 
 def first_token(word: str) -> float:
-    """Seconds until the first token; a plain number beyond what a person waits was meant in milliseconds."""
+    """Seconds until the first token. The refusal of a plain number above LONGEST_WAIT offers milliseconds."""
     length = seconds(word)
     if length > LONGEST_WAIT:
         meant = f" Write {word}ms." if re.fullmatch(r"[0-9]+", word) else ""

@@ -64,7 +64,7 @@ def _advice(error: click.UsageError, command: click.Command, verb: list[str], ty
 
 
 def strange_sign(words: Sequence[str]) -> str:
-    """The problem of a dash or a quote of a word processor, which no shell reads as one; empty without one."""
+    """The problem of a typographic dash or quote, which a shell reads as a letter; empty without a problem."""
     dash = next((word for word in words if re.match("[\u2010-\u2015\u2212]", word)), "")
     quote = next((word for word in words if re.match("[\u201c\u201e\u2018]", word)), "")
     if dash:
@@ -80,7 +80,7 @@ def strange_sign(words: Sequence[str]) -> str:
 
 
 def eaten_option(group: click.Group, words: Sequence[str]) -> str:
-    """The problem of an option that stands where the value of another one belongs; empty without one."""
+    """The problem of an option in the place of another option's value; empty without a problem."""
     command, _, _ = verb_of(group, words)
     known = {word: option for option in options_of(command).values() for word in option.opts}
     for before, word in pairwise(words):

@@ -30,7 +30,7 @@ def of_unknown_options(command: click.Command, verb: list[str], typed: list[str]
 
 
 def _unknown_at(command: click.Command, words: Sequence[str]) -> int | None:
-    """The place of the first word that is meant as an option, and that the command does not have."""
+    """The place of the first option that the command does not have."""
     known = {name: part for part in command.params if isinstance(part, click.Option) for name in _names(part)}
     is_value = False
     for place, word in enumerate(words):
@@ -51,8 +51,8 @@ def _names(option: click.Option) -> list[str]:
 
 
 def _correction(command: click.Command, words: list[str], at: int) -> tuple[str, list[str] | None]:
-    """The words without the unknown option at this place, or with its counterpart, and a remark on it; None if there
-    is none."""
+    """The words without the unknown option at this place, or with its counterpart, and a remark; None without a
+    correction."""
     whole, equals, typed_value = words[at].partition("=")
     plain = whole.lstrip("-").lower().replace("_", "-")
     value = typed_value if equals else next((word for word in words[at + 1 : at + 2] if not word.startswith("-")), "")
@@ -92,7 +92,7 @@ def _correction(command: click.Command, words: list[str], at: int) -> tuple[str,
 
 
 def _accepted(option: click.Option, value: str) -> str:
-    """The value as the option takes it, or as its refusal writes it; empty for any other value."""
+    """The value if the option takes it, or the value that the option's refusal offers; else empty."""
     if not value or (value.endswith(".py") and not isinstance(option.type, click.Path)):
         return ""
     try:

@@ -70,7 +70,7 @@ def floors(plan: Plan, loads: Sequence[Load], prices: Prices, output_weight: flo
     for slice_ in plan.slices:
         card = slice_.machine.gpu
         for model in (model for server in slice_.servers for model in server.models):
-            # a part of a card has not been measured
+            # MIG instances are left out: benches measure whole cards
             fitting: list[Load | None] = [
                 load for load in loads if load.alone and load.saturated and load.is_of(model, card) and not slice_.mig
             ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from deploy.planning.plan import Plan
 from deploy.slices.host import ModelSlice, ServerSlice, Slice
 
-RULES = (  # the caller that prints it fills {output_weight} in
+RULES = (  # the printing caller fills in {output_weight}
     "Servers that share a GPU are paid its whole time. An encoder is counted the seconds that its passes ran on the "
     "device. The LLMs beside it are counted the seconds that the GPU worked beyond those; several LLMs divide them by "
     "weighted tokens. Idle time is carried in the same proportion.",
@@ -164,7 +164,7 @@ class Spent:
 
 
 MOST_TOKENS = 10**9
-"""Tokens of one request; a larger number in a line of audit is none."""
+"""Largest number of tokens of one request; an audit line's larger number is invalid."""
 
 
 def spent_by(lines: Iterable[Mapping[str, object]]) -> tuple[Spent, ...]:

@@ -20,9 +20,9 @@ from deploy.spec.surroundings import Surroundings
 SPLITS = (1, 2, 4, 8)
 """GPUs of one replica that are tried."""
 SAVES = 0.75
-"""A larger replica is chosen if it saves a quarter of the cards, because its GPUs wait for each other."""
+"""A larger replica has to save a quarter of the cards, because its GPUs wait for each other."""
 LONGEST = 2.0
-"""A load covers requests of at least half its lengths: the load is no easier for a server, and still comparable."""
+"""A load covers requests of at least half its lengths: its longer requests are harder to serve, and comparable."""
 PIECES = {"reranker": "passages", "embedder": "texts"}
 
 
@@ -122,7 +122,7 @@ def _of_fit(card: str, gpus: int, fitted: Fit, sequences: int, demand: Demand, l
     (server,) = fitted.plan.slices[0].servers
     demanded = [model for model in server.models if model.kind == "llm" or demand.documents_a_second(model.kind)]
     needs = tuple(_need(model, card, gpus, demand, loads) for model in demanded)
-    # the device's seconds of models that share a card add up
+    # models that share a card add up their seconds of it
     by_speed = math.ceil(sum(need.replicas or 0.0 for need in needs) - 1e-9)
     return Size(
         card=card,

@@ -129,7 +129,8 @@ def added_up(
 
 
 def rows_of(text: str | None) -> list[dict[str, Any]] | None:
-    """The rows in a host's answer; None for an unreadable one, or for brackets without content: they take gigabytes."""
+    """The rows in a host's answer; None for an unreadable answer, or for too many empty brackets, which take
+    gigabytes."""
     if text is None or text.count("[") + text.count("{") > BRACKETS + len(text) // BYTES_A_BRACKET:
         return None
     try:
@@ -145,7 +146,7 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: on_one_line(str(words[name]))[:256] for name in (*GROUPS, "currency")}
     numbers = {name: _count(row[name]) for name in (*COUNTS, "cost")}
     times = {float(seconds): _count(count) for seconds, count in row["times"].items()}
-    if not all(0 <= seconds <= MOST_SECONDS for seconds in times):  # neither NaN nor infinity is
+    if not all(0 <= seconds <= MOST_SECONDS for seconds in times):  # false for NaN and infinity
         raise ValueError("seconds of no request")
     return {**texts, **numbers, "times": times}
 
@@ -190,5 +191,5 @@ def as_csv(report: UsageReport) -> str:
 
 def _cells(lines: Iterable[Line]) -> Iterable[list[object]]:
     for line in lines:
-        words = [f"'{word}" if word[:1] in ("=", "+", "-", "@") else word for word in line.group]  # no formula
+        words = [f"'{word}" if word[:1] in ("=", "+", "-", "@") else word for word in line.group]  # not a formula
         yield [*words, *line.counts.values(), line.cost_text, line.quantile(0.5), line.quantile(0.99)]

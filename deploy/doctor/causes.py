@@ -57,11 +57,11 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
 
     A server that runs out of memory while it answers other requests is a finding by itself. Phrases of a cause share a
     finding, because a program and the library below it log the same fault. Lines of an error level without a known
-    phrase are a finding only where a server is in trouble: by a word of theirs, or by their program alone.
+    phrase are a finding only if a server is in trouble: by a word in the line, or by the program alone.
     """
     troubles = {finding.id for finding in others} & set(_IN_TROUBLE)
     is_troubled = bool(troubles)
-    # A job that failed reports its own reason: a server's lines of the day are not about it.
+    # A failed job reports its own reason; a server's lines of the day are not about the job.
     is_server_troubled = bool(troubles - {"job-failed"})
     tiers: dict[str, dict[str, dict[str, int]]] = {tier: {} for tier, _ in _TABLES}
     for line in readings.lines("causes"):

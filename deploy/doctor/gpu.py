@@ -152,7 +152,7 @@ def _modes(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
         elif (now == "Enabled") != wanted.mig:
             yield finding_of("mig-differs", f"MIG Mode: {now}", gpu.name)
     state, status = gpu.value("Fabric/State"), gpu.value("Fabric/Status")
-    # Without NVSwitches the state is N/A, and that is health.
+    # Without NVSwitches the state N/A is healthy.
     if state.lower() not in FABRIC_WELL or (wanted.nvswitch and status not in ("Success", "N/A", "")):
         yield finding_of("fabric", f"Fabric: {state}, {status or 'no status'}", gpu.name)
 

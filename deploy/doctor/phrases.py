@@ -5,10 +5,10 @@ kvCacheManager, worldConfig, executorImpl, runtime/generation.py), Triton core a
 texts, NCCL's result strings, CUDA's names of errors, Docker, nvidia-container-toolkit, and threads that quote them.
 The first phrases are of 2026-11-23.
 
-A phrase holds no word of a prompt: its variable parts match only the characters of a path, a number or a name. None
-begins with such a part: that made the host's grep ten times slower (900 lines in 6.1 s and in 0.3 s, 2026-11-28). The
-character ">" is written as part of a range, so that a test can see that no question of the doctor redirects. More than
-300 lines: one for each phrase.
+A phrase holds no word of a prompt: its variable parts match only the characters of a path, a number or a name. No
+phrase begins with a variable part, which would make the host's grep ten times slower (900 lines in 6.1 s and in 0.3 s,
+2026-11-28). The character ">" is written as part of a range, so that a test can see that no question of the doctor
+redirects. More than 300 lines: one for each phrase.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """General expressions for lines of logs that match no fixed phrase: error levels by program, and words of a reason.
 
 The forms of the levels are those of glog, Python's logging, loguru, uvicorn, Rust's tracing, logrus, zap, HAProxy and
-systemd, known from reports. Rules of deploy/doctor/phrases.py hold here too. A word counts beside a line of an error
-level only, and not beside a fixed phrase.
+systemd, known from reports. Rules of deploy/doctor/phrases.py hold here too. A word counts only in a line of an error
+level without a fixed phrase.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ HEADS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "Slurm": ("-u 'slurm*'", ("slurm[a-z]{1,5}: (error|fatal): ",)),
     "cloud-init": ("-u 'cloud-*'", (r"\.py\[(ERROR|CRITICAL|WARNING)\]: (Failed|Running|Invalid|No |Unexpected)",)),
 }
-"""Error levels by program: where its log is, and the expressions."""
+"""Error levels by program: the place of its log, and the expressions."""
 SERVERS = tuple(program for program, (units, _) in HEADS.items() if units == _SERVERS)
-"""Programs of servers: the others log errors on hosts that serve, too."""
+"""Programs of servers; other programs log errors on healthy hosts too."""
 
 WORDS: Mapping[str, tuple[str, ...]] = {
     "cause-disk": ("[Nn]o space left", "[Qq]uota exceeded"),

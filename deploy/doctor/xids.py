@@ -23,11 +23,10 @@ PLACE = re.compile(r"(?:PCI:)?([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})")
 _CHANGED = re.compile(r"to (0x[0-9a-fA-F]{1,8})(?: \(([^)]*)\))?")
 FALLEN = "fallen off the bus"
 ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Reset"}
-"""NVML's numbers of the recovery actions. 5 and above came with later drivers; the doctor knows no remedy of theirs."""
+"""NVML's numbers of the recovery actions. Later drivers have 5 and above, for which the doctor knows no remedy."""
 OFF_THE_BUS, RECOVERY = 79, 154
 BESIDE = {63: (48, 94, 95), 171: (48,), 172: (48,), 45: tuple(XIDS)}
-"""By number, the other Xids that such a message only explains: beside one of them NVIDIA's catalogue names no
-action."""
+"""Xids by number, and the Xids that they only explain: beside one of those, NVIDIA's catalogue names no action."""
 LONGEST_TEXT = 200
 _GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
 
@@ -121,7 +120,7 @@ def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: s
     """The current recovery action of nvidia-smi precedes that of a message; a past action is reported as past."""
     changed = _CHANGED.search(message.text)
     code = int(changed[1], 16) if changed else -1
-    # By its number: the words in brackets are the driver's, and later drivers may use others.
+    # By the action's number, because later drivers may use other words in the brackets.
     then = ACTIONS.get(code, (changed[2] if changed else "") or f"action {code}")
     if code == 0:
         return

@@ -42,7 +42,7 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
             *_logits(recipe),
             *_speculation(recipe.speculative),
             *_lora(recipe),
-            ("--workers", str(recipe.layout.world)),  # one rank of the engine a worker, one worker a GPU
+            ("--workers", str(recipe.layout.world)),  # one worker for each rank and GPU
         ]
     )
     for name, value in sorted(recipe.options.items()):
@@ -53,7 +53,7 @@ def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
 def _plugins(recipe: Recipe) -> Iterator[Pair]:
     paged = recipe.pages_context
     fp8 = recipe.kv_dtype == "fp8" and recipe.precision in FP8_ATTENTION
-    yield "--kv_cache_type", "paged"  # in-flight batching serves no other
+    yield "--kv_cache_type", "paged"  # the only cache of in-flight batching
     yield "--gemm_plugin", _gemm(recipe)
     yield "--use_paged_context_fmha", "enable" if paged else "disable"  # block reuse and chunked context read pages
     yield "--use_fp8_context_fmha", "enable" if fp8 else "disable"  # no other kernel reads an fp8 cache in pages

@@ -1,6 +1,6 @@
 """The commands that turn published weights into a TensorRT-LLM checkpoint: convert, quantize, add heads, or none.
 
-Who does what (NVIDIA/TensorRT-LLM examples/quantization/README.md and examples/models/core/llama/README.md):
+Division of work (NVIDIA/TensorRT-LLM examples/quantization/README.md and examples/models/core/llama/README.md):
     convert_checkpoint.py   16 bit, weight-only int8 and int4, GPTQ as published; row-wise FP8 before quantize.py had it
     quantize.py             everything calibrated, every quantised cache, and all models without a script that was read
     the heads' own scripts  EAGLE, Medusa; ReDrafter's runs after one of the two above

@@ -118,7 +118,7 @@ def replay_slice(served: Served) -> ReplaySlice | None:
         prompts=wanted.prompts,
         answers=wanted.answers,
         max_tokens=wanted.max_tokens,
-        equal_percent=float(wanted.equal_percent),  # 95 and 95.0 are one plan
+        equal_percent=float(wanted.equal_percent),  # 95 and 95.0 give one digest
         tasks=wanted.tasks,
         minimum_percent=float(wanted.minimum_percent),
     )

@@ -130,7 +130,7 @@ def _build(recipe: Recipe) -> Iterator[Gap]:
     table = build_flags(recipe.trtllm)
     chosen = {"--" + name.removeprefix("--") for name in recipe.options}
     for name, value in flags_of(recipe):
-        if name not in chosen:  # an inventory's own options are judged by name
+        if name not in chosen:  # validation judges an inventory's own options
             yield from _flag(recipe, table, name, value)
 
 

@@ -59,7 +59,7 @@ def runtime_settings(
 
 def _bls(model: LLM, draft: EngineSlice | None) -> Parameters:
     return {
-        "accumulate_tokens": "true",  # stop words that span tokens are seen, and a multi-byte letter comes whole
+        "accumulate_tokens": "true",  # for stop words of several tokens, and for whole multi-byte letters
         "tensorrt_llm_model_name": f"{model.name}_tensorrt_llm",
         "tensorrt_llm_draft_model_name": f"{model.name}_tensorrt_llm_draft" if draft else "",
         "multimodal_encoders_name": "",
@@ -81,7 +81,7 @@ def _draft(served: Served, model: LLM, share: Share, draft: EngineSlice, trtllm:
     own = {
         # the decoder of tensorrt_llm_bls reads the draft's answer after the prompt's tokens itself
         "exclude_input_in_output": "true",
-        # host memory is counted once, for the target: a draft computes a prompt again soon enough
+        # host memory is counted for the target only: a draft recomputes a prompt quickly
         "kv_cache_host_memory_bytes": "0",
     }
     return _fill(_shared(served, model, share, draft, trtllm) | own, trtllm)
@@ -101,7 +101,7 @@ def _shared(served: Served, model: LLM, share: Share, engine: EngineSlice, trtll
         "max_tokens_in_paged_kv_cache": str(share.kv_cache_tokens),
         "kv_cache_free_gpu_mem_fraction": str(fraction / 100),
         "kv_cache_host_memory_bytes": str(model.kv_cache.host_mib * MIB),
-        # both read the cache of earlier tokens while they compute the prompt: the engine has to have that kernel
+        # both read cached tokens while they compute a prompt, which needs the engine's paged context kernel
         "enable_kv_cache_reuse": _truth(paged and reuses_blocks(served, trtllm)),
         "enable_chunked_context": _truth(paged and model.chunked_prefill),
         "cancellation_check_period_ms": str(model.cancellation_check_period_ms),

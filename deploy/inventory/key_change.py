@@ -10,7 +10,7 @@ from deploy.inventory.key_limits import LIMITS, UNTOUCHED, money_text, rights_re
 from deploy.refusals import Refusal
 
 UNLIMITED = 2**63
-"""A limit that stands for none; 0 is a limit that the gateway would not take."""
+"""The value that removes a limit; the gateway refuses 0 as a limit."""
 COSTS = ("cost_per_day", "cost_per_month")
 
 

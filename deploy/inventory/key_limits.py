@@ -26,7 +26,7 @@ CURRENCIES = {
 """Words and signs of currencies, and their codes."""
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 NO_NAMES = ("all", "any", "none", "null", "every", "default")
-"""Words for all models, or for none, which name nothing."""
+"""Words for all models or for no model, which are no model's name."""
 UNTOUCHED = "the file of keys is as it was"
 WORDS = {
     "requests_per_minute": "requests/min",
@@ -74,7 +74,7 @@ def tenant_limits(tenant: str, currency: str, **limits: int | None) -> TenantLim
 
 
 def confirm_budgets(tenant: str, budgets: tuple[object, ...], without: bool) -> None:
-    """Raises: Refusal for a tenant's line without a budget that does not say so, and for one that says both."""
+    """Raises: Refusal for a tenant's line with neither a budget nor `without`, and for a line with both."""
     if without == any(budget is not None for budget in budgets):
         raise Refusal(
             f"both a budget of {tenant} and none" if without else f"no budget of {tenant} is named",

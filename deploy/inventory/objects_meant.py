@@ -92,7 +92,7 @@ EXAMPLES = {
     "Server": 'Server(name="main", models=(LLM("OWNER/NAME"),))',
     "Weights": 'Weights.hub("OWNER/NAME", "COMMIT")',
 }
-"""An object of each class that says more than its defaults, as an operator types it."""
+"""An example of each class with other settings than its defaults, as an operator types it."""
 MAPPINGS = {
     "aliases": '{"gpt-4o": "MODEL"}',
     "daemon": '{"log-level": "warn"}',
@@ -113,9 +113,9 @@ SWITCHED_ON = {
 
 
 def object_meant(value: object, wanted: str, field: str, is_item: bool, is_alone: bool = True) -> str:
-    """The object of class `wanted` that this value was to be; empty if nothing is likely or a part may be a secret.
+    """The object of class `wanted` that this value probably means; empty if unclear, or if a part may be a secret.
 
-    A value that resembles nothing gets an example of the class, if no other class may stand there (`is_alone`).
+    An unclear value gets an example of the class, if no other class is allowed there (`is_alone`).
     """
     name = f"{field}=" if field and not is_item else ""
     is_on = value is True or (isinstance(value, str) and value.lower() in ("on", "yes", "true", "auto", "default"))

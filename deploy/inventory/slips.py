@@ -17,7 +17,7 @@ MEMORY = ("mb", "mib", "g", "gb", "gib", "tb", "tib", "%")
 DAYS = {"d": 1, "day": 1, "days": 1, "w": 7, "m": 30, "y": 365, "a": 365}
 COUNT = {"k": 1024, "m": 1024**2}
 COUNTED = ("x", "gpu", "gpus", "card", "cards", "host", "hosts", "token", "tokens", "request", "requests", "users")
-"""Nouns of what a number counts."""
+"""Nouns that may follow a number."""
 PARAMETERS = {"k": 1000, "m": 10**6, "b": 10**9, "t": 10**12}
 UNITS = {"_seconds": SECONDS, "_mib": MIB, "_days": DAYS, "parameters": PARAMETERS, "_count": PARAMETERS}
 """Units of a number typed as a text, by the ending of its field."""

@@ -55,7 +55,7 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
     elif isinstance(value, Mapping):
         for key, inside in value.items():
             yield from unsafe_texts(key, f"{where}, a key of it", refused)
-            # A value may be an option of the program it is for; the key in front of it says so.
+            # A dictionary's value may be an option of a program, so its leading dashes are ignored.
             text = inside.lstrip("-") if isinstance(inside, str) else inside
             yield from unsafe_texts(text, f'{where}["{key}"]', refused)
     elif isinstance(value, (tuple, list)):
@@ -67,7 +67,7 @@ def unsafe_texts(value: Any, where: str, refused: Collection[str] = ()) -> Itera
 
 
 def words_for_nothing(value: Any, where: str, kind: Any = str) -> Iterator[Refusal]:
-    """A refusal for each text of any form, not a choice, that is a word for nothing: "none", "null", "auto"."""
+    """A refusal for each free text (not a choice) that is a word for nothing: "none", "null", "auto"."""
     if isinstance(value, str) and kind is str and value.strip().lower() in NOTHING and not BLANKS_MEANT.search(where):
         field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
         yield refuse(
@@ -86,7 +86,7 @@ def words_for_nothing(value: Any, where: str, kind: Any = str) -> Iterator[Refus
         hints = hints_of(type(value))
         for inside in fields(value):
             if inside.default is MISSING and hints[inside.name] is str:
-                continue  # it cannot be left out, and other checks know what it takes
+                continue  # a field without a default cannot be left out; other checks judge it
             yield from words_for_nothing(getattr(value, inside.name), f"{where}.{inside.name}", hints[inside.name])
 
 

@@ -186,7 +186,7 @@ def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
 
 
 def _are_objects(value: Any, kinds: list[Any]) -> bool:
-    """True for an object of these classes, and for a list or dictionary of nothing else."""
+    """True for an object of these classes, and for a list or dictionary of only such objects."""
     items = list(value.values() if isinstance(value, dict) else value) if isinstance(value, (list, dict)) else [value]
     return bool(items) and all(isinstance(item, tuple(kinds)) for item in items)
 
@@ -208,7 +208,8 @@ def _object(value: Any, wanted: Any, where: str) -> Iterator[Refusal]:
 
 
 def with_default(problem: Refusal, field: Field[Any], owner: str) -> Refusal:
-    """The refusal with the field's default, or an example of a field without one, if it only says what kind to write.
+    """The refusal with the field's default, or an example of a field without one, if its hint only names a kind of
+    value.
 
     Problems of other fields, inside this one, stay as they are.
     """
@@ -246,7 +247,7 @@ def _words_of(value: Any) -> list[str]:
 
 
 def _words_apart(kind: str, words: Collection[str]) -> str:
-    """A secret's words as separate arguments; none of them if one may be a key."""
+    """A secret's words as separate arguments; empty if one may be a key."""
     plain = all(re.fullmatch(r"[\w./=:@-]{1,40}", word) for word in words) and not any(map(secret_in, words))
     return f"Secret.{kind}({', '.join(f'{chr(34)}{word}{chr(34)}' for word in words) if plain else '*WORDS'})"
 

@@ -58,7 +58,7 @@ def read(file: str) -> dict[str, object]:
 
 
 def harmless(get: Callable[..., Any]) -> Callable[..., Any]:
-    """The loader of lookups for those of LOOKUPS alone."""
+    """A loader of lookups that loads only those of LOOKUPS."""
 
     @functools.wraps(get)
     def known(name: str, *words: Any, **options: Any) -> Any:
@@ -71,10 +71,10 @@ def harmless(get: Callable[..., Any]) -> Callable[..., Any]:
 
 
 if __name__ == "__main__":
-    plugins = "yaml" if sys.argv[1].endswith((".yml", ".yaml", ".json")) else "yaml,ini"  # the reason of one plugin
+    plugins = "yaml" if sys.argv[1].endswith((".yml", ".yaml", ".json")) else "yaml,ini"  # errors of one plugin
     os.environ.update(SETTINGS | {"ANSIBLE_INVENTORY_ENABLED": plugins})  # before ansible-core is imported
     try:
         print(json.dumps(read(sys.argv[1]), default=str))
-    except Exception as error:  # every plugin has errors of its own, and its caller makes one refusal of them
+    except Exception as error:  # each plugin raises its own errors; the caller makes a refusal of any
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(1)

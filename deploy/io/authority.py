@@ -78,7 +78,7 @@ def made(folder: Path, now: datetime) -> Authority:
     )
     _write(file, authority.pem.encode(), 0o644)
     text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    _write(folder / KEY, text, 0o600)  # last: without it the folder has no authority
+    _write(folder / KEY, text, 0o600)  # last, because this file makes the folder an authority
     return authority
 
 
@@ -139,7 +139,7 @@ def why_anew(pem: str, trusted: Iterable[x509.Certificate], use: Use, name: str,
 
 
 def _own(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = f"enginehouse authority {secrets.token_hex(4)}"  # unique: several may be trusted
+    name = f"enginehouse authority {secrets.token_hex(4)}"  # unique, because several authorities may be trusted
     usage = x509.KeyUsage(
         digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
         key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,

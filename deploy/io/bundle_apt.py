@@ -84,7 +84,7 @@ class Apt:
 
     def packages(self) -> list[tuple[str, str, int]]:
         """(URI, name of the file, bytes) of each package that an empty system would need."""
-        empty = self.work / "no-archives"  # apt does not name what is in its cache
+        empty = self.work / "no-archives"  # apt names only packages that its cache lacks
         (empty / "partial").mkdir(parents=True, exist_ok=True)
         words = ["-o", f"Dir::Cache::archives={empty.resolve()}", "-q", "-y", "--print-uris"]
         output = self._apt(*words, *self._install())

@@ -37,7 +37,7 @@ class Store:
         whole = self.place(sha256)
         if whole.is_file():
             return [whole]
-        # The medium is not trusted: reading a pipe among the pieces would never end.
+        # Only plain files, because the medium is not trusted: reading a pipe would never end.
         return sorted(piece for piece in whole.parent.glob(f"{sha256}.[0-9][0-9][0-9]") if piece.is_file())
 
     def has(self, sha256: str, size: int) -> bool:

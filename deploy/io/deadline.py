@@ -1,6 +1,6 @@
 """A deadline for a whole answer from the network, because urllib's own time limit starts again with each read.
 
-And the pause that a busy server asks for.
+Also the pause that a busy server requests.
 """
 
 import math

@@ -25,8 +25,8 @@ from pyinfra_cli.util import load_deploy_file
 from deploy.io.inventory import load_inventory, names_in, override_data
 
 GATE = "Gate | "
-"""Beginning of the label of a gate's step, which changes something only if a host is lost; that host is reported
-itself."""
+"""Beginning of the label of a gate's step, which changes something only if a host is lost; the lost host has its own
+report."""
 TOLD = "enginehouse"
 """The logger whose records carry fields (roles/_pyinfra/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")

@@ -111,7 +111,7 @@ def _is_group_with_data(value: tuple[Any, ...]) -> bool:
 
 
 def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
-    """The group that was probably meant by other parts, or by the same in another order; empty for other values."""
+    """The group that was probably meant by other parts, or by parts in another order; empty for other values."""
     kinds = [type(item) for item in value]
     if len(value) == 1 and isinstance(value[0], tuple) and _is_group_with_data(value[0]):
         return f"{name} = ([…], {{…}})   without a comma behind the last bracket"

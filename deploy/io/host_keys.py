@@ -39,7 +39,7 @@ def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[st
         yield from ((host.name, _no_key(file, number)) for number, _ in wrong)
         port = data.get("ssh_port") or 22
         if not isinstance(port, int) or not isinstance(data.get("ssh_hostname") or "", str):
-            continue  # refused by the fleet
+            continue  # the fleet has refused this host
         address = address_of(host.name, data)
         names = {address, f"[{address}]:{port}"} if port == 22 else {f"[{address}]:{port}"}
         pinned = {name for _, line in rows for name in line.split(" ")[0].split(",")}

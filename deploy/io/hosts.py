@@ -76,7 +76,7 @@ def _recorded(file: str) -> object:
         raise _missing(file, "what `terraform output -json` printed", f"terraform output -json > {file}") from None
     except OSError as error:
         raise not_terraform(file, error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:  # of JSON, or bytes that are not UTF-8
+    except (ValueError, RecursionError) as error:  # invalid JSON, or bytes that are not UTF-8
         raise not_terraform(file, str(error)) from None
 
 

@@ -100,7 +100,7 @@ def resolve(source: str, access: Access) -> Resolved:
             raise _strange(source, path, f"a file of {sizes[name]:,} bytes whose header describes {needed:,}")
         for shape, kind in described:
             elements[kind] = elements.get(kind, 0) + math.prod(shape)
-    if not paths:  # mostly numbers of 4 or 2 bytes
+    if not paths:  # pytorch_model.bin: numbers of 4 or 2 bytes
         half = str(config.get("torch_dtype") or config.get("dtype")) in ("float16", "bfloat16")
         size = sum(sizes[name] for name in rewritten_files(sizes, architecture))
         elements = {"F16": size // 2} if half else {"F32": size // 4}
@@ -154,7 +154,7 @@ def _json(access: Access, path: str, source: str) -> dict[str, Any]:
     text = _get(access, path, source)
     fault = "no JSON object"
     try:
-        answer = json.loads(text.decode())  # as text: loaders of config.json refuse a byte-order mark too
+        answer = json.loads(text.decode())  # text, so that a byte-order mark is refused, as in loaders
     except RecursionError:
         answer = None
     except ValueError as error:
@@ -185,7 +185,8 @@ def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = 
 
 @functools.cache
 def _opener(ca_file: str) -> urllib.request.OpenerDirector:
-    """The client of all requests that trust this CA, or the system's. Raises: OSError for a file without any."""
+    """The client of all requests that trust this CA, or the system's. Raises: OSError for a file without
+    certificates."""
     context = ssl.create_default_context(cafile=ca_file or None)
     return urllib.request.build_opener(SameHostOnly, urllib.request.HTTPSHandler(context=context))
 

@@ -125,7 +125,7 @@ def load_inventory(file: str, data: dict[str, Any]) -> Any:
             return inventory
         except UnexpectedExternalError as error:
             raise explained(error.exception, str(error.filename)) from None
-        except SyntaxError as error:  # of a file in group_data
+        except SyntaxError as error:  # in a file of group_data
             raise syntax_refusal(error, str(error.filename), file) from None
         except Refusal:
             raise
@@ -142,7 +142,7 @@ def _confirm_groups(file: str) -> None:
             variables = exec_file(file, return_locals=True)
     except SystemExit as error:
         if (place := traceback.extract_tb(error.__traceback__)[-1]) and "pyinfra_cli" in place.filename:
-            raise  # Ctrl-C, which pyinfra's own command turns into an end
+            raise  # Ctrl-C, which pyinfra's own command turns into SystemExit
         raise ended_itself(error, file) from None
     except (Exception, KeyboardInterrupt):
         raise
@@ -176,7 +176,7 @@ def confirm_loads(file: str, data: Iterable[str] = (), limit: Iterable[str] = ()
 def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> None:
     """Raises: a Refusal if a verb is called with `--serial` or `--no-wait`, which take hosts out of step.
 
-    A command of pyinfra's own has no gates and may have them.
+    pyinfra's own commands have no gates and may have these options.
     """
     programs = list(operations)
     if are_verbs(programs):

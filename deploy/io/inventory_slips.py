@@ -120,7 +120,7 @@ def _joined_texts(items: list[ast.expr], text: str, file: str) -> Iterator[Refus
 
 
 def _parts(segment: str) -> list[str]:
-    """The texts of which Python joins one."""
+    """The adjacent texts that Python joins."""
     tokens = tokenize.generate_tokens(io.StringIO(f"({segment})").readline)
     return [str(ast.literal_eval(token.string)) for token in tokens if token.type == tokenize.STRING]
 

@@ -37,7 +37,7 @@ def output_of(argv: Sequence[str], *, stdin: str = "", seconds: float, most_byte
             process.kill()
 
     streams = (process.stdout, process.stderr)
-    # Daemons: what the program left running may keep a stream open for longer than anybody waits.
+    # Daemon threads, because a process that the program left running may keep a stream open for ever.
     readers = [threading.Thread(target=read, args=pair, daemon=True) for pair in enumerate(streams)]
     for reader in readers:
         reader.start()

@@ -17,7 +17,7 @@ from deploy.spec import Checkpoint, Hub, Model
 from deploy.spec.sources import HUB_NAME
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+@[0-9a-f]{40}", re.ASCII)
-"""A repository at a commit: nothing else can be compared with typed numbers."""
+"""A repository at a commit, the only source that can be compared with typed numbers."""
 
 
 def lock_models(inventory: Path, fleet: Fleet, *, update: bool = False) -> list[str]:

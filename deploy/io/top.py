@@ -50,7 +50,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
         if labels.get("host") in hosts:
             hosts[labels["host"]].answers = bool(value)
     for figure in FIGURES:
-        for metric, divisor in reversed(figure.metrics):  # the first one overwrites the others
+        for metric, divisor in reversed(figure.metrics):  # the first metric overwrites the others
             for labels, value in ask(figure.expression(metric)):
                 if row := hosts.get(labels.get("host", "")):
                     row.figures[figure.name] = value / divisor
@@ -62,7 +62,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
         host = hosts.get(labels.get("host", ""))
         if host and labels.get("server", "") in host.servers:
             host.servers[labels["server"]].release = labels.get("release", "")
-    # An alert may be of several models of a host: it is named once.
+    # An alert on several models of a host is listed once.
     fire = sorted(
         {
             (labels.get("host") or labels.get("model", ""), labels.get("alertname", ""), labels.get("severity", ""))

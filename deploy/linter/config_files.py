@@ -97,14 +97,14 @@ def _of_steps(lines: list[str]) -> Iterator[str]:
             continue
         depth = len(line) - len(line.lstrip()) if BLOCK.match(line) else depth
         step = STEP.sub(r"\1", line, count=1)
-        if (words := re.fullmatch(r"[ \t]*\[([^\[\]]+)\][ \t]*", step)) and "," in words[1]:  # of a first boot
+        if (words := re.fullmatch(r"[ \t]*\[([^\[\]]+)\][ \t]*", step)) and "," in words[1]:  # a first boot's command
             step = shlex.join(word.strip(" '") for word in next(csv.reader([words[1]], skipinitialspace=True)))
         is_no_command = OTHER_KEY.match(step) or re.fullmatch(r"[ \t]*\[\w+\]", step) or (depth >= 0 and not pair)
         yield "" if is_no_command else re.sub(r"^[ \t]*ExecStart=", "", step)
 
 
 def with_values(text: str) -> str:
-    """The text with values in the places `{{ name }}` for which it has them itself, as Ansible's and Task's `vars`."""
+    """The text with each place `{{ name }}` filled by the text's own `vars` (Ansible, Task), if they have the name."""
     values = {name: value.strip("'\"") for block in VARS.findall(text) for name, value in PAIRED.findall(block)}
     values |= dict(JUST.findall(text))
     return PLACED.sub(lambda match: values.get(match[1], match[0]), text) if values else text
@@ -230,7 +230,7 @@ def _of_hcl(text: str) -> str:
 
 
 def _around(text: str, place: int) -> str:
-    """The block around a place; a task's, if the place is in its `config`."""
+    """The block around a place; the task's block, if the place is in its `config`."""
     start, depth = place, 0
     while start > max(place - MOST_SIGNS, 0):
         start -= 1

@@ -6,7 +6,7 @@ from deploy.inventory.guides import NAMES, SETTINGS
 from deploy.linter.findings import HIDDEN, Judged, is_secret
 
 DEFAULT = re.compile(r"\$\{\w+:?-(?P<value>[^${}]+)\}")
-"""A variable of compose with a value for the case that it is not set."""
+"""A variable of compose with a default value."""
 PLACES = {
     "docker": (
         "is on the command line, so that shell history, ps and docker inspect show it",

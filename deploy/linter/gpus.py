@@ -133,7 +133,7 @@ def _count_of(option: Option) -> int | None:
         name = option.value.partition(CDI)[2]
         return 1 if name.isdecimal() or name.startswith("GPU-") else None
     if option.value.isdecimal():
-        return int(option.value[:6])  # more digits than Python converts: certainly too many
+        return int(option.value[:6])  # cut, because Python converts no very long number
     devices = _devices(option.value)
     return len(devices) or None
 

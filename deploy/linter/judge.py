@@ -50,7 +50,7 @@ OF_THE_SHELL = (
     *("echo", "printf", "cd", "set", "[", "[[", "test", "true", "for", "case"),
     *("trap", "wait", "shift", "exit"),
 )
-"""Common programs of scripts, which need no note that they were not judged."""
+"""Common programs of scripts, which a report does not list as not judged."""
 ENGINE_PROGRAMS = ("trtllm-build", "convert_checkpoint.py", "quantize.py")
 KNOWN = ("docker run, login, pull, build", *JUDGES, "a compose file or manifest", "a config.pbtxt")
 BREAKS = {

@@ -1,4 +1,5 @@
-"""Servers that are not Triton: by program and image, so that their commands and health checks are not judged as its."""
+"""Servers that are not Triton: by program and image, so that their commands and health checks are not judged as
+Triton's."""
 
 import re
 

@@ -16,7 +16,7 @@ from deploy.refusals import Refusal
 TRITON_IMAGE = re.compile(r"(?:^|/)nvidia/tritonserver:(\d\d\.\d\d)(-[\w-]+)?")
 TRTLLM_IMAGE = re.compile(r"(?:^|/)nvidia/tensorrt-llm/release:v?([\d.]+)")
 FIRST, LAST = (18, 8), (35, 12)
-"""Months in which container releases of Triton may be: the first one, and far enough ahead."""
+"""Months of Triton's container releases: the first one, and one far in the future."""
 CHECKED = "checked as text; nothing was run"
 
 

@@ -37,7 +37,7 @@ GUESSED = {
     "--load-models": "--load-model",
     "--port": "--http-port",
 }
-"""Names of the launch script and of other servers."""
+"""Options of the launch script and of other servers, and Triton's."""
 
 
 def judge_tritonserver(call: Call, target: Target) -> Judged:

@@ -12,7 +12,7 @@ from deploy.linter.report import Checked, Report
 KIND = "secret-in-words"
 TOKEN = re.compile(r"(?<![\w-])(?:hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[\w-]{32,})")
 MOST_REPEATED = 8
-"""Different characters of an example such as hf_xxxxxxxx, at most."""
+"""Most different characters of an example such as hf_xxxxxxxx."""
 
 
 def check(text: str, release: str = "") -> Report:

@@ -88,7 +88,7 @@ def word(raw: str) -> Word:
     if not QUOTING.search(raw):
         return Word(raw, raw)
     try:
-        cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # its time grows with the square of the length
+        cut = shlex.split(raw) if len(raw) <= LONGEST_WORD else []  # shlex's time grows with the square of the length
     except ValueError:
         cut = []
     return Word(raw, cut[0] if len(cut) == 1 else raw)

@@ -37,7 +37,7 @@ class Engine:
     takes_every_gpu: bool = False
     """True if a server without an option for it is split over every GPU of its container."""
     shares_ranks: str = ""
-    """The option with which data-parallel groups lie on the same GPUs as the tensor's."""
+    """The option with which data-parallel groups lie on the same GPUs as the tensor-parallel groups."""
     takes_a_word: bool = False
     """True if a word without an option is the model."""
 

@@ -1,4 +1,4 @@
-"""LMDeploy under vLLM's names, and servers that are known by name and not read: each with what to do instead.
+"""LMDeploy's options under vLLM's names, and servers that are only known by name, each with advice.
 
 Sources: LMDeploy docs/en/llm/api_server.md and lmdeploy/cli/serve.py, known from reports and not read again.
 """
@@ -102,7 +102,7 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "it starts no server: enginehouse bench measures one",
     ),
 )
-"""Programs by name, in order: title (empty: the found word), its words in a text, and what to do."""
+"""Programs by name, in order: title (empty: the found word), its words in a text, and advice."""
 
 
 def not_read(text: str) -> tuple[str, str]:

@@ -110,7 +110,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
     by_name = kind_by_name(source)
-    is_reranker = call.kind == "embedder" and by_name == "reranker"  # TEI and pooling are words of both
+    is_reranker = call.kind == "embedder" and by_name == "reranker"  # TEI and pooling servers have both kinds
     kind = kind_of(known) if known else by_name if is_reranker else call.kind or by_name
     if known is None and HUB_NAME.fullmatch(source.repository):
         findings = [of_branch(finding, source, call) for finding in findings]

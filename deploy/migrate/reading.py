@@ -251,7 +251,7 @@ def _in_image(
 
 
 def _by_options(words: Sequence[Word]) -> Engine | None:
-    """The server whose options an image of one's own gets: at least four, all but one known, one of them its alone."""
+    """The server of an operator's own image, by its options: at least four, all but one known, one of them unique."""
     names = {part.text.partition("=")[0].replace("_", "-") for part in words if part.text.startswith("--")}
     counts = [len(names & (engine.renamed.keys() or PLACES.keys())) for engine in ENGINES]
     best = max(range(len(ENGINES)), key=counts.__getitem__)

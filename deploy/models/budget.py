@@ -123,7 +123,7 @@ def _processes(served: Served, model: LLM, compiled: bool) -> int:
     if model.runtime == VLLM:
         return memory.VLLM_PROCESSES
     processes = memory.ENGINE_PROCESSES if compiled else memory.LLM_PROCESSES
-    # the C++ runtime holds one engine: with a draft each has a worker of its own
+    # the C++ runtime holds one engine, so a draft has a separate worker
     return processes + (1 if compiled and served.draft else 0)
 
 
@@ -213,7 +213,7 @@ def _fill(served: Served, share: Share, left_mib: int, trtllm: str) -> Share:
     if not isinstance(model, LLM) or model.kv_cache.tokens is not None or left_mib <= 0:
         return share
     tokens = memory.kv_tokens_in(left_mib, share.kv_bytes_per_token)
-    if not reuses_blocks(served, trtllm):  # without reuse, more than this could never be occupied
+    if not reuses_blocks(served, trtllm):  # without reuse, sequences occupy no more tokens
         tokens = min(tokens, memory.kv_tokens_useful(model.max_batch_size, model.max_seq_len))
     grown = MemorySlice(
         weights_mib=share.memory.weights_mib,

@@ -21,7 +21,7 @@ ENGINES = f"{ROOT}/engines"
 CALIBRATION = f"{ROOT}/calibration"
 
 NOWHERE = "nowhere"
-"""`fetch_on` of files that are on the host already: they are read where they are, and nothing else is done to them."""
+"""`fetch_on` of files that are on the host already: they stay in their directory and are only read."""
 
 IMAGE_UNPACK_FACTOR = 3
 """Bytes of disk for each byte of an image's download while it is pulled: layers compressed, unpacked and in use."""

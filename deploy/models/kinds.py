@@ -37,7 +37,7 @@ FOREIGN = (
 
 def fetched(names: Collection[str], architecture: str) -> tuple[str, ...]:
     """The files of a repository that a host fetches for this architecture, sorted."""
-    around = ENCODER_FILES if "modules.json" in names else ()  # a decoder that embeds has its pooling beside it
+    around = ENCODER_FILES if "modules.json" in names else ()  # an embedding decoder has its pooling in further files
     patterns = (*files_of(architecture), *around, *EXTRA)
     matching = {name for name in names if any(_matches(name, pattern) for pattern in patterns)}
     safe = {_folder(name) for name in matching if name.endswith(".safetensors")}
@@ -61,12 +61,12 @@ def rewritten_files(names: Collection[str], architecture: str) -> tuple[str, ...
 def kind_problem(
     where: str, names: Collection[str], config: Mapping[str, Any], *, is_hub: bool = False
 ) -> Refusal | None:
-    """The refusal of a repository or directory without safetensors of a whole model; None for one that has them.
+    """The refusal of a repository or directory without safetensors of a whole model; else None.
 
     For an encoder from a hub, pytorch_model.bin is accepted as well.
     """
     architecture = architecture_of(config)
-    is_whole = bool(architecture) and bool(weights_files(names, architecture))  # merged, and its adapter beside it
+    is_whole = bool(architecture) and bool(weights_files(names, architecture))  # merged weights beside their adapter
     if ("adapter_config.json" in names and not is_whole) or config.get("peft_type"):
         return _refused(
             where,

@@ -69,7 +69,7 @@ class Served:
     def prefixes(self) -> Mapping[str, str]:
         """An embedder's prefix of each task: as declared, published or in the catalog; empty if its family fixes them.
 
-        Published prompts that lack a task of the family are left to the family.
+        Published prompts are ignored if they lack a task of the family.
         """
         if not isinstance(self.model, Embedder):
             return {}

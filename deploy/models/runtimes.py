@@ -63,7 +63,7 @@ def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> st
     Empty if the inventory requests a path, because Triton may serve the model on another path.
     """
     serving = [verdict.runtime for verdict in verdicts(architecture, trtllm)[1:] if verdict.serves]
-    serving.sort(key=lambda runtime: "rc" in image_for(runtime, architecture))  # a release before a candidate
+    serving.sort(key=lambda runtime: "rc" in image_for(runtime, architecture))  # releases before candidates
     return next(iter(serving), "") if isinstance(model, LLM) and model.path == "auto" else ""
 
 

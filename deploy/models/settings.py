@@ -59,7 +59,7 @@ def parallel_settings(served: Served, model: LLM, share: Share) -> dict[str, obj
     if pipeline > 1:
         settings["pipeline_parallel_size"] = pipeline
     if served.shape.experts and tensor > 1:
-        # the TRITON backend, Hopper's for gpt-oss, splits experts and never one expert
+        # the TRITON backend (gpt-oss on Hopper) distributes whole experts
         settings["moe_expert_parallel_size"] = model.parallel.expert or math.gcd(tensor, served.shape.experts)
     return settings
 
@@ -130,7 +130,7 @@ def encoder_settings(served: Served, model: Encoder, share: Share, path: str) ->
     task = model.default_task if isinstance(model, Embedder) else ""
     if isinstance(model, Embedder) and served.local and not task:
         task = default_task_of(served.local.config) if served.prefixes else ""
-    # written only where they are not the backend's own, so that a release without them keeps its name
+    # defaults of the backend are left out, so that new settings do not rename existing releases
     settings: dict[str, str] = {} if model.products == "dtype" else {"products": model.products}
     settings |= {"streams": str(model.streams)} if share.gpus and model.streams > 1 else {}
     if prefixes := served.prefixes:

@@ -73,7 +73,7 @@ def speculation_bytes(served: Served) -> int:
     if served.speculation_local:
         return served.speculation_local.stored_bytes
     if isinstance(speculative, Draft) and served.draft:
-        # an engine's draft is converted as its target is; PyTorch takes it as it is stored, and nothing here is larger
+        # PyTorch takes a draft as it is stored; an engine's draft is converted like its target, and is not larger
         return memory.weights_bytes(served.draft, STORED[served.draft.quantisation])
     if isinstance(speculative, Eagle):
         return 2 * eagle_elements(shape)

@@ -147,7 +147,7 @@ CAUSES = (
           "more hosts, or a larger max_queue_size of the model in the inventory, then " + DEPLOY, 5),
     Alert(
         "CacheNearlyFull",
-        # The C++ backend exports the first, for engines; the slot counts the second, for the PyTorch backend.
+        # The C++ backend exports the first metric, for engines; the LLM's slot the second, for the PyTorch backend.
         'nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction"} > 0.95 '
         "or enginehouse_llm_cache_share > 0.95",
         "ticket",
@@ -186,7 +186,7 @@ CAUSES = (
 def ends(branches: Iterable[str]) -> Iterator[Alert]:
     for name in sorted(branches):
         last = DRIVER_BRANCHES[name].ends
-        # Days since 0001-01-01, so that no time zone of this machine comes into it; 719163 is 1970-01-01.
+        # Days since 0001-01-01, so that this machine's time zone has no effect; 719163 is 1970-01-01.
         since = (last.toordinal() - 719_163 - BRANCH_WARNING_DAYS) * DAY_SECONDS
         means = f"driver branch {name} is supported until {last.isoformat()}"
         yield Alert(f"Driver{name}Ends", f"vector(time()) > {since}", "ticket", means, KINDS["driver-old"].attempt)

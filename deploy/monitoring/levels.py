@@ -1,9 +1,9 @@
 """Service levels of the gateway, and alerts on the speed at which a month's budget of bad requests is spent.
 
 Burn rates and windows are those of Google's SRE workbook, chapter 5 (read 2026-11-22). A month's budget that is spent
-14.4 times too fast is gone in two days. The long window shows that it matters, the short one that it still continues.
-At a few requests an hour a single failure would look like an outage, so no alert fires below `floor_requests` in the
-long window; the watchdog's probes report a silent model.
+14.4 times too fast is gone in two days. The long window shows that the rate matters, the short window that the rate
+continues. At a few requests an hour a single failure would look like an outage, so no alert fires below
+`floor_requests` in the long window; the watchdog's probes report a silent model.
 
 A request is bad if its status is 5xx, a stream if the gateway or the model broke it. A client's own mistake (4xx) or
 cancellation (499) is not.

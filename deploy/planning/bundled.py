@@ -18,7 +18,7 @@ from deploy.spec import AptMirror, BalancerHost, Host, Hub, Mirrors, MonitorHost
 Support = TypeVar("Support", BalancerSlice, MonitorSlice)
 
 PORT = 5480
-"""Port of the host's loopback that leads to the bundle while a run goes on."""
+"""Port of the host's loopback that leads to the bundle during a run."""
 PLACE = f"127.0.0.1:{PORT}"
 REPOSITORIES = ("system", "nvidia", "docker", "toolkit")
 

@@ -47,7 +47,7 @@ def server_slice(server: Server, host: Host, image: ImageSlice, surroundings: Su
         models=models,
         overhead_mib=SERVER_MIB,
         devices=tuple(device_name(index, host) for index in server.gpus),
-        # one tritonserver a rank: engines cut over several GPUs run in MPI's world, and only they do
+        # one tritonserver for each rank; only engines split over several GPUs run under MPI
         mpi_ranks=max((engine.world_size for model in models for engine in model.engines), default=1),
         traces=bool(host.gateway and host.gateway.trace_one_in),
         accepted_holes=server.accepts.ids if server.accepts else (),

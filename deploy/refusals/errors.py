@@ -40,7 +40,7 @@ class Refusal(DeployError):  # type: ignore[misc]  # pyinfra carries no types
     def __str__(self) -> str:
         rows = [*self.facts.items(), *([("try", self.attempt)] if self.attempt else []), ("state", self.state)]
         width = max(len(name) for name, _ in rows)
-        # Words of hosts and registries stand in both: a line of theirs begins under the text, and is no further fact.
+        # Further lines of a host's or registry's text are indented, so that they do not look like facts.
         below = "\n" + " " * (width + 4)
         facts = (f"  {name:<{width}}  {text.replace(chr(10), below)}" for name, text in rows)
         return visible("\n".join([self.problem, *facts]))

@@ -36,11 +36,11 @@ _KINDS = (
     (" ", _BEARER, "an Authorization header"),
     ("", _KEY, "something of a key's shape"),
 )
-"""A character without which the pattern matches nowhere (most texts have none), the pattern, and its name."""
+"""A character without which the pattern cannot match (most texts lack it), the pattern, and its name."""
 _SECRET_NAME = re.compile(rf"{_NAMES}$", re.IGNORECASE)
 
 
-@lru_cache(4096)  # hosts of a fleet give similar texts
+@lru_cache(4096)  # hosts of a fleet have many equal texts
 def secret_in(text: str) -> str:
     """The kind of secret in the text, in words; empty without one."""
     if any(_is_secret_user(match) for match in _USER.finditer(text)):

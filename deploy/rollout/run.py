@@ -38,8 +38,8 @@ BEFORE: Mapping[str, tuple[str, ...]] = {
     "put back": ("drained",),
     "kept": ("passed", "not ready", "slower", "question failed"),
 }
-"""The states that an event may follow; `lost` follows any. `passed` after `staged`: there was nothing to do. `kept`:
-the host was to go back, and served nothing before this run."""
+"""The states that an event may follow; `lost` follows any. `passed` after `staged`: the host needed no change. `kept`:
+a rollback is impossible, because the host served no release before this run."""
 FAILURES = ("not ready", "slower", "question failed")
 OUT = ("drained", "swapped", "proven", "not ready")
 BEGUN = ("drained", "swapped", "proven", "admitted")

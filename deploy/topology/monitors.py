@@ -140,7 +140,7 @@ def _routes(balancer: BalancerSlice) -> Iterator[TargetSlice]:
     for route in balancer.routes:
         models = dict.fromkeys(model for member in route.members for model in member.models)
         if balancer.keys or balancer.clients:
-            # 401 before any server is asked: it says that the balancer answers, and until when its certificate lasts.
+            # The balancer itself answers 401, which proves that it runs and shows the end of its certificate.
             probes = [("edge", route.http_port, "/v2/health/ready")]
         else:
             probes = [(model, route.http_port, f"/v2/models/{model}/ready") for model in models]

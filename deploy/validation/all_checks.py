@@ -168,7 +168,7 @@ def known_model_problems(
     repositories = list(repository_problems(host, surroundings))
     yield from repositories
     if any(problem.kind == "numbers-of-other-files" for problem in repositories):
-        return  # memory and disk would be counted by the wrong numbers
+        return  # memory and disk would be calculated from wrong numbers
     yield from engine_host_problems(host, surroundings)
     if is_believed:
         yield from memory_problems(host, surroundings)

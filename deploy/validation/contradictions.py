@@ -37,7 +37,7 @@ def pair_problems(host: Host) -> Iterator[Refusal]:
 
 def _image(host: Host) -> Iterator[Refusal]:
     release = host.release
-    if not isinstance(release, Release) or release.triton_core:  # an image whose Triton is declared is what that says
+    if not isinstance(release, Release) or release.triton_core:  # `triton_core` says what the image has
         return
     months = MONTH.findall(release.image.rpartition("/")[2].partition(":")[2])
     if months and release.derived_from not in months:

@@ -8,7 +8,7 @@ from deploy.validation.gateway import gateway_problems
 
 
 def with_default_gateway(fleet: Fleet) -> Fleet:
-    """The fleet; its only host gets a gateway if its inventory declares none, or the reason is among the remarks.
+    """The fleet. Its only host gets a gateway if the inventory declares none; a remark explains a host without one.
 
     A gateway that was not requested never causes a refusal. An inventory of several hosts has to name the hosts for
     clients.

@@ -32,7 +32,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
     if https:
         served[https.port] = "HTTPS of the gateway"
     if host.firewall is not None and wanted is not None:
-        # No client reaches a server behind HTTPS on the host itself, or closed for a group: allow may be empty.
+        # `allow` may be empty if clients reach no server: in a group, or behind HTTPS on the host itself.
         is_alone = bool(group_of(host)) or (https is not None and wanted.rest == "closed")
         is_alone = is_alone or bool(wanted.ssh) or wanted.rest == "closed"
         needs_clients = not is_alone or not all(is_loopback(server.address) for server in host.servers)
@@ -182,7 +182,7 @@ def _use_of(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> str:
 
 
 def _nearest(written: str) -> str:
-    """The network that was probably meant: around the address, of a range, of stars; else an example."""
+    """The network that a text with an address, a range or stars probably means; else an example."""
     text = written.strip()
     with contextlib.suppress(ValueError):
         return str(ipaddress.ip_network(text, strict=False))

@@ -9,7 +9,7 @@ from deploy.spec import Gateway, Host, Price
 
 MOST_PRICE = 1_000_000
 STRONG, MOST_STRONG = ("USD", "EUR", "GBP", "CHF"), 10_000
-"""Currencies in which no million tokens costs so much; others have smaller units."""
+"""Currencies with large units, and a price for a million tokens above every real one."""
 
 
 def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:

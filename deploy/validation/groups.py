@@ -24,7 +24,7 @@ OF_MEMBERS: tuple[tuple[str, str, Callable[[Host, Server], object]], ...] = (
     ("models", "servers", lambda host, server: server.models),
     ("times", "servers", lambda host, server: (server.start_seconds, server.stop_seconds)),
 )
-"""(subject, place, value) of all that has to be equal on the hosts of a group."""
+"""(subject, place, value) of each setting that has to be equal on the hosts of a group."""
 
 
 def group_problems(fleet: Fleet) -> list[tuple[str, Refusal]]:

@@ -37,7 +37,7 @@ INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
-"""A release name of a known system that the catalog lacks: no slip of the pen, so no near one is offered."""
+"""A release of a known system that the catalog lacks: not a typing error, so no near name is offered."""
 
 
 def machine_problems(host: Host) -> Iterator[Refusal]:

@@ -33,7 +33,7 @@ OUTPUTS = (
     ("StaticModel", "the mean of a table's rows for the tokens, without a network"),
     ("ForSequenceClassification", "classes, rewards or scores, by a head on a network that is not computed here"),
 )
-"""Ends of class strings, and the numbers that such a network gives in the place of the expected ones."""
+"""Ends of class strings, and the outputs of such a network instead of the expected ones."""
 KINDS = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 

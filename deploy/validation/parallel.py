@@ -79,7 +79,7 @@ def _gpus_of_group(placed: Placed, product: str) -> Refusal:
 def _heads(placed: Placed) -> Iterator[Refusal]:
     tensor, shape = placed.layout.tensor, placed.served.shape
     groups = kv_heads(shape)
-    copied = tensor % groups == 0 if groups < tensor else groups % tensor == 0  # fewer than GPUs: equal copies
+    copied = tensor % groups == 0 if groups < tensor else groups % tensor == 0  # fewer heads than GPUs: equal copies
     wrong = "attention heads" if shape.heads % tensor else "" if copied else "key/value heads"
     if tensor < 2 or not wrong:
         return

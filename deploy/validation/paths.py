@@ -1,4 +1,4 @@
-"""Paths of the control machine: a file, never a URL, a key's own text, or a directory."""
+"""Checks that each path of the control machine is a file's, not a URL, a key's own text or a directory."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ def path_problems(host: Host) -> Iterator[Refusal]:
 
 
 def balancer_path_problems(balancer: Balancer) -> Iterator[Refusal]:
-    """A refusal for each path of a balancer that is not a path."""
+    """A refusal for each path of a balancer that cannot be a file's."""
     certificates = {"balancer.certificate": balancer.certificate, "balancer.clients": balancer.clients}
     yield from problems_of_paths(certificates, certificates)
 

@@ -27,7 +27,7 @@ OF_TRITON = (
 """Fields that only models of Triton have."""
 OF_TENSORRT_LLM = ("moe_backend", "scheduler")
 OF_OTHERS = {VLLM: (*OF_TRITON, *OF_TENSORRT_LLM), SERVE: (*OF_TRITON, "lora")}
-"""Fields that a program has no place for. Completions of trtllm-serve name no adapter."""
+"""Fields that a program does not support. Completions of trtllm-serve name no adapter."""
 RANKS = (1, 8, 16, 32, 64, 128, 256)
 """Highest ranks that vLLM 0.26.0 takes, of those that any runtime here serves."""
 VLLM_PRECISIONS = ("auto", "float16", "bfloat16", "fp8")

@@ -15,7 +15,7 @@ TAKEN = re.compile(
     r"/+|/(?:bin|boot|dev|etc|home|lib\w*|media|mnt|opt|proc|root|run|sbin|srv|sys|tmp|usr|var)"
     r"|/(?:boot|dev|etc|proc|run|sys|tmp|var/run|var/tmp)/.*|/var/(?:lib|tmp|run|log|cache)"
 )
-"""Directories of the system whole, and everything in those that a boot empties or that hold no data."""
+"""Directories of the system, and directories with all content that a boot empties or that hold no data."""
 USERNAME = re.compile(r"[\w$][\w.$@+=/-]*", re.ASCII)
 """A registry's user name. It has no colon, because a colon begins the password of a login (RFC 7617)."""
 

@@ -115,7 +115,7 @@ def _process(gateway: ServedGateway, number: int, port: int) -> dict[str, Any]:
         "securityContext": confined(),
         "resources": {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "4G"}},
         "startupProbe": listens | {"periodSeconds": START_PERIOD_SECONDS, "failureThreshold": START_TRIES},
-        # 200 while a model of it can be served, 503 from the signal on.
+        # The answer is 200 if the gateway can serve a model, and 503 after the stop signal.
         "readinessProbe": health | {"periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
         "livenessProbe": listens | {"periodSeconds": 20, "timeoutSeconds": 5, "failureThreshold": 6},
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(NOTICE_SECONDS)]}}},

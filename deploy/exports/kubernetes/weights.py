@@ -97,7 +97,7 @@ def _job(
     secret = {"secretName": TOKEN_SECRET, "defaultMode": 0o440, "items": [{"key": "token", "path": "token"}]}
     pod = {
         **pod_head(server.triton.uid),
-        # On the nodes of the servers, so that a node's own disk is the same.
+        # The Job runs on the nodes of the servers, because the claim may be a node's own disk.
         **placed(host),
         **({"imagePullSecrets": [{"name": "enginehouse-registry"}]} if host.slice.registry.key else {}),
         "restartPolicy": "OnFailure",
