@@ -20,7 +20,7 @@ CODENAMES = {"12": "bookworm", "13": "trixie", "22.04": "jammy", "24.04": "noble
 UBUNTU_KEYRING = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
 UBUNTU_SUITE = re.compile(r"^(jammy|noble|resolute)(-updates|-security)?$")
 SUITE = re.compile(r"^(bullseye|bookworm|trixie|forky|stable|oldstable)(-updates|-security|/updates)?$")
-# Settings without which the outer machine's own mirror may not answer, or its answers would not be believed.
+# Settings without which the outer machine's own mirror may not answer, or its answers would be rejected.
 HANDED_ON = re.compile(
     r"^Acquire::(Check-Valid-Until|Check-Date|Retries|ForceIPv4|https?::(Proxy|CAInfo|Verify-Peer|Verify-Host)\b)"
 )

@@ -25,7 +25,7 @@ def certificate(folder: Path, names: list[str], addresses: list[str]) -> None:
 
 def _authority(folder: Path) -> None:
     if (folder / "ca.crt").exists():
-        return  # machines have been told to trust this one
+        return  # machines already trust this certificate
     subject = "/O=enginehouse rehearsal stand-in/CN=rehearsal throw-away CA"
     constraints = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
     extensions = [word for constraint in constraints for word in ("-addext", constraint)]

@@ -64,7 +64,7 @@ def remove(number: int, name: str) -> None:
     """Removes the machine's empty control groups."""
     for group in of_machine(number, name):
         for path, _, _ in os.walk(group, topdown=False):
-            # Something inside may still be ending; what is left behind is taken again by the next start.
+            # A process inside may still be ending; the next start reuses the group.
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
@@ -82,7 +82,7 @@ def limit_disk(number: int, name: str, device: str, bytes_per_second: int) -> No
         (group / f"blkio.throttle.{way}_bps_device").write_text(f"{device} {bytes_per_second}\n")
     _move(_pids(number, name), group if bytes_per_second else group.parent)
     if not bytes_per_second:
-        # Something may have ended its life as a zombie in it; the next limit takes it again.
+        # A zombie may still be in the group; the next limit reuses the group.
         with contextlib.suppress(OSError):
             group.rmdir()
 
@@ -100,7 +100,7 @@ def _disk_group(number: int, name: str) -> Path:
 
 def _move(pids: set[int], group: Path) -> None:
     for pid in pids:
-        with contextlib.suppress(OSError):  # ended meanwhile
+        with contextlib.suppress(OSError):  # the process has ended
             (group / "cgroup.procs").write_text(str(pid))
 
 

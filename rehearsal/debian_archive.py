@@ -52,7 +52,7 @@ def _private_apt(sources: list[apt_sources.Source], state: Path, status: Path = 
         "APT::Sandbox::User": "root", "APT::Architecture": "amd64", "Acquire::Languages": "none",
     }  # fmt: skip
     lines = [f'{key} "{value}";\n' for key, value in settings.items()]
-    # APT_CONFIG is read first and the outer machine's files after it, so theirs would win: read none of them.
+    # apt would read the outer machine's files after APT_CONFIG, and they would win, so apt reads none of them.
     lines.append(f'Dir::Etc::parts "{state / "parts"}";\nDir::Etc::main "/dev/null";\n#clear APT::Architectures;\n')
     (state / "apt.conf").write_text("".join(lines) + 'APT::Architectures "amd64";\n' + apt_sources.handed_on_settings())
     return state / "apt.conf"

@@ -17,8 +17,8 @@ from rehearsal import rootfs
 from rehearsal.places import cache, cache_locked
 
 FILES = Path(__file__).resolve().parent / "kernel"
-# A provider's image brings its kernel; dkms and what it compiles with are there so that a driver's installation builds
-# for real without fetching a compiler under emulation first.
+# A provider's image brings its kernel; dkms and its compiler are included, so that a driver's installation builds its
+# module without fetching a compiler under emulation.
 KERNEL_PACKAGES = ("linux-image-cloud-amd64", "linux-headers-cloud-amd64", "initramfs-tools", "zstd", "dkms")
 DISK_GIB = 64
 LOGIN_ID = 1000
@@ -55,7 +55,6 @@ class BaseDisk:
 
     @property
     def initramfs(self) -> Path:
-        """Returns the machine's initramfs."""
         return self.place / "initrd.img"
 
 

@@ -44,8 +44,7 @@ def fork(directory: Path, places: Places, release: str, hardware: Hardware, snap
 
 
 def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardware, snapshot: str | None) -> None:
-    """Does the same for a machine with its own kernel: makes a disk over the base or a snapshot, and the machine's
-    identity."""
+    """Acts like `fork` for a machine with its own kernel: makes a disk over the base or a snapshot, and an identity."""
     name = directory.name
     _require_good_name(name)
     origin = _virtual_origin(places, release, snapshot)
@@ -59,7 +58,7 @@ def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardwa
     for path in (files / "home" / LOGIN_USER, *(files / "home" / LOGIN_USER).rglob("*")):
         os.chown(path, disk.LOGIN_ID, disk.LOGIN_ID)
     (files / "home" / LOGIN_USER / ".ssh").chmod(0o700)
-    # PID 1 reads it before any disk but the root is there: it is on the kernel's command line.
+    # PID 1 reads the machine id before any disk except the root is mounted, so the kernel's command line has it.
     machine_id = (files / "etc/machine-id").read_text().strip()
     (files / "etc/machine-id").unlink()
     _write_hardware(layer, hardware)
@@ -70,8 +69,8 @@ def fork_virtual(directory: Path, places: Places, release: str, hardware: Hardwa
 
 
 def take_virtual_snapshot(directory: Path, place: Path) -> Path:
-    """Does the same as `take_snapshot` for the disk of a machine with its own kernel; the machine continues in a new
-    layer over it."""
+    """Acts like `take_snapshot` for a machine with its own kernel; the machine continues in a new layer over its
+    disk."""
     _refuse_a_second(place)
     record = read_record(directory)
     making = place.with_name(f"{place.name}.making")
@@ -102,7 +101,7 @@ def take_snapshot(directory: Path, place: Path) -> Path:
     _copy(directory / "volumes", making / "volumes")
     lowers = [str(place / "upper"), *record["lowers"]]
     write_record(making, {"os": record["os"], "lowers": lowers})
-    # The machine's layer becomes the snapshot's and it gets a new one above: nothing but the volumes is copied.
+    # The machine's layer becomes the snapshot's, and the machine gets a new layer above; only volumes are copied.
     (directory / "upper").rename(making / "upper")
     making.rename(place)
     _make_layer(directory)
@@ -128,7 +127,7 @@ def require_layers(directory: Path) -> None:
 def read_record(directory: Path) -> dict[str, Any]:
     """Returns the settings with which the machine or snapshot was made."""
     record: dict[str, Any] = json.loads((directory / "machine.json").read_text())
-    # Snapshots outlive versions of this code; the first ones were all of Debian.
+    # Snapshots outlive versions of this code; the first snapshots were all of Debian.
     return record if "os" in record else record | {"os": system(record.get("debian", "13"))}
 
 

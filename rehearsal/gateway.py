@@ -75,7 +75,7 @@ def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
     """
     keys = {_key(machine) for machine in machines}
     gateway = Gateway(url, keys.pop(), ca)
-    for _machine in machines:  # their balancer asks another one each time
+    for _machine in machines:  # the balancer asks another gateway each time
         _wait_until_known(gateway)
     return gateway
 
@@ -145,7 +145,7 @@ def _forwarded(machine: Machine, far: str) -> str:
 def _ssh(places: Places, *words: str) -> int:
     """Runs ssh in the repository, where a control socket's path is short; returns its exit code."""
     command = ["ssh", "-F", str(places.ssh_config), *words]
-    quiet = subprocess.DEVNULL  # an ssh that goes to the background keeps what it is given open
+    quiet = subprocess.DEVNULL  # an ssh in the background keeps its standard streams open
     return subprocess.run(command, cwd=REPOSITORY, stdin=quiet, stdout=quiet, stderr=quiet, check=False).returncode
 
 

@@ -86,7 +86,7 @@ class Machine:
         first."""
         if nspawn.supervisor_pid(self.directory) is None:
             forks.require_layers(self.directory)
-            # A machine can outlive a killed supervisor; two on one layer would destroy it.
+            # A machine can outlive a killed supervisor; two machines on one layer would destroy the layer.
             nspawn.clear_away(self.record)
             nspawn.start(self.directory)
 
@@ -168,7 +168,7 @@ class Machine:
 
     def _lets_in(self) -> bool:
         """Returns True if a login would succeed: sshd answers before systemd-user-sessions admits users."""
-        with contextlib.suppress(RehearsalRefused):  # it went down again in between
+        with contextlib.suppress(RehearsalRefused):  # the machine went down again
             return greets(self.address) and self.run(f"test ! -e {NO_LOGIN}", check=False).returncode == 0
         return False
 

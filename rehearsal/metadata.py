@@ -48,7 +48,6 @@ class Cloud:
         self.event = event or usual[self.kind]
 
     def withdraw(self) -> None:
-        """Withdraws the announced interruption."""
         self.event = ""
 
     def answer(self, path: str, headers: dict[str, str], method: str) -> tuple[int, str]:
@@ -118,7 +117,6 @@ class Handler(BaseHTTPRequestHandler):
     cloud: Cloud
 
     def do_GET(self) -> None:
-        """Answers a query."""
         self.respond("GET")
 
     def do_PUT(self) -> None:

@@ -34,7 +34,6 @@ class Network:
 
     @property
     def subnet(self) -> ipaddress.IPv4Network:
-        """Returns all addresses of the rehearsal."""
         return ipaddress.IPv4Network(f"10.213.{self.number}.0/24")
 
     @property
@@ -84,7 +83,7 @@ def take_down(places: Places) -> None:
     kernel's settings."""
     network = Network(places.number)
     is_there = _exists(network.bridge)
-    if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone's stay, with its rules
+    if not is_there or _owner(network.bridge) in ("", str(places.root)):  # another clone keeps its bridge and rules
         _remove_rules(network)
         if shutil.which("iptables"):
             reconnect(network)
@@ -156,7 +155,7 @@ def resolvers() -> list[str]:
 def _refuse_a_foreign_bridge(network: Network, places: Places) -> None:
     if not _exists(network.bridge) or (owner := _owner(network.bridge)) in ("", str(places.root)):
         return
-    # A rehearsal whose processes ended without `down` leaves the bridge: nobody's any more, and ours to take.
+    # A rehearsal whose processes ended without `down` leaves its bridge, which this rehearsal may then take.
     if not _cables(network.bridge) and not _listens(network.bridge_address):
         for tap in _ports(network.bridge):
             remove_link(tap.name)
@@ -196,7 +195,7 @@ def _is_a_tap(interface: str) -> bool:
 def _has_carrier(interface: str) -> bool:
     try:
         return Path(f"/sys/class/net/{interface}/carrier").read_text().strip() == "1"
-    except OSError:  # the kernel says EINVAL of an interface that is down
+    except OSError:  # the kernel returns EINVAL for an interface that is down
         return False
 
 

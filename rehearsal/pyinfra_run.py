@@ -92,7 +92,7 @@ def control_pid(places: Places) -> int | None:
 
 def _started(words: tuple[str, ...], checkout: Path) -> subprocess.Popen[str]:
     program = str(Path(sys.executable).with_name("pyinfra"))
-    # The packages of that checkout, and not those the virtual environment was made with.
+    # The packages of that checkout, not those of the virtual environment.
     environment = os.environ | ({"PYTHONPATH": str(checkout)} if checkout != REPOSITORY else {})
     process = subprocess.Popen(
         [program, *words], cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

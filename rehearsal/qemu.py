@@ -40,7 +40,7 @@ def arguments(directory: Path, record: dict[str, Any], accelerator: str) -> list
     return [
         *("qemu-system-x86_64", *ACCELERATORS[accelerator], "-smp", str(CORES), "-m", str(MEMORY_MIB)),
         *("-display", "none", "-serial", f"file:{directory / 'console.log'}", "-monitor", "none"),
-        # By its name alone: a socket has no path of more than 107 characters, and QEMU starts in `directory`.
+        # A relative path, because a socket's path has at most 107 characters; QEMU starts in `directory`.
         *("-qmp", "unix:qmp,server=on,wait=off"),
         *("-daemonize", "-pidfile", str(directory / "qemu.pid")),
         *("-kernel", str(base.kernel), "-initrd", str(base.initramfs), "-append", words),

@@ -53,9 +53,9 @@ SERVICE_PROGRAMS = {
 VIRTUAL_PROGRAMS = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mke2fs": "e2fsprogs"}
 """Programs besides PROGRAMS for machines with their own kernel."""
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-# The tests start Triton on the outer machine too, and its Python stub embeds the interpreter (rehearsal facts); and
-# HAProxy, over loopback; and hosts that pass a model on, with the distribution's Python.
-# promtool tries the alert rules; until Debian 13 and Ubuntu 25.04 it came with Prometheus itself.
+# On the outer machine the tests start Triton, whose Python stub embeds the interpreter (rehearsal facts), HAProxy, and
+# hosts that share a model with the distribution's Python. promtool tries the alert rules; until Debian 13 and Ubuntu
+# 25.04 it came with Prometheus itself.
 WITH_PROMETHEUS = {("debian", "12"), ("ubuntu", "22.04"), ("ubuntu", "24.04")}
 TEST_FILES = {
     f"/usr/lib/x86_64-linux-gnu/libpython{PYTHON}.so.1.0": f"libpython{PYTHON}",

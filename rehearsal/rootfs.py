@@ -111,7 +111,7 @@ def make_tree(
 
     `log`: the file for output. Two trees of one release may be made concurrently, as for machines of both kinds.
     """
-    # Not a name that `_make` clears away as left over: another tree may be under way.
+    # `_make` deletes leftovers by their names; this name is different, because another tree may be in progress.
     with tempfile.TemporaryDirectory(dir=cache(), prefix=f"apt-for-{release}-") as scratch:
         sources, settings = Path(scratch) / "debian.sources", Path(scratch) / "99-rehearsal"
         sources.write_text(ubuntu.with_keyring(_sources(release)) if "." in release else _sources(release))

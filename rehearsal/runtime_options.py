@@ -86,7 +86,6 @@ def texts(call: ast.Call) -> list[str]:
 
 
 def tree_of(file: Path) -> ast.Module:
-    """Returns the parsed file."""
     return ast.parse(file.read_text("utf-8"))
 
 

@@ -1,7 +1,6 @@
 """Waiting for a machine, and diagnostics of one that does not start: its console, its state inside, its network link.
 
-From outside, a machine that boots without a network looks like a hanging machine; only diagnostics from inside
-distinguish the two.
+From outside, a machine without a network looks like a hanging machine; only diagnostics from inside distinguish them.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class FullDisk(Fault):
             f"set -e; mkdir -p {UNDER} {DATA}; mount --bind {DATA} {UNDER};"
             f" mount --make-private {UNDER};"
             f" mount -t tmpfs -o size=20g,mode=755 rehearsal-disk {DATA};"
-            # A file may vanish on the way, here as below: timers of the host write beside us.
+            # 24: a file vanished during the copy, because timers of the host write at the same time.
             f" rsync -a {UNDER}/ {DATA}/ || [ $? = 24 ];"
             f" mount -o remount,size=$(( $(df --output=used -k {DATA} | tail -n 1) + {self.room_mib} * 1024 ))k {DATA}"
         )
@@ -47,7 +47,7 @@ class FullDisk(Fault):
     def undo(self, machine: Machine) -> None:
         machine.run(
             f"rm -f {BALLAST}; ! mountpoint -q {UNDER} || {{ mount -o remount,size=20g {DATA};"
-            # What was written meanwhile stays, as it does on a disk that was made larger.
+            # Files written meanwhile are kept, as on a disk that was enlarged.
             f" {{ rsync -a --delete {DATA}/ {UNDER}/ || [ $? = 24 ]; }} && umount -l {DATA} && umount -l {UNDER}; }}"
         )
 
@@ -66,8 +66,9 @@ class ReadOnly(Fault):
         if machine.kind == "qemu":
             machine.run("echo u >/proc/sysrq-trigger")
             return
-        # The root of a machine without a kernel of its own is never without open files: what a run writes to is enough.
-        # With the disks mounted in it, which stay to be seen; private, or undoing it would unmount those themselves.
+        # A machine without its own kernel always has open files on its root, so only the directories of a run become
+        # read-only, with the disks mounted in them. The mounts are private, or `undo` would unmount the disks
+        # themselves.
         machine.run(
             f"for d in {WRITTEN}; do mount --rbind $d $d && mount --make-rprivate $d"
             " && findmnt -rno TARGET -R $d | while read -r m; do mount -o remount,bind,ro $m || exit 1; done"

@@ -88,6 +88,6 @@ class GpuGone(Fault):
         )
 
     def undo(self, machine: Machine) -> None:
-        # The message counts against the GPU until the host has booted again, as it should.
+        # The message stays in the log until a reboot, so the GPU counts as faulty until then.
         if machine.run("ls -d /sys/bus/pci/gone-*", check=False).stdout:
             machine.reboot()

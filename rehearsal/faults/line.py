@@ -28,7 +28,7 @@ class SshCut(Fault):
     summary = "every SSH session breaks after a number of sent bytes"
     finds = ("drift",)
     happens = "rsync continues in a new session; if pyinfra's own session breaks too, the run ends; sent files stay"
-    says = "rsync ended with"  # 255, as its ssh does; or 10 or 12, where it notices first that nobody listens
+    says = "rsync ended with"  # with 255, ssh's own status, or with 10 or 12, if rsync notices the end first
     then = "run again: the transfer resumes"
     moment = "Model store | Send"
     kinds = ("nspawn",)
@@ -37,10 +37,10 @@ class SshCut(Fault):
         self.after_bytes = after_bytes
 
     def apply(self, machine: Machine) -> None:
-        # Counted from now on: the watcher takes a moment to start.
+        # Counted from now on, because the watcher takes a moment to start.
         at_bytes = sent_bytes(machine) + self.after_bytes
         command = [sys.executable, "-m", "rehearsal.faults.line", machine.name, str(at_bytes)]
-        # A shell in between: nobody here has to wait for the watcher.
+        # A shell starts the watcher, so that this process need not wait for it.
         shell = ["sh", "-c", '"$@" </dev/null >/dev/null 2>&1 & echo $! >"$0"', str(self._pid_file(machine)), *command]
         subprocess.run(shell, cwd=REPOSITORY, check=True, start_new_session=True)
 

@@ -210,7 +210,6 @@ def containers() -> dict[str, dict[str, Any]]:
 
 
 def server() -> ServerSlice:
-    """Returns the planned server."""
     return _planned(bool(settings()["changed"])).servers[0]
 
 

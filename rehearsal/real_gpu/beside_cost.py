@@ -43,7 +43,7 @@ def cost(results: StepResults) -> None:
 
 
 def loaded_cost(results: StepResults) -> None:
-    """Measures the same, direct and by the gateway, while both encoders run full passes."""
+    """Measures the figures of `cost`, direct and by the gateway, while both encoders run full passes."""
     server = planned().servers[0]
     encoders = {encoder.kind: encoder.weights.repository.rsplit("/", 1)[-1] for encoder in server.in_triton}
     tokenizers = {kind: CHECKPOINTS / name / "tokenizer.json" for kind, name in encoders.items()}

@@ -188,7 +188,6 @@ def require_good(run: Run) -> None:
 
 
 def release() -> str:
-    """Returns the serving release."""
     return machine().run("basename $(readlink /var/lib/enginehouse/servers/main/current)").stdout.strip()
 
 

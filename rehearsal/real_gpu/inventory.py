@@ -114,7 +114,7 @@ _llm = LLM(
     max_seq_len=8192 if _is_real else 2048,
     max_num_tokens=8192 if _is_real else 2048,
 )
-# Greedy tokens of random weights in FP8 part at once from those in 16 bits; whoever accepts that judges by tasks.
+# Greedy tokens of random weights in FP8 differ at once from those in 16 bits, so tasks alone judge the change.
 _TASKS = {"tasks": "rehearsal/real_gpu/tasks.jsonl", "minimum_percent": 80.0}
 # vLLM beside Triton; here the changed release holds its weights in FP8, and is compared with the earlier one.
 _beside = _replace(

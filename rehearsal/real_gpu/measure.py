@@ -86,7 +86,6 @@ class Setting:
 
     @property
     def encoders(self) -> list[str]:
-        """Returns the kinds of the planned encoders."""
         return [model.kind for model in self.deployed.server.models if model.kind != "llm"]
 
     @property

@@ -255,7 +255,7 @@ def _archive(kind: str, key: str, name: str, fill: Callable[[Path], None] | None
             tree = root or Path(work) / "root"
             if fill:
                 fill(tree)
-            # bzip2 or zstd would be quicker to unpack, and the machine it travels to has neither.
+            # bzip2 or zstd would unpack faster, but the target machine has neither.
             words = ["--use-compress-program=xz -T0 -6"] if name.endswith(".xz") else []
             everything = ["--exclude=./dev/*", "--exclude=./proc/*", "--exclude=./sys/*", "-C", str(tree), "-c", "."]
             subprocess.run(["tar", "--numeric-owner", *words, "-f", str(into / name), *everything], check=True)

@@ -67,7 +67,6 @@ def tell(**changes: Any) -> None:
 
 
 def machine() -> Machine:
-    """Returns the deployed machine."""
     return machines.named(NAME)
 
 
@@ -87,7 +86,7 @@ def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
     """
     command = [sys.executable, "-c", PLAN, inventory, host]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
-    mine = pickle.loads(output.stdout)  # of our own making
+    mine = pickle.loads(output.stdout)  # from this program's own child
     assert isinstance(mine, Slice)
     return mine
 

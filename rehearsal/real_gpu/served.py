@@ -50,22 +50,18 @@ class Deployed:
 
     @property
     def container(self) -> str:
-        """Returns the name of its container."""
         return f"triton-{self.server.name}"
 
     @property
     def unit(self) -> str:
-        """Returns the name of its unit."""
         return f"triton@{self.server.name}.service"
 
     @property
     def http(self) -> str:
-        """Returns host and port for HTTP."""
         return f"{self.address}:{self.server.http_port}"
 
     @property
     def grpc(self) -> str:
-        """Returns host and port for gRPC."""
         return f"{self.address}:{self.server.grpc_port}"
 
     def model(self, kind: str) -> ModelSlice:

@@ -39,7 +39,6 @@ class Streamed:
 
     @property
     def text(self) -> str:
-        """Returns the whole answer."""
         return "".join(self.texts)
 
 

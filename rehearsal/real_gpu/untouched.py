@@ -45,7 +45,7 @@ _PACKAGES = r"(?:lib)?nvidia-(?!container|ctk)[\w-]*|libcuda1|linux-modules-nvid
 COMMANDS = [
     re.compile(pattern)
     for pattern in (
-        # Alone on its line a name is an entry of a listing.
+        # A name alone on its line is an entry of a listing.
         rf"(?:{_BEFORE}{_PATH}{_PROGRAMS}|^{_PATH}{_PROGRAMS}\s+\S)",
         rf"{_START}(?:modprobe|rmmod|insmod)\b[^;|&]*?\s(?:/\S*/)?{_MODULES}(?=[\s;)]|$)",
         rf"\bsystemctl\b[^;|&]*\b(?:re|try-re|reload-or-re)?(?:start|load|enable|stop|disable|mask|kill)\b[^;|&]*{_UNITS}",
