@@ -18,7 +18,7 @@ D = TypeVar("D")
 
 @cache
 def known_settings() -> dict[str, type[Any]]:
-    """The `Defaults` of each role that has any, by the role's name; plans judge `<role>_settings` by them."""
+    """The `Defaults` of roles by the role's name; plans judge `<role>_settings` by these classes."""
     packages = [module.name for module in pkgutil.iter_modules(roles.__path__) if module.ispkg]
     modules = {name: import_module(f"roles.{name}.defaults") for name in sorted(packages) if _has_defaults(name)}
     return {name: module.Defaults for name, module in modules.items() if hasattr(module, "Defaults")}

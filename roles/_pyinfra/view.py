@@ -57,7 +57,8 @@ def install(data: Iterable[str], verbosity: int) -> None:
 
 
 def plain(text: str) -> str:
-    """The text in pyinfra's colours, with other terminal control characters escaped: parts of it come from hosts."""
+    """The text in pyinfra's colours, with other terminal control characters escaped, because parts of the text come
+    from hosts."""
     colours = COLOUR.findall(text)
     parts = [visible(part) for part in COLOUR.split(text)]
     return "".join(part + colour for part, colour in zip(parts, [*colours, ""], strict=True))

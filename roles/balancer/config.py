@@ -68,7 +68,7 @@ def everything(mine: BalancerSlice) -> Checked:
 
 
 def until_all_have_them(mine: BalancerSlice, now: Checked) -> Checked:
-    """Models to check while hosts are updated: those that are checked `now` and stay; for a new pool, all.
+    """Models to check while hosts are updated: models that are checked `now` and stay; for a new pool, all models.
 
     A check of a model that only some of the hosts have would take the others out.
     """

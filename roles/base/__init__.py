@@ -31,7 +31,7 @@ def apply(mine: AnySlice) -> list[OperationMeta]:
 
 
 def begin(mine: AnySlice, fact: BaseFact | None = None) -> list[OperationMeta]:
-    """Prepares what the fetch of weights needs: Python, the disk and the directories. Returns the steps."""
+    """Prepares Python, the disk and the directories for the fetch of weights. Returns the steps."""
     fact, disk, chosen = fact or _fact(mine), mine.data_disk(), settings(host)
     steps = [step(fact, operations.missing_programs, name="Base | Place helper programs")]
     if operations.is_sourced(mine):

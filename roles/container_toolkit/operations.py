@@ -69,7 +69,7 @@ def is_current(facts: HostFacts, mine: Slice) -> bool:
 
 
 def refresh(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands after which the specification describes the loaded driver, now and after every change of it."""
+    """Commands after which the specification describes the loaded driver, now and after every change of the driver."""
     units = [name for name in defaults.UNITS if facts.unit(name).exists]
     idle = [name for name in units if not facts.unit(name).starts_at_boot]
     if idle:

@@ -9,7 +9,7 @@ from deploy.io.engine_records import LEDGER
 
 @dataclass(frozen=True)
 class Defaults:
-    """Path of the ledger, and the times that a run waits. The role cleanup decides what a host keeps."""
+    """Path of the ledger, and the times that a run waits. The role cleanup decides which engines a host keeps."""
 
     ledger: str = LEDGER
     """Directory of the clone with a copy of every signed engine.json; commit it, so that `plan` knows the built

@@ -45,7 +45,7 @@ def intend(engine: EngineSlice, order: Iterable[str], facts: Mapping[str, Presen
 
 
 def order_of(fingerprint: str, slices: Iterable[Slice]) -> tuple[str, ...]:
-    """The hosts with a planned engine, those that only build first, then by name."""
+    """The hosts with a planned engine: first the hosts that only build, then the others, each by name."""
     having = [planned for planned in slices if any(engine.fingerprint == fingerprint for engine in planned.engines)]
     return tuple(planned.host for planned in sorted(having, key=lambda planned: (not planned.farm, planned.host)))
 

@@ -48,6 +48,6 @@ class NotInForce(FactBase[list[str]]):
 
 
 class GatewayLeft(LeftFact):
-    """True if the host has a gateway although the inventory declares none for it."""
+    """True if the host has a gateway that the inventory does not declare."""
 
     path = UNIT_PATH

@@ -90,7 +90,7 @@ def llm_name(mine: Slice, server: str) -> str:
 
 
 def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, str]]]:
-    """(name, address) of a server's Triton over gRPC, and of the LLM beside it over HTTP."""
+    """(name, address) of a server's Triton over gRPC, and of its LLM beside Triton over HTTP."""
     yield full_name(mine, server.name), {"grpc": grpc(server)}
     if server.beside:
         _, runtime = server.beside

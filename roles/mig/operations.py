@@ -35,8 +35,8 @@ def files(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that cut the GPUs and make a new CDI specification; none for GPUs that are already cut, a refusal for
-    GPUs in use."""
+    """Commands that cut the GPUs and make a new CDI specification; no command for GPUs that are already cut, a refusal
+    for GPUs in use."""
     if is_cut(facts, mine):
         return
     if any(gpu.current == NEVER for gpu in gpus(facts)):

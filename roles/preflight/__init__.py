@@ -62,7 +62,7 @@ def _problems(
 
 
 def _entered(about: About | None) -> dict[str, str]:
-    """The login user's name. The same command also asks the facts that follow, as root; those answers are cached.
+    """The login user's name. The same command also asks the following facts, as root; those answers are cached.
 
     If sudo needs a password, only the name is answered, without a prompt. If the inventory becomes root in another way,
     the command asks only the name.

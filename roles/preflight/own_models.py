@@ -1,4 +1,4 @@
-"""The operator's own models: their directories are asked in preflight, and judged before Triton is told of them.
+"""The operator's own models: preflight reads and judges their directories before Triton loads them.
 
 Triton completes no configuration here (`--disable-auto-complete-config`), so config.pbtxt has to be whole.
 """

@@ -13,7 +13,7 @@ class PullState:
     """Docker's copy of the image, and the state of its unit. A host without Docker has no image."""
 
     has_image: bool = False
-    """True if Docker has the image and no pull of it is unfinished: an interrupted pull may have left no record."""
+    """True if Docker has the image and no pull of the image is unfinished; an interrupted pull may leave no record."""
     has_blobs: bool = False
     """True if the host has the blobs in the registry's form, for itself and for others."""
     unit: UnitState = field(default_factory=UnitState)

@@ -27,9 +27,7 @@ class OnHost(FactBase[list[str]]):
     default = list
 
     def command(self) -> str:
-        """The command; a host without Python has nothing of ours, because we install Python first and remove it
-        last.
-        """
+        """The command. A host without Python has no files of ours: we install Python first and remove it last."""
         text = program()
         assert "\nEND_OF_PROGRAM\n" not in text
         return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"

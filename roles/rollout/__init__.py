@@ -2,7 +2,7 @@
 
 pyinfra drops a host that fails and continues with the rest, and it orders operations by source line: without an
 operation that every host runs, all waves would drain before the first had swapped (measured on pyinfra 3.10.0). A gate
-runs on every host. It does nothing while no host has failed; otherwise it stops all remaining hosts.
+runs on every host. If a host has failed, the gate stops all remaining hosts.
 
     gate_before_changes   before the first change: every host matches the plan
     gate_before_drains    no host is drained before every host has image, weights and engines

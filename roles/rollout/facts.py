@@ -34,7 +34,7 @@ class ServerFacts:
 
 
 class RolloutFacts(FactBase[dict[str, ServerFacts]]):
-    """State of each server, by its name; with `asks` every model of it gets its test request."""
+    """State of each server, by its name; with `asks` every model of a server gets its test request."""
 
     default = dict
 
@@ -79,7 +79,7 @@ def readiness_command(balancers: Iterable[SeenBySlice]) -> str:
 def ready_hosts(output: Iterable[str], pools: Iterable[Pool]) -> dict[str, bool]:
     """By host of the pools that a balancer knows: True if every balancer sends to all of the host's servers.
 
-    `output` is that of `readiness_command`. A host without a line in a pool's backends is not ready there.
+    `output` is the output of `readiness_command`. A host without a line in a pool's backends is not ready there.
     """
     known = list(pools)
     ready: dict[str, bool] = {}

@@ -45,7 +45,7 @@ class ServerState:
 
 @dataclass(frozen=True)
 class TritonState:
-    """The releases published on the host, and its servers, those of earlier plans included.
+    """The releases published on the host, and its servers, including servers of earlier plans.
 
     `orphans`: servers with a container but no running or starting unit.
     """

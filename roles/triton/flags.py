@@ -64,7 +64,8 @@ def flags(server: ServerSlice, orchestrates: bool = False) -> list[str]:
 
 
 def repository_flags(server: ServerSlice) -> list[str]:
-    """A flag for each model repository of the operator; Triton reads them beside its own, and loads nothing of them."""
+    """A flag for each model repository of the operator; Triton reads them beside its own, but loads no model from them
+    at its start."""
     return [f"--model-repository={path}" for path in dict.fromkeys(model.repository for model in server.own_models)]
 
 

@@ -152,7 +152,7 @@ ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
 
 
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
-    """The time limits of the LLM's unit, which are those of its server's."""
+    """The time limits of the LLM's unit, equal to the limits of its server's unit."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
     text += wait_settings(server, awaited([server.beside[0]] if server.beside else []))
     group = server.beside[1].group if server.beside else None

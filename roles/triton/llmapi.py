@@ -28,5 +28,5 @@ def _parameters(model: ModelSlice) -> dict[str, object]:
 
 
 def _model_yaml(model: ModelSlice) -> bytes:
-    """All keys but `triton_config` become arguments of TensorRT-LLM's LLM class."""
+    """Keys other than `triton_config` become arguments of TensorRT-LLM's LLM class."""
     return str(yaml.safe_dump(model.settings, sort_keys=False)).encode()

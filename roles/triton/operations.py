@@ -131,7 +131,7 @@ def _probe(server: ServerSlice, proof: Proof, settings: Defaults) -> Iterator[St
 
 
 def _retire_llm(name: str) -> str:
-    """Stops and disables the LLM beside a server whose plan has none."""
+    """Stops and disables the LLM beside a server whose plan has no such LLM."""
     unit, drop_in = shlex.quote(f"llm@{name}.service"), shlex.quote(f"{UNITS}/llm@{name}.service.d")
     return (
         f"systemctl disable --now {unit} && rm -rf {drop_in} && systemctl daemon-reload"

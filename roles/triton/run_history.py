@@ -70,7 +70,8 @@ class HostHistory:
     serving: TritonState = field(default_factory=TritonState)
 
     def of(self, run: str) -> dict[str, Change]:
-        """Changes by a run, by server: the release before its first swap and the one after its last, if they differ."""
+        """Changes by a run, by server: the release before the run's first swap and the release after its last swap, if
+        they differ."""
         by_server: dict[str, Change] = {}
         for change in self.changes:
             if change.run == run:
