@@ -1,7 +1,7 @@
 """Load on a gateway as an operator declares it, and the configuration of aiperf 0.13 that produces it.
 
-Names and places of its settings were read in its schema and templates (aiperf 0.13.0, 2026-11-23). The key is not in
-them: aiperf takes it from its environment, so that neither `ps` nor a file shows it.
+Names and places of the settings were read in aiperf's schema and templates (0.13.0, 2026-11-23). The key is not among
+the settings: aiperf takes it from its environment, so that neither `ps` nor a file shows it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """The list of a bundle: each file with path, digest, size and source; the text that is signed.
 
 Hosts request these paths: `apt/OS/REPOSITORY/…`, `images/IMAGE/BLOB`, `weights/OWNER/NAME/COMMIT/FILE`. Keys of
-repositories are `keys/…`; what the control machine needs is `control/…`. The bytes of each file are stored as an object
+repositories are `keys/…`; files for the control machine are `control/…`. The bytes of each file are stored as an object
 named by their digest, so that equal files are stored once.
 """
 

@@ -82,7 +82,7 @@ class Architecture:
     pytorch_since: str = ""
     engine: bool = False
     engine_since: str = ""
-    """The first TensorRT-LLM with an engine for it, if not every version served here has one."""
+    """The first TensorRT-LLM with engines for it; empty if every version served here has them."""
     python: bool = False
     files: tuple[str, ...] = LLM_FILES
     tasks: tuple[str, ...] = ()

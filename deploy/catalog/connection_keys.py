@@ -45,4 +45,4 @@ PASSWORDS = {
     "_sudo_password": "on the host, as root: echo 'USER ALL=(ALL) NOPASSWD:ALL' > /etc/sudoers.d/90-USER",
     "_su_password": '"_sudo": True, with a login user who may use sudo without a password',
 }
-"""Keys whose value is a password, and the alternative: pyinfra holds them as text and prints them."""
+"""Keys whose value is a password, which pyinfra keeps as text and prints; and the alternative to each."""

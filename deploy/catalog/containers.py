@@ -44,7 +44,7 @@ NEED_A_GPU = _names(
     vllm.entrypoints.openai.api_server sglang.launch_server text-generation-launcher
     """
 )
-"""Programs that do nothing useful without a GPU."""
+"""Programs that are useless without a GPU."""
 SERVES_ALONE = re.compile(
     r"(?:^|/)(?:vllm/vllm-openai|huggingface/text-generation-inference|huggingface/text-embeddings-inference)(?:[:@]|$)"
     r"|(?:^|/)nvcr\.io/nim/|^nvcr\.io/nim/"

@@ -8,4 +8,4 @@ RIVALS = (
     ("--gather_context_logits", "", "--max_draft_len"),
     ("--gather_all_token_logits", "", "--max_draft_len"),
 )
-"""A flag, the value that matters (any if empty), and the flag the builder refuses beside it."""
+"""A flag, its value (empty: any value), and a second flag that the builder refuses together with it."""

@@ -9,7 +9,7 @@ FEW = 12
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """The known name closest to `word`; empty if none is close."""
+    """The known name closest to `word`; empty if no name is close."""
     lowered = {name.lower(): name for name in known}
     matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=cutoff)
     return lowered[matches[0]] if matches else ""
@@ -19,8 +19,8 @@ def slip_of(word: str, known: Iterable[str]) -> str:
     """The name that `word` misspells; empty if `word` is known itself or may be another name.
 
     Dashes and underscores count as the same. Each part of the name has to equal the intended part, except for two
-    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, but `--use_custom_all_reduce` is no slip
-    for `--use_fused_mlp`, and `--dp_size` none for `--tp_size`.
+    letters of a long part: `--max_batchsize` is a slip for `--max_batch_size`, but `--use_custom_all_reduce` is not one
+    for `--use_fused_mlp`, nor `--dp_size` for `--tp_size`.
     """
     names = list(known)
     if word in names:

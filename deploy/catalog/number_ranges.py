@@ -16,7 +16,8 @@ OF_A_THOUSAND = 2e-5
 
 @dataclass(frozen=True)
 class Believable:
-    """The numbers that a field may hold; `unset` holds those that mean "not declared". Ports and ids have no unit."""
+    """The numbers that a field may hold; `unset` holds the numbers that mean "not declared". Ports and ids have no
+    unit."""
 
     unit: str
     least: float
@@ -62,7 +63,7 @@ class Believable:
         return "", self.most if value > self.most else self.least
 
     def number(self, value: float) -> str:
-        """The number as text for a person; ports and ids have no commas, because they count nothing."""
+        """The number as text for a person; ports and ids have no commas, because they are not counts."""
         return shown(value) if self.unit else shown(value).replace(",", "")
 
 
@@ -249,4 +250,4 @@ RANGES: dict[str, dict[str, Believable]] = {
         "heard_seconds": Believable("seconds", 1, 60, "a balancer that is up answers within seconds"),
     },
 }
-"""Rows by class and field. The row of a tuple or dictionary holds for each number in it."""
+"""Rows by class and field. The row of a tuple or dictionary applies to each number inside."""

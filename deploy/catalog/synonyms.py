@@ -265,7 +265,7 @@ OPTIONS_WITHOUT = {
         "inventories/from_ansible.py and inventories/from_terraform.py read the hosts of either.",
     ),
 }
-"""Remarks on options of other programs that are left out because nothing here corresponds to them."""
+"""Remarks on options of other programs that have no counterpart here and are left out."""
 COMMANDS = {
     **dict.fromkeys(("delete", "remove", "rm", "del", "disable"), ("revoke",)),
     **dict.fromkeys(("create", "add", "make", "generate", "issue", "rotate", "renew"), ("new",)),

@@ -32,8 +32,7 @@ class System:
     codename: str
     driver_source: Literal["canonical", "nvidia"]
     kernel: str
-    """The kernel series of the release; on Ubuntu that of the flavour `generic`, without hardware-enablement kernels.
-    """
+    """The kernel series of the release; on Ubuntu the series of the flavour `generic`, without hardware enablement."""
     distribution_docker: str
     has_cdi: bool
     haproxy: str

@@ -74,7 +74,7 @@ class Verbs(click.Group):
 
 
 def verb_meant(words: list[str]) -> str:
-    """The refusal of an unknown verb with the command of its purpose; empty if none is likely."""
+    """The refusal of an unknown verb with the command of its purpose; empty if no command is likely."""
     verb, rest = words[0], words[1:]
     inventory = next((word for word in rest if word.endswith(".py")), "INVENTORY")
     phrase = next((phrase for phrase in (" ".join(words[:2]), verb) if phrase in READS), "")

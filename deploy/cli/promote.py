@@ -48,7 +48,7 @@ def promote(inventory: str, model: str, runtime: str, image: str, as_json: bool,
 
 
 def _of_verb(problem: Refusal, inventory: str) -> Refusal:
-    """The refusal with the words of this verb in the place of `--data promote=…`."""
+    """The refusal with the words of this verb instead of `--data promote=…`."""
     match = re.fullmatch(r"--data promote=([^:]+):([^:]+)(?::(.+))?", problem.attempt)
     if not match:
         return problem

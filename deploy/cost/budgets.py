@@ -56,7 +56,7 @@ def month_of(now: datetime) -> str:
 
 
 def budgets_of(content: KeyFile, hosts: Mapping[str, Rows | None], now: datetime) -> tuple[Budget, ...]:
-    """The budgets in the file of keys, those with the least left first; `None` stands for a host without an answer.
+    """The budgets in the file of keys, sorted by the remaining part; `None` is the answer of a silent host.
 
     Each host enforces its part of a budget, rounded up, as `quotas.py` of the gateway does.
     """

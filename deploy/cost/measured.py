@@ -1,6 +1,6 @@
 """Measured throughput of a model under a load, from bench files.
 
-Two files are known: the results of `enginehouse bench`, and those of `benchmarks/encoders.py`, which measures the
+Two files are known: the results of `enginehouse bench`, and the results of `benchmarks/encoders.py`, which measures the
 shapes of bge-reranker-large and nomic-embed-text-v2-moe on one card.
 """
 

@@ -46,7 +46,7 @@ class Window:
 class Share:
     """The use of one model of one host. `gpu_seconds` were spent on it; `paid_seconds` add its part of the idle time.
 
-    The paid seconds of all shares of a host are its GPUs times the window. `model` is "" for GPUs that nobody used.
+    The paid seconds of all shares of a host are its GPUs times the window. `model` is "" for unused GPUs.
     """
 
     host: str
@@ -61,7 +61,7 @@ class Share:
 
 
 def shares(plan: Plan, window: Window, output_weight: float) -> tuple[Share, ...]:
-    """The seconds of every GPU of the plan, divided among its models; those of unused GPUs have no model."""
+    """The seconds of every GPU of the plan, divided among its models; seconds of unused GPUs have no model."""
     return tuple(share for slice_ in plan.slices for share in _of_host(slice_, window, output_weight))
 
 
@@ -168,7 +168,7 @@ MOST_TOKENS = 10**9
 
 
 def spent_by(lines: Iterable[Mapping[str, object]]) -> tuple[Spent, ...]:
-    """Audit lines summed by tenant and model; lines that served nothing and name no model are left out."""
+    """Audit lines summed by tenant and model; lines without a model are left out, because they served no request."""
     sums: dict[tuple[str, str], list[int]] = {}
     for line in lines:
         model = str(line.get("model") or "")

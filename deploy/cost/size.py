@@ -1,6 +1,7 @@
 """Cards for a number of users: by the memory of their sequences, and by a bench's measurements.
 
-Neither is guessed from the other. If no bench covers a model on a card, its speed is "not measured", and the number
+Speed is never guessed from memory, nor memory from speed. If no bench covers a model on a card, its speed is "not
+measured", and the number
 of cards is the least that memory allows.
 """
 

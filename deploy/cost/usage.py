@@ -51,7 +51,7 @@ class Line:
 
     @property
     def rank(self) -> tuple[int, int, tuple[str, ...]]:
-        """Place among other lines: the dearest first, then the one with most tokens, then by name."""
+        """Sort key of lines: the highest cost first, then most tokens, then by name."""
         tokens = self.counts["prompt_tokens"] + self.counts["completion_tokens"]
         return -sum(self.cost.values()), -tokens, self.group
 
@@ -113,9 +113,9 @@ def groups_of(words: str) -> tuple[str, ...]:
 def added_up(
     hosts: Mapping[str, Sequence[Mapping[str, Any]] | None], by: tuple[str, ...], since: str, until: str = ""
 ) -> UsageReport:
-    """The report over the rows of each host from a day up to another; `None` stands for a host without an answer.
+    """The report over the rows of each host from a day up to another; `None` is the answer of a silent host.
 
-    By day, the days are in order; within a day, and without days, who cost or used most comes first.
+    By day, the days are in order; within a day, and without days, the line with the highest cost or use comes first.
     """
     lines: dict[tuple[str, ...], Line] = {}
     for rows in hosts.values():

@@ -33,7 +33,7 @@ _OF_DISTRIBUTION: dict[str, Component] = {
     "runc": "runc",
 }
 _OF_UPSTREAM: dict[str, Component] = {"docker-ce": "docker", "containerd.io": "containerd", "runc-binary": "runc"}
-"""Packages that carry the upstream number; `runc-binary` is what containerd.io brings."""
+"""Packages that carry the upstream number; `runc-binary` is the runc inside containerd.io."""
 
 
 def hole_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:

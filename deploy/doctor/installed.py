@@ -1,4 +1,4 @@
-"""Findings about what this project installed on the host: releases, swaps, leases, ports, certificates."""
+"""Findings about this project's own parts of a host: releases, swaps, leases, ports, certificates."""
 
 import math
 import re
@@ -219,7 +219,7 @@ def port_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
 
 
 def certificate_findings(readings: Readings, wanted: Wanted) -> Iterator[Finding]:
-    """Findings on expired certificates and those that soon expire: lines `PATH notAfter=Nov 22 10:00:00 2027 GMT`, as
+    """Findings on certificates that have expired or soon expire: lines `PATH notAfter=Nov 22 10:00:00 2027 GMT`, as
     openssl writes them."""
     now = wanted.after or wanted.before
     for line in readings.lines("certificates"):

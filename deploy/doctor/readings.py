@@ -14,7 +14,7 @@ from typing import Any
 MOST_CHARACTERS = 131_072
 """Largest number of characters of an answer; the host's own program, if unchanged, cuts an answer at half of that."""
 LATE, CUT, GONE = "late", "cut", "gone"
-"""Incomplete answers: the question took too long, the answer exceeded the limit, or nothing came."""
+"""Incomplete answers: the question took too long, the answer exceeded the limit, or no answer came."""
 _LINE = re.compile(r"([a-z][a-z0-9-]*)([|#])(.*)", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]{1,18}")
 

@@ -76,7 +76,7 @@ def _hardware(readings: Readings, wanted: Wanted, is_deployed: bool) -> Iterator
 
 
 def _devices(readings: Readings, wanted: Wanted, seen: int) -> Iterator[Finding]:
-    """GPUs on the PCI bus, compared with the inventory and with those that the driver lists."""
+    """Findings on the GPUs of the PCI bus, compared with the inventory and with the driver's list."""
     if readings.ended.get("pci") != "0":
         return
     on_bus = [row[0] for row in readings.rows("pci") if row[-1].startswith(("0x0300", "0x0302"))]

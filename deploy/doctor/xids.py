@@ -117,7 +117,7 @@ def _kind(number: int, gpus: int) -> str:
 
 
 def _recovery(message: Message, evidence: str, subject: str, gpu: object, now: str) -> Iterator[Finding]:
-    """The current recovery action of nvidia-smi precedes that of a message; a past action is reported as past."""
+    """The finding on a message's recovery action; an action that nvidia-smi no longer reports is a past one."""
     changed = _CHANGED.search(message.text)
     code = int(changed[1], 16) if changed else -1
     # By the action's number, because later drivers may use other words in the brackets.

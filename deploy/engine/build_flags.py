@@ -34,7 +34,7 @@ def shapes_of(recipe: Recipe) -> dict[str, int]:
 
 
 def flags_of(recipe: Recipe) -> tuple[Pair, ...]:
-    """Every flag but directories, in the order a person would type them; the inventory's own options come last."""
+    """Every flag except directories, in the order a person would type them; the inventory's own options come last."""
     flags = dict(
         [
             *((f"--{name}", str(value)) for name, value in shapes_of(recipe).items()),

@@ -1,7 +1,7 @@
 """The exact commands of one build, in the order they run inside the release's container.
 
-Directories are put in last: an engine's fingerprint has none of them. Each command is one argv, never a line for a
-shell. The build unit asks every program for its `--help` first and refuses flags that the program lacks.
+Directories are put in last, because an engine's fingerprint contains no directory. Each command is one argv, never a
+line for a shell. The build unit asks every program for its `--help` first and refuses flags that the program lacks.
 """
 
 from collections.abc import Iterable

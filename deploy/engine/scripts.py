@@ -57,7 +57,8 @@ def convert_path(trtllm: str, family: str) -> str:
 
 
 def heads_of(speculative: Speculative | None) -> str:
-    """The directory of the script that puts these heads on a model; empty for a draft model, n-grams or nothing."""
+    """The directory of the script that puts these heads on a model; empty for a draft model, n-grams or no
+    speculation."""
     return _HEADS.get(type(speculative), "")
 
 

@@ -19,7 +19,7 @@ class ServedServer:
     path: str
     """The release's directory on the host, and inside the container."""
     files: Mapping[str, bytes]
-    """Files by path inside the release, without those of the wheels."""
+    """Files by path inside the release, without the wheels' files."""
     wheels: tuple[dict[str, str], ...]
     """name, version and sha256 of the packages that repair the image."""
     triton: ContainerSlice

@@ -133,7 +133,7 @@ def inventory_text(
 ) -> str:
     """An inventory in Python: a group for each kind of serving machine, and one each for balancers and monitors.
 
-    They serve `models`, or those of the shipped inventory if none are named. `endpoint` is a mirror of the hub.
+    They serve `models`, or the shipped inventory's models if `models` is empty. `endpoint` is a mirror of the hub.
     """
     is_fleet, groups = bool(balancers or monitors), _groups(serving)
     classes = {model.kind for model in models} or {"Embedder", "LLM", "Reranker", "Weights"}
@@ -203,7 +203,7 @@ def _own_card(kind: Kind) -> str:
 
 
 def _routes(groups: Iterable[str]) -> str:
-    """The routes of every balancer: two ports each, ten apart."""
+    """The routes of every balancer, each with two ports; the routes' ports differ by ten."""
     ports = range(FIRST_ROUTE_PORT, 65_536, 10)
     routes = (
         f"    Route(pool={source(pool)}, http_port={port}, grpc_port={port + 1}, hold_seconds=60),\n"

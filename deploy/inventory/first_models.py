@@ -1,4 +1,4 @@
-"""The models of an inventory that `enginehouse init` writes: the named ones, or those of the shipped inventory."""
+"""The models of an inventory that `enginehouse init` writes: the named models, or the shipped inventory's models."""
 
 import re
 from collections.abc import Sequence

@@ -114,7 +114,7 @@ class Fleet:
 def read_host(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[Host | None, list[Refusal]]:
-    """The typed host, or None, and refusals, which may come with a host too."""
+    """The typed host or None, and the refusals; a host may have refusals too."""
     values = {key: value for key, value in data.items() if key in SPEC_KEYS}
     problems = [*_unknown_keys(data, knobs), *settings_problems(data, knobs or {}), *_missing_keys(values)]
     hints = hints_of(Host)
@@ -218,7 +218,7 @@ def _data_of(source: Any) -> dict[str, Any]:
 def _with_typed_release(source: Any, data: dict[str, Any]) -> dict[str, Any]:
     """`--data release=25.10` reaches us as the number 25.1: pyinfra reads command-line values as JSON.
 
-    A number in the inventory file is refused, like any number in the place of a text.
+    A number in the inventory file is refused, like any number instead of a text.
     """
     typed = getattr(getattr(source, "inventory", None), "override_data", {})
     if isinstance(typed, Mapping) and isinstance(typed.get("release"), float):

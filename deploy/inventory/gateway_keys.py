@@ -38,7 +38,7 @@ FILE = "secrets/gateway-keys.json"
 starts."""
 START = "eh-"
 SHOWN, LENGTH = 6, 40
-"""Number of characters after `eh-`: those shown to people, and those of a whole key."""
+"""Number of characters after `eh-`: the number shown to people, and the number in a whole key."""
 
 LONGEST = 128
 DURATION = re.compile(r"([1-9][0-9]{0,4})([hdw])")

@@ -26,7 +26,7 @@ LLM_SHARES = ("GPT_GPU_FRACTION", "KV_CACHE_FRACTION")
 ENCODER_SHARES = {"RERANKER_GPU_FRACTION": "Reranker", "EMBED_GPU_FRACTION": "Embedder"}
 NAMES = (*SETTINGS, *LLM_SHARES, *ENCODER_SHARES)
 USUAL_SHARES = {"GPT_GPU_FRACTION": 0.80, "KV_CACHE_FRACTION": 0.90}
-"""Shares that the guides set if the inventory says nothing."""
+"""Shares that the guides set by default."""
 
 
 def translate(data: Mapping[str, Any], host: Host | None) -> Iterator[Refusal]:

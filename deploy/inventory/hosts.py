@@ -39,7 +39,7 @@ NAME = re.compile(r"[\w.:%-]+")
 
 
 def hosts_of_ansible(read: Mapping[str, Any], group: str, file: str, ssh_config_file: str = "") -> Hosts:
-    """The hosts of a group of an Ansible inventory; `read` is what `ansible_inventory.read` returned for `file`.
+    """The hosts of a group of an Ansible inventory; `read` is the result of `ansible_inventory.read` for `file`.
 
     Passwords are not taken over: a key or an agent logs in. With `ssh_config_file` no ssh argument is read.
     Raises: a Refusal for an unknown group, for a group without hosts, and for every mistake in its hosts.
@@ -65,7 +65,7 @@ def hosts_of_ansible(read: Mapping[str, Any], group: str, file: str, ssh_config_
 
 
 def hosts_of_terraform(document: object, output: str, file: str) -> Hosts:
-    """The hosts of an output of Terraform; `document` is what `terraform output -json` printed into `file`.
+    """The hosts of an output of Terraform; `document` is the output of `terraform output -json` in `file`.
 
     An output is a name, a list of names, a map from names to addresses, or a map from names to objects with `FIELDS`.
     Raises: a Refusal for another document, an unknown output, an output without hosts, or mistakes in its hosts.

@@ -15,7 +15,7 @@ def check_budgets(
 ) -> None:
     """Confirms that the gateway keeps its counters long enough for the budgets, and has prices for money budgets.
 
-    `currencies` are those of the gateway's models, empty for a model without a price; `aliases` name their models.
+    `currencies` are by model, empty for a model without a price; `aliases` are by name, with their models.
 
     Raises: Refusal naming the first key or tenant whose budget would not hold.
     """

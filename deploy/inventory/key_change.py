@@ -19,7 +19,7 @@ def changed_key(
 ) -> GatewayKey:
     """The line with the rights that are not None; a limit of `UNLIMITED` is removed.
 
-    Raises: Refusal for a right that the gateway would not take, and for a change of nothing.
+    Raises: Refusal for a right that the gateway would not take, and for a change without rights.
     """
     named = {name: limit for name, limit in limits.items() if limit is not None}
     if models is None and expires is None and not named:

@@ -8,7 +8,7 @@ from deploy.refusals import Refusal, refuse, secret_in, shortened
 
 
 def login_file_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:
-    """A refusal for each named file that ssh could not use, and for a public key in the place of a private one."""
+    """A refusal for each named file that ssh could not use, and for a public key instead of a private key."""
     yield from _public_key(data)
     yield from _paths(data)
 

@@ -1,4 +1,4 @@
-"""Mistyped texts of a login, taken apart: several hosts in one text, a URL, user@host:port."""
+"""The parts of mistyped texts of a login: several hosts in one text, a URL, user@host:port."""
 
 import re
 

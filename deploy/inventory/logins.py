@@ -31,7 +31,7 @@ LOGIN = {
         ("ssh_key", "ssh_config_file", "ssh_known_hosts_file"), (re.compile(r"[^-\"'][^\"']*"), "the path of a file")
     ),
 }
-"""Host data that becomes words of ssh's command line and lines of its configuration, and what each may be."""
+"""Host data that becomes words of ssh's command line and lines of its configuration, with the form of each value."""
 READ = (*SSH_KEYS, *OPERATION_KEYS)
 
 

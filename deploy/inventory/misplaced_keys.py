@@ -58,11 +58,11 @@ OBJECTS: dict[str, type] = {
     "firewall": Firewall,
     "toolkit": Toolkit,
 }
-"""Keys of a host's data whose objects have fields that operators write beside them."""
+"""Keys of a host's data whose objects have fields that operators write outside the objects."""
 
 
 def inside(key: str) -> str:
-    """The object of a host's data that has a field of this name; empty if none has."""
+    """The object of a host's data that has a field of this name; empty without such an object."""
     for place, owner in OBJECTS.items():
         if key in {field.name for field in fields(owner)}:
             built = f"{owner.__name__}(…, {key}=…)"

@@ -46,7 +46,7 @@ FORMS = {
     "Monitor": r"[0-9a-fA-F]*[.:][0-9a-fA-F.:]+",
     "Weights": r".*/.+",
 }
-"""By class: the form that a text must have to count as such a field, if other texts are typed there as well."""
+"""By class: the form of a text that counts as the field of FIRST_TEXTS, if other texts are typed there too."""
 NOTHING = ("", "off", "no", "false", "none", "null", "disabled", "0")
 FIRST_NUMBERS = {
     "KVCache": "tokens",
@@ -158,7 +158,7 @@ def _required(kind: type) -> list[str]:
 
 
 def class_named(value: object, kinds: list[str]) -> str:
-    """The class that a text names: "eagle" and "eagle3" are Eagle; empty if it names none of `kinds`."""
+    """The class that a text names: "eagle" and "eagle3" are Eagle; empty for a name outside `kinds`."""
     word = re.sub(r"[^a-z]", "", value.lower()) if isinstance(value, str) else ""
     return next((kind for kind in kinds if word and kind.lower() == word), "")
 
@@ -250,7 +250,7 @@ def choice_of(values: tuple[object, ...], words: list[str], field: str) -> str:
 
 
 def text_of_list(value: object, field: str) -> str:
-    """`field="[[0], [0, 0]]"` for a list of numbers in the place of its text, `field="PATH"` for a path."""
+    """`field="[[0], [0, 0]]"` for a list of numbers instead of its text, `field="PATH"` for a path."""
     if isinstance(value, PurePath):
         return f'{field}="{value}"' if _is_plain(str(value)) else ""
     if not isinstance(value, (list, tuple)) or not value:

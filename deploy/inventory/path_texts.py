@@ -1,10 +1,10 @@
-"""Texts that operators type in the place of a file's path: content, a URL, a directory, a path of Windows."""
+"""Texts that operators type instead of a file's path: content, a URL, a directory, a path of Windows."""
 
 import re
 
 URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 CONTENT = re.compile(r"-----BEGIN |(?:ssh|ecdsa|sk-ssh)-\S+ AAAA|mQ[A-Za-z0-9+/]{20}")
-"""Beginnings of a key's or a certificate's content, which some operators type in the place of its path."""
+"""Beginnings of a key's or a certificate's content, which some operators type instead of its path."""
 VARIABLE = re.compile(r"\$\w+|%\w+%")
 
 

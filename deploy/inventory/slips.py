@@ -51,7 +51,7 @@ MOST_PARAMETERS = 20 * 10**12
 
 
 def meant_by(value: object, wanted: str, where: str) -> str:
-    """`field=LITERAL` for the value in the type that is wanted; empty if nothing is likely."""
+    """`field=LITERAL` for the value in the wanted type; empty if no literal is likely."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     kinds = [kind for kind in wanted.split(" or ") if kind[:1].isupper()]
     named = class_named(value, kinds)

@@ -1,6 +1,6 @@
 """Judges at every depth whether a value has the type that the spec annotates. Ranges are judged elsewhere.
 
-A plain string in the place of a `Secret` is the one mistake that a message must never show.
+A plain string instead of a `Secret` is the one value that a message must never show.
 """
 
 import re
@@ -19,7 +19,7 @@ from deploy.refusals import Refusal, Stranger, described, kind_of, refuse, secre
 from deploy.spec import Secret
 
 GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")
-"""A hint that only says what kind of value to write."""
+"""A hint that only names a kind of value."""
 MOST = 10**18
 """Largest number in any field; Python cannot print much longer ones."""
 
@@ -239,7 +239,7 @@ def with_default(problem: Refusal, field: Field[Any], owner: str) -> Refusal:
 
 
 def _words_of(value: Any) -> list[str]:
-    """The words of a secret's command that were typed as one list; none for any other value."""
+    """The words of a secret's command that were typed as one list; empty for any other value."""
     source = value.source if isinstance(value, Secret) else ()
     words: Any = source[0] if isinstance(source, tuple) and len(source) == 1 else ()
     is_list = isinstance(words, (list, tuple)) and all(isinstance(word, str) for word in words)

@@ -1,4 +1,4 @@
-"""Keys whose value is a word of `--data`; an object in an inventory under such a key would count as set."""
+"""Keys whose value is a word of `--data`; an object in an inventory under such a key would count as that word."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

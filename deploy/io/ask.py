@@ -43,7 +43,7 @@ CURL_MEANS = {6: "the name of the host is unknown", 7: "nothing listens there", 
 def requests(
     plan: Plan, data: Mapping[str, Mapping[str, Any]], model: str, texts: Sequence[str], key: GivenKey | None = None
 ) -> list[Request]:
-    """A request to every model of the plan, or to the one named; `data` is the inventory's, by host.
+    """A request to every model of the plan, or to the named model; `data` is the inventory's data, by host.
 
     A gateway that accepts `key`, or needs no key, is asked once for each name.
 

@@ -154,7 +154,7 @@ class _Gathering:
 
 
 def known_parts(order: Order, base: Contents) -> dict[str, Part]:
-    """Parts that need no fetching: those of the base, and the whole ones of a bundle in this directory."""
+    """Parts that need no fetching: the base's parts, and whole parts of a bundle in this directory."""
     known = dict(base.by_path)
     if (order.directory / "bundle.json").is_file():
         try:

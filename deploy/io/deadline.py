@@ -31,7 +31,7 @@ def requested_pause(headers: Message) -> float | None:
 
 
 def within(seconds: float, call: Callable[[], T]) -> T:
-    """The result of `call`, or its exception. Raises: TimeoutError after this time; the process does not wait for it.
+    """The result of `call`, or its exception. Raises: TimeoutError after this time, without waiting for the call.
 
     The call runs in a thread that ends with the process: a read cannot be interrupted, head and body included.
     """

@@ -1,4 +1,4 @@
-"""Reads what a plan with engines needs from the control machine: the ledger of signed engines, calibration texts.
+"""Reads the control machine's files for a plan with engines: the ledger of signed engines, calibration texts.
 
 The ledger is a hint for people: `enginehouse plan` names new, known and rebuilt engines, with reasons. Builds are
 decided by the hosts' own files; the ledger is not trusted.

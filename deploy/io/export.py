@@ -1,4 +1,4 @@
-"""User-data of hosts: the repository's texts in it, and the files that it is written to."""
+"""User-data of hosts: its texts from the repository, and the written files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

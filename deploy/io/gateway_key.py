@@ -23,7 +23,7 @@ class GivenKey:
 
 
 def given_key(file: str, environment: Mapping[str, str]) -> GivenKey | None:
-    """The key in `file`, else that of the environment; None without either.
+    """The key in `file`, else the environment's key; None without a key.
 
     Raises: a Refusal for a file that cannot be read, and for a text that is not a key. Neither shows the text.
     """

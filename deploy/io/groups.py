@@ -30,7 +30,7 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
 
 
 def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) -> Iterator[Refusal]:
-    """A refusal for a host without a name: an empty one, or not a text, usually because of an unset variable.
+    """A refusal for a host whose name is empty or not a text, usually because of an unset variable.
 
     pyinfra would leave the whole group out. A list with no text in it, such as a list of models, is not a group.
     """

@@ -20,7 +20,7 @@ EXAMPLE = "cat /etc/ssh/ssh_host_ed25519_key.pub in the provider's console; inve
 
 
 def host_key_problems(inventory: Iterable[Any], root: Path) -> Iterator[tuple[str, Refusal]]:
-    """(host, refusal) for every host that is checked against its pinned key but has none in the named file.
+    """(host, refusal) for every host whose key is checked but missing in the named file.
 
     A host whose name or address an ssh_config may change is left to ssh.
     """

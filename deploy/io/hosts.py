@@ -64,7 +64,7 @@ def _ansible(place: str, file: str) -> dict[str, Any]:
 
 
 def _reason(stderr: str) -> str:
-    """ansible-core's reason: that of its first plugin, else the last line of its output."""
+    """ansible-core's reason: its first plugin's reason, else the last line of its output."""
     reason = re.search(r"^\[WARNING\]: Failed to parse inventory with '\w+' plugin: (.+)$", stderr, re.MULTILINE)
     return reason[1] if reason else (stderr.strip().splitlines() or ["nothing"])[-1]
 

@@ -165,7 +165,7 @@ def _json(access: Access, path: str, source: str) -> dict[str, Any]:
 
 
 def _get(access: Access, path: str, source: str, span: tuple[int, int] | None = None) -> bytes:
-    """The answer's bytes; `span` is the first byte and the one after the last. Retried while the hub is busy."""
+    """The answer's bytes; `span` is the first byte and the byte after the last. Retried while the hub is busy."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             return within(MOST_SECONDS, lambda: _once(access, path, span))

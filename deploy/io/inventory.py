@@ -1,7 +1,7 @@
 """Loads inventories through pyinfra and makes their plans in the surroundings of this machine.
 
-`planned` is what `deploy.py` and the verbs beside it call; `load_plan` is for `enginehouse` and for programs. pyinfra
-is imported only when an inventory is loaded.
+`deploy.py` and the other verbs of pyinfra call `planned`; `enginehouse` and programs call `load_plan`. pyinfra is
+imported only when an inventory is loaded.
 """
 
 import contextlib
@@ -53,8 +53,8 @@ _last_loaded: list[str] = [""]
 def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
     """The plan of the whole inventory, made once for all its hosts and limited to the hosts of `--limit`.
 
-    `knobs` are the roles' declarations for `<role>_settings`. Raises: a Refusal for what the plan refuses, a
-    plan other than `--data expect=DIGEST`, and engines whose build needs files that this machine lacks.
+    `knobs` are the roles' declarations for `<role>_settings`. Raises: a Refusal for an inventory that the plan refuses,
+    a plan other than `--data expect=DIGEST`, and engines whose build needs files that this machine lacks.
     """
     _confirm_run_by_pyinfra()
     real = getattr(host, "inventory", inventory)

@@ -19,7 +19,7 @@ FIRST_LINE_OF_YAML = re.compile(r"---|[\w.-]+:$")
 HOSTS = re.compile(
     r"@\w+(?:/\S*)?|localhost|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[\w.-]+@[\w.-]+|[\w.@-]+(?:,[\w.@-]+)+", re.ASCII
 )
-"""Hosts in the place of an inventory: a connector, an address, a login, or names with commas."""
+"""Hosts instead of an inventory: a connector, an address, a login, or names with commas."""
 EXAMPLE = "inventories/h100.py"
 PROGRAMS_AT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("build.py", "cells.py", "config.py", "deploy.py", "doctor.py", "remove.py", "rollback.py")
@@ -81,7 +81,7 @@ def _program(path: Path) -> Refusal:
 def syntax_refusal(error: SyntaxError | ValueError, file: str, inventory: str = "") -> Refusal:
     """The refusal of a file that Python cannot compile, with line and column if Python names them.
 
-    `inventory` is the one that reads the file, if it is another.
+    `inventory` is the inventory that reads the file, if the file is another one.
     """
     message = getattr(error, "msg", "") or str(error)
     line, column = getattr(error, "lineno", None) or 0, getattr(error, "offset", None) or 0
@@ -167,7 +167,7 @@ def _meant(file: str) -> str:
 
 
 def host_as_inventory(word: str) -> Refusal:
-    """The refusal of a host, or of hosts with commas, in the place of an inventory."""
+    """The refusal of a host, or of hosts with commas, instead of an inventory."""
     hosts = [host for host in word.split(",") if host]
     return refuse(
         "no-inventory",

@@ -31,7 +31,7 @@ def silent_slips(text: str, file: str) -> Iterator[Refusal]:
 
 
 def _lost_groups(tree: ast.Module, file: str) -> Iterator[Refusal]:
-    """A refusal for each group whose name a later line gives to another value, although nothing has read it."""
+    """A refusal for each group whose name a later line gives to another value, before any line reads the group."""
     read = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     first_lines: dict[str, int] = {}
     for statement in tree.body:
@@ -59,7 +59,7 @@ def _may_be_group(value: ast.expr) -> bool:
 
 
 def _no_assignments(tree: ast.Module, file: str) -> Iterator[Refusal]:
-    """A refusal for each line that has another sign in the place of the `=` behind a group's name."""
+    """A refusal for each line with another sign than `=` behind a group's name."""
     for statement in tree.body:
         sign = ""
         name: ast.expr | None = None

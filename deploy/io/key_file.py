@@ -45,7 +45,7 @@ def revoke(file: Path, prefix: str) -> GatewayKey:
 
 
 def change(file: Path, prefix: str, currency: str, **rights: Any) -> GatewayKey:
-    """The new line of the key with this prefix; `rights` are those of `changed_key`.
+    """The new line of the key with this prefix; `rights` are the arguments of `changed_key`.
 
     Raises: Refusal.
     """
@@ -58,7 +58,7 @@ def change(file: Path, prefix: str, currency: str, **rights: Any) -> GatewayKey:
 
 
 def set_tenant(file: Path, line: TenantLimits) -> KeyFile:
-    """The file's new content, with this line in the place of the tenant's earlier one.
+    """The file's new content, with this line instead of the tenant's earlier line.
 
     Raises: Refusal.
     """

@@ -23,7 +23,7 @@ BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16"
 """Element sizes of safetensors' type names; every other one (U8, I8, F8_…, BOOL) is a byte."""
 
 LFS = b"version https://git-lfs"
-"""The beginning of a pointer, which a clone without Git LFS has in the place of each large file."""
+"""The beginning of a pointer, which a clone without Git LFS has instead of each large file."""
 HEADER_LIMIT_BYTES = 100_000_000
 """Largest header that the safetensors format allows, in bytes."""
 MOST_DIMENSIONS, MOST_SIZE = 16, 2**48
@@ -77,7 +77,7 @@ def _header(path: Path) -> bytes:
 
 
 def tensors(header: bytes) -> Iterable[tuple[list[int], str]]:
-    """Shape and type of each tensor in a safetensors header; none for a damaged header."""
+    """Shape and type of each tensor in a safetensors header; empty for a damaged header."""
     try:
         described = json.loads(header)
     except (ValueError, RecursionError):
@@ -112,7 +112,7 @@ def is_pointer(path: Path) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """True if the name, from a list that anybody may have written, is a path inside its folder that fits on a line."""
+    """True if the name, from an untrusted list, is a path inside its folder that fits on a line."""
     return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(name.split("/"))
 
 

@@ -13,7 +13,7 @@ from deploy.slices.host import ModelSlice, ServerSlice
 class Request:
     """A question with its model, server and host, and the command that sends it.
 
-    With a `gateway` the question goes to it, and the server is one of those behind the gateway.
+    With a `gateway` the question goes to the gateway, and the server is one behind the gateway.
     """
 
     host: str

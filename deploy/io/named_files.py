@@ -1,4 +1,4 @@
-"""The files of the control machine that an inventory names, and those that are missing.
+"""The files of the control machine that an inventory names, and the missing ones among them.
 
 A plan can be made without them, so each missing one is a note of the plan. A deploy refuses if a file of a build is
 missing (`engine_inputs`); any other missing file would fail in the middle of a run.

@@ -57,7 +57,7 @@ def window_of(ask: Ask, window: str) -> Window:
 
 
 def _counted(ask: Ask, window: str) -> Iterator[tuple[str, str, str, float]]:
-    """Host, model, field of Counted, value. Encoders count their own tokens; a gateway's count of them is not added."""
+    """Host, model, field of Counted, value. Encoders count their tokens themselves; a gateway's count is not added."""
     encoders = set()
     for what, field in OF_ENCODERS.items():
         for labels, value in ask(ENCODED.format(what=what, window=window)):

@@ -56,7 +56,7 @@ def pieces_of(text: str, target: Target, *, named: bool) -> Iterator[Piece]:
 
 
 def _inside_document(document: HereDocument, target: Target, *, named: bool) -> Iterator[Piece]:
-    """The pieces of a file or a script inside a here-document; none for any other text."""
+    """The pieces of a file or a script inside a here-document; empty for any other text."""
     body = document.body
     if is_model_config(body):
         yield Piece(line=None, target=target, number=document.line, text=body)

@@ -267,7 +267,7 @@ def _key(match: re.Match[str]) -> str:
 
 
 def _elsewhere(judged: Judged, text: str, taken: dict[str, str]) -> str:
-    """A free port to publish in the place of a taken one; empty if the port is free."""
+    """A free port to publish instead of a taken one; empty if the port is free."""
     match = OUTSIDE.fullmatch(text)
     if not match:
         return ""

@@ -41,7 +41,7 @@ OF_BLOCK = re.compile(r"^[ \t]+(?:- +)?([A-Za-z_]\w*)(?:=|:[ \t]+)([^\n#]{0,300}
 OTHER_KEY = re.compile(r"[ \t]*(?:- )?[A-Za-z_][\w.-]*:(?:[ \t]|$)")
 """A key of a CI job that holds no command."""
 COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])')
-"""A text, which stays, or what JSON lacks and editors accept: a comment, and a comma before a bracket."""
+"""A text, which is kept, or an extension of JSON that editors accept: a comment, or a comma before a bracket."""
 TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 PAIR = re.compile(r'"?([A-Za-z_]\w*)"?[ \t]*=[ \t]*"((?:\\.|[^"\\\n])*)"')
 GPUS = re.compile(

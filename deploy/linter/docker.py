@@ -137,7 +137,7 @@ def _ports(judged: Judged, options: list[Option], inner: Call) -> None:
 
 
 def _with_volumes(judged: Judged, options: list[Option], left: list[Word]) -> tuple[list[Option], list[Word]]:
-    """Options and the other words; volumes in the place of the image got their `-v`."""
+    """Options and the other words; a missing `-v` was added to volumes before the image."""
     while len(left) > 1 and MOUNT.fullmatch(left[0].text):
         judged.add(
             "volume-without-option",

@@ -45,7 +45,7 @@ def is_dockerfile(text: str) -> bool:
 
 
 def instructions(text: str) -> Iterator[Instruction]:
-    """Every instruction in order, with the image of its stage; the words of CMD follow those of ENTRYPOINT."""
+    """Every instruction in order, with the image of its stage; the words of CMD follow the words of ENTRYPOINT."""
     steps = list(_steps(text))
     for step in steps:
         later = [later_step for later_step in steps if later_step.stage == step.stage]

@@ -81,7 +81,7 @@ def judge_quantize(call: Call, target: Target) -> Judged:
 
 
 def _cannot_run(judged: Judged, call: Call, target: Target, table: FlagTable) -> bool:
-    """True if nothing can be judged: the program is gone or unknown, or the model can have no engine."""
+    """True if no flag can be judged: the program is gone or unknown, or the model can have no engine."""
     model = next((word.raw for word in call.args if GPT_OSS.search(word.text)), "")
     if model:
         judged.add(

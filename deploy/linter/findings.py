@@ -1,7 +1,7 @@
 """The result of a judge: findings, each with the seen text and its correction, and the corrected command.
 
-A finding is either a mistake (the command does not do what it seems to) or a note (it works, with a catch). Secrets are
-masked here, so that no judge can show one.
+A finding is either a mistake (the command differs from its apparent meaning) or a note (it works, with a catch).
+Secrets are masked here, so that no judge can show one.
 """
 
 from __future__ import annotations

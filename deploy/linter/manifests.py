@@ -28,7 +28,7 @@ LINE_END = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\?\n\s*""", re.DOTALL)
 OF_PODS = frozenset(["args", "resources", "volumeMounts", "imagePullPolicy", "livenessProbe", "readinessProbe"])
 OF_CONTAINERS = SERVICE_KEYS | CONTAINER_KEYS
 ANSIBLE = {"env": "environment", "ipc_mode": "ipc", "published_ports": "ports", "restart_policy": "restart"}
-"""Keys of Ansible's `docker_container`, and those of compose that they stand for."""
+"""Keys of Ansible's `docker_container`, and the same keys of compose."""
 OF_JOBS = frozenset(["script", "steps", "stage", "uses", "runs-on"])
 """Keys of CI jobs, which have an image too."""
 MOST_NODES = 50_000

@@ -20,7 +20,7 @@ LOOKS_LIKE = re.compile(
 )
 HOLE = re.compile(r"^__\w+__$|^\$\{[^}]*\}$|^\$\w+$")
 SHAPES = {"output_ids": "[ -1, -1 ]", "sequence_length": "[ -1 ]"}
-"""Outputs of the tensorrt_llm model whose dims guides get wrong: one row for each beam."""
+"""Outputs of the tensorrt_llm model with one row for each beam; guides have wrong dims for them."""
 RESHAPED = ("input_lengths", "request_output_len")
 
 

@@ -108,7 +108,7 @@ def ranks_of(call: Call) -> int:
 
 
 def count_of(words: Sequence[Word]) -> int:
-    """The number after `-n`; 0 if none is written out."""
+    """The number after `-n`; 0 if no number is written out."""
     texts = [word.text for word in words]
     counts = [texts[place + 1] for place, text in enumerate(texts[:-1]) if text in COUNTS]
     return int(counts[0]) if counts and counts[0].isdecimal() and len(counts[0]) < 6 else 0

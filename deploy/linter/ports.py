@@ -12,7 +12,7 @@ SERVICES = {
     "--grpc-port": ("--allow-grpc", "--grpc-address", "8001"),
     "--metrics-port": ("--allow-metrics", "--metrics-address", "8002"),
 }
-"""The port of each service, what switches it off, where it listens, and its default."""
+"""The port option of each service, the option that switches the service off, its address option, and its default."""
 ANY = "0.0.0.0"
 OFF = ("false", "0", "off")
 HIGHEST = 65_535

@@ -1,4 +1,4 @@
-"""The release for which a pasted command is judged: the one named, the one its image names, or the default.
+"""The release for which a pasted command is judged: the named release, the image's release, or the default.
 
 A container release (`26.07`) and a TensorRT-LLM version (`1.2.1`) both name a target; images of either kind do too.
 """

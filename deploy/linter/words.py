@@ -23,7 +23,7 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL)
-"""Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens nothing."""
+"""Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens no quotes."""
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 QUOTING = re.compile(r"[\s'\"\\]")
@@ -40,7 +40,7 @@ PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+"
 
 
 def too_many(text: str) -> str:
-    """The number of different options or keys in a text that has more than anybody writes; else empty."""
+    """The number of different options or keys in a text with implausibly many; else empty."""
     options, keys = set(OPTION_NAME.findall(text)), set(KEY_NAME.findall(text))
     if len(options) > MOST_OPTIONS:
         return f"{len(options):,} different options"

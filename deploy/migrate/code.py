@@ -31,7 +31,7 @@ STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (
 SPEAKS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Functions of Python whose texts are for people."""
 UNSEEN = "$expression"
-"""Stands for a value that only the running code knows; it is reported as such."""
+"""Mark of a value that only the running code knows; the report says so."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_CHART = {"gpuMemoryUtilization": "gpu-memory-utilization", "tensorParallelSize": "tensor-parallel-size"}
 
@@ -159,7 +159,7 @@ def _of_python(text: str) -> Iterator[str]:
 
 
 def _value(node: ast.expr) -> object:
-    """The value of an expression; UNSEEN for anything but a constant."""
+    """The value of a constant expression; UNSEEN for any other."""
     if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "dict" and not node.args:
         return {keyword.arg: _value(keyword.value) for keyword in node.keywords if keyword.arg}
     try:

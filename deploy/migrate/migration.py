@@ -47,7 +47,7 @@ TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 def migrate(text: str) -> Migration:
     """The inventory of the first server in the text, and its words that have no place in it.
 
-    Raises: a Refusal if there is none, or it names no model.
+    Raises: a Refusal without a server, or for a server without a model.
     """
     if crowd := too_many(text):
         raise _refused("it has more different names than a command or a file of containers has", crowd)
@@ -135,7 +135,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
 
 
 def _of_encoder(finding: Finding) -> Finding:
-    """The finding for an embedder or a reranker, which have none of an LLM's arguments."""
+    """The finding for an embedder or a reranker, which do not have an LLM's arguments."""
     if finding.words.startswith(("--max-model-len", "--context-length", "NIM_MAX_MODEL_LEN")):
         return Finding(finding.words, place=finding.place.replace("max_seq_len", "max_tokens"), why=finding.why)
     if finding.place.startswith(OF_LLMS) and not finding.place.startswith(OF_ENCODERS):
@@ -145,7 +145,7 @@ def _of_encoder(finding: Finding) -> Finding:
 
 
 def _of_llm(finding: Finding) -> Finding:
-    """The finding for an LLM, which has none of an encoder's arguments."""
+    """The finding for an LLM, which does not have an encoder's arguments."""
     if finding.place.startswith(OF_ENCODERS):
         return Finding(finding.words, why="an LLM has max_num_tokens and max_batch_size instead")
     return finding
@@ -183,7 +183,7 @@ def _of_args(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _shares_ranks(server: Server) -> bool:
-    """True if data-parallel groups of this server lie on the GPUs that the tensor is split over."""
+    """True if data-parallel groups of this server use the GPUs of its tensor-parallel group."""
     words = {word.text.replace("_", "-") for word in server.args}
     return bool(server.engine.shares_ranks) and server.engine.shares_ranks in words
 
@@ -238,7 +238,7 @@ def _translated(server: Server, option: Option, name: str) -> Option:
 
 
 def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
-    """Variables that stand for an option, as that option, and the other variables."""
+    """Variables with the meaning of an option, as that option; and the other variables."""
     others: list[tuple[str, str]] = []
     for name, value in dict(server.variables).items():
         flag = _flag_of(server, name)

@@ -56,7 +56,7 @@ class Given:
     """GPUs by number, if they are named."""
     hosts: int = 1
     mounts: dict[str, str] = field(default_factory=dict)
-    """Directories of the host, by those of the container."""
+    """Directories of the host, by directory of the container."""
 
 
 Said = tuple[str, str]

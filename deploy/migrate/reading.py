@@ -35,7 +35,7 @@ STARTERS = frozenset(
         *("uv", "uvx", "poetry", "conda", "apptainer", "singularity", "enroot"),
     ]
 )
-"""Programs around a server whose own words say where or how it runs, and have no place."""
+"""Programs that start a server; their own words concern the place and way of the start, and have no place."""
 SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
 """An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
 LONGEST_NAME = 300

@@ -69,7 +69,7 @@ def _is_plain(source: Source, known: KnownCheckpoint | None) -> bool:
 def serve_with_vllm(
     findings: list[Finding], source: Source, known: KnownCheckpoint | None, call: Given
 ) -> list[Finding]:
-    """The findings for a model that vLLM serves; adds the program to `call`, and removes what vLLM lacks."""
+    """The findings for a model that vLLM serves; adds the program to `call`, and removes settings that vLLM lacks."""
     if _format(source, known, call) in FORMATS:
         call.model.pop("precision", None)
     call.parallel.pop("expert", None)

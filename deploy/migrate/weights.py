@@ -39,7 +39,8 @@ def is_model(text: str) -> bool:
 
 
 def source_of(text: str, mounts: Mapping[str, str]) -> Source:
-    """The source of the weights that `text` names; `mounts` maps directories of the container to those of the host."""
+    """The source of the weights that `text` names; `mounts` maps directories of the container to directories of the
+    host."""
     cached = CACHE.fullmatch(text)
     if cached:
         return Source(repository=f"{cached[1]}/{cached[2]}", revision=cached[3] or "")

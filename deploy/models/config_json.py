@@ -71,7 +71,7 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 
 
 def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names: Collection[str] = ()) -> Checkpoint:
-    """The shape that config.json describes; `parameters` are those of the safetensors headers beside it.
+    """The shape that config.json describes; `parameters` are the counts in the safetensors headers beside it.
 
     `names` are all files of the repository, if known. An architecture that is not served needs no numbers, because it
     is refused anyway. Raises: a Refusal for a missing number.
@@ -133,7 +133,7 @@ def _confirm_numbers(required: Mapping[str, int], architecture: str, config: Map
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """config.json with the fields of its text model on top; the architecture is that of the whole model."""
+    """config.json with the fields of its text model on top; the architecture is the whole model's."""
     text = config.get("text_config")
     inner = (
         {name: value for name, value in text.items() if name != "architectures"} if isinstance(text, Mapping) else {}
@@ -149,7 +149,7 @@ def _words_of_parts(config: Mapping[str, Any], depth: int = 3) -> set[str]:
 
 
 def _first(numbers: Mapping[str, Any], keys: tuple[str, ...]) -> int:
-    """The first of these keys that has a whole number; 0 if none has. A number for each layer counts as its largest."""
+    """The whole number of the first key that has one, else 0; of numbers for each layer, the largest."""
     for key in keys:
         value = numbers.get(key)
         if isinstance(value, list) and value and all(type(number) is int for number in value):

@@ -87,7 +87,7 @@ def adapters_of(served: Served) -> tuple[WeightsSlice, ...]:
 
 
 def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
-    """Every set of files of a model: its own, those of its speculation, and adapters."""
+    """Every set of files of a model: its own files, its speculation's, and its adapters'."""
     beside = beside_of(served)
     return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
 
@@ -166,7 +166,8 @@ def disk_needed_mib(
 
 
 def shared_directories(served: Iterable[Served]) -> dict[WeightsSlice, str]:
-    """The directory of each set of files of one host, keyed by `_unnamed`: that of the first model with the files.
+    """The directory of each set of files of one host, keyed by `_unnamed`: the directory of the first model with the
+    files.
 
     The first model's directory is used, so that a model added below the others does not move files.
     """

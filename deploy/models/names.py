@@ -67,7 +67,7 @@ def _missing_shard(names: Collection[str]) -> str:
 
 
 def files_of(architecture: str) -> tuple[str, ...]:
-    """The patterns of the files that an architecture needs; an unknown architecture needs those of LLMs."""
+    """The patterns of the files that an architecture needs; an unknown architecture needs the files of LLMs."""
     row = ARCHITECTURES.get(architecture) or ARCHITECTURES["LlamaForCausalLM"]
     return row.files
 

@@ -53,7 +53,7 @@ def default_task_of(config: Mapping[str, Any]) -> str:
 
 
 def other_prompts(config: Mapping[str, Any]) -> list[str]:
-    """Names of prompts that stand for no task."""
+    """Names of prompts without a known task."""
     known = {name for names in NAMES.values() for name in names}
     return sorted(name for name, text in _prompts(config).items() if text and name.lower() not in known)
 

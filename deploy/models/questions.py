@@ -121,7 +121,8 @@ def gateway_question(model: ModelSlice, texts: Sequence[str] = (), is_chat: bool
 
 
 def gateway_command(question: Question, address: str, port: int, ssh: Sequence[str] = (), key: str = "") -> Command:
-    """curl that sends the question to a gateway; everything but the address is in its configuration on standard input.
+    """curl that sends the question to a gateway; everything except the address is in its configuration on standard
+    input.
 
     `key` is the place from which a shell reads the key; "" if the gateway needs none.
     """

@@ -110,7 +110,7 @@ def layout_of(server: Server, model: Model) -> Layout:
 
 
 def gpu_of(host: Host, server: Server) -> GPU | None:
-    """The card on which a server computes: the declared one, or its tightest MIG instance as a card of that many MiB.
+    """The card on which a server computes: the declared card, or its smallest MIG instance as a card.
 
     None if the card, or a profile of it, is unknown. Instances are numbered as by the driver, larger ones first.
     """

@@ -81,7 +81,7 @@ def optional_settings(served: Served, model: LLM) -> dict[str, object]:
 
 
 def speculative_settings(served: Served) -> dict[str, object]:
-    """A draft model, or an EAGLE-3 head that drafts a chain; names are those of llm_args.py from 1.0 to 1.2."""
+    """A draft model, or an EAGLE-3 head that drafts a chain; names are from llm_args.py of 1.0 to 1.2."""
     speculative, beside = speculative_of(served), beside_of(served)
     assert beside and isinstance(speculative, (Draft, Eagle)), "the checks let no other speculation onto this path"
     return {

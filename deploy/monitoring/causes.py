@@ -30,7 +30,7 @@ LOST = {
 }
 LOST_MINUTES = {"triton": 30, LLM_JOB: 30, "dcgm": 30, "host": 20}
 """Minutes without an answer before the alert, by job: longer than a swap's loading of weights and a reboot take. Alerts
-of the gateway report at once what clients notice."""
+of the gateway report effects on clients at once."""
 
 
 def finding(

@@ -21,11 +21,10 @@ def per_request(stage: str) -> str:
 
 
 ANSWERED = f'sum(rate({TOKENS}{{kind=~"prompt|completion"}}{PER}))'
-"""Tokens a second in and out; tokens that were found in a cache are among those of prompts."""
+"""Tokens a second in and out; prompt tokens include cached tokens."""
 
 
 def query(title: str, unit: Unit, expression: str, legend: str, text: str = "") -> Panel:
-    """The panel of a single query."""
     return Panel(title, unit, ((expression, legend),), text=text)
 
 

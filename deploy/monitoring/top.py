@@ -45,7 +45,7 @@ class Figure:
         return f"{self.how} by (host) ({series})"
 
     def of(self, now: Iterable[Sample], before: Iterable[Sample], seconds: float) -> float | None:
-        """The figure of one host's pages; None if it has none of the metrics."""
+        """The figure of one host's pages; None if the pages lack all its metrics."""
         for metric, divisor in self.metrics:
             last = [value for name, labels, value in now if name == metric and self._counts(metric, labels)]
             if last:

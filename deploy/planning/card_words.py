@@ -1,4 +1,4 @@
-"""Cards as words of a command line: with a count, several in one word, or in the place of a model."""
+"""Cards as words of a command line: with a count, several in one word, or instead of a model."""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from deploy.validation.machine import card_meant, known_cards
 
 
 def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
-    """Raises: a Refusal for a card with a count, for one that stands behind a model, and for an unknown one."""
+    """Raises: a Refusal for a card with a count, for a card behind a model, and for an unknown card."""
     count, card = counted(gpu)
     if count and is_card(card) and not is_card(gpu):
         raise refuse(
@@ -53,7 +53,6 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
 
 
 def is_card(word: str) -> bool:
-    """True if the word names a card of the catalog."""
     return near_card(word)[0] in GPUS
 
 

@@ -124,7 +124,7 @@ def wished(model: Model, wish: Wish) -> Model:
 
 
 def on_its_program(model: Model, release: str) -> Model:
-    """An LLM that Triton of this release does not load, on the first program beside it that does; else unchanged."""
+    """The model, on the first program beside Triton that loads it if this release's Triton does not; else unchanged."""
     shape, row = shape_of(model), RELEASES.get(release)
     architecture = ARCHITECTURES.get(shape.architecture) if shape else None
     if not isinstance(model, LLM) or not shape or not row or architecture is None or architecture.kind != "llm":

@@ -14,11 +14,11 @@ PYTHON = ("python3", "-B")
 LAUNCH = "trtllm-llmapi-launch"
 """Program of the image that runs rank 0's command once and a worker for every other rank."""
 STORE = 2
-"""Place of the port where ranks find each other among those of a group."""
+"""Index, among a group's ports, of the port where ranks find each other."""
 
 
 def mpi_words(group: GroupSlice, program: tuple[str, ...], arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Words after PYTHON: on the first host, mpirun's with the program's; on the others, those of a daemon."""
+    """Words after PYTHON: on the first host, mpirun's and the program's words; on the others, a daemon's words."""
     store = (group.leader.address, str(group.port + STORE))
     if group.number:
         return (f"{OF_THE_RELEASE}/{RANKS}", "follow", *store, group.members[group.number].address)

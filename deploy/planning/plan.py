@@ -78,7 +78,7 @@ class Plan:
         return (*self.balancers, *self.monitors)
 
     def only(self, names: Iterable[str]) -> Plan:
-        """This plan with only some of its hosts (`--limit`); digest and pools are still those of the whole fleet."""
+        """This plan with only some of its hosts (`--limit`); digest and pools remain the whole fleet's."""
         wanted = set(names)
         kept = (tuple(name for name in wave if name in wanted) for wave in self.waves)
         slices = tuple(slice_ for slice_ in self.slices if slice_.host in wanted)
@@ -120,7 +120,7 @@ class Plan:
 
 
 def make_plan(fleet: Fleet, surroundings: Surroundings) -> Plan:
-    """The plan of a fleet. Raises: Refusals of `deploy.validation`, then those that only the finished plan shows."""
+    """The plan of a fleet. Raises: Refusals of `deploy.validation`, then refusals that need the finished plan."""
     refuse_all(judge(fleet, surroundings))
     fleet = with_default_gateway(with_names(fleet, surroundings))
     slices = gpu_host_slices(fleet, surroundings)
@@ -281,7 +281,7 @@ def distinct(weights: Iterable[WeightsSlice]) -> tuple[WeightsSlice, ...]:
 
 
 def unexpected(plan: Plan, expected: str) -> list[Refusal]:
-    """The refusal of a plan whose digest is not `expected`; none if `expected` is empty."""
+    """The refusal of a plan whose digest is not `expected`; no refusal if `expected` is empty."""
     if expected in ("", plan.digest):
         return []
     return [

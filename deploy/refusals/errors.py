@@ -1,7 +1,7 @@
 """Refusals: the errors that print as one clean message, with all their parts.
 
     DeployError (pyinfra)        prints as one clean message from anywhere, an inventory included
-    └── Refusal                  one problem: what is wrong, aligned facts, what to type, what was touched
+    └── Refusal                  one problem, aligned facts, the text to type, the state of the hosts
         └── Refusals             every problem of one stage, in one report
 
 The only module of `deploy/` that imports pyinfra. A broken invariant of ours is a plain `AssertionError`, never a
@@ -71,7 +71,7 @@ class Refusals(Refusal):
 
 
 def refuse_all(problems: Iterable[Refusal]) -> None:
-    """Raises the only refusal, or all of them as one report; returns if there are none."""
+    """Raises the only refusal, or all refusals as one report; returns without refusals."""
     refusals = tuple(problems)
     if len(refusals) == 1:
         raise refusals[0]

@@ -21,7 +21,7 @@ def source(value: str | bool | float | tuple[str | bool | float, ...]) -> str:
 
 
 def inside_quotes(text: str) -> str:
-    """The text between the quotes of `source`, which no quote and no line break in it can end."""
+    """The text between the quotes of `source`, with its own quotes and line breaks escaped."""
     # After a leading double quote repr() chooses single quotes, and escapes only those.
     return repr(f'"{text}')[2:-1].replace("\\'", "'").replace('"', '\\"')
 
@@ -87,7 +87,7 @@ WORDS = {
     "NoneType": "None",
 }
 AN = ("LLM", "Https")
-"""Classes whose names begin with the sound of a vowel."""
+"""Classes whose names take the article "an"."""
 
 
 @dataclass(frozen=True)

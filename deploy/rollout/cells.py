@@ -47,8 +47,8 @@ def rollouts(cells: Sequence[str], runs: Iterable[Run]) -> int:
 def next_turn(cells: Sequence[str], runs: Sequence[Run], digest: str, before: int) -> Turn | None:
     """The next cell, in the order of `cells`; None if every cell has been updated.
 
-    `runs` are those with this plan, the oldest first; `before` counts the complete rollouts before this one. A run that
-    failed is tried again without another approval, because the operator typed the command again.
+    `runs` are the runs with this plan, the oldest first; `before` counts the complete rollouts before this one. A run
+    that failed is tried again without another approval, because the operator typed the command again.
     """
     for cell in cells:
         own = [run for run in runs if run.cell == cell]

@@ -15,7 +15,7 @@ class Drift:
     steps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Changes that a deploy would make, by the name of the step, with the hosts; in the order of the steps."""
     unasked: tuple[str, ...] = ()
-    """Hosts that could not be asked, or not to the end."""
+    """Hosts that could not be asked, or did not answer every question."""
     messages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Messages of hosts about themselves: refusals of preflight, lost connections, other runs at work."""
     stopped: str = ""

@@ -1,4 +1,4 @@
-"""The comparison of an LLM with the one it replaced, from a swap's verdict, in lines for the operator. Pure."""
+"""The comparison of an LLM with its predecessor, from a swap's verdict, in lines for the operator. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

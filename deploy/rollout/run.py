@@ -90,7 +90,7 @@ Decision: TypeAlias = Hold | Begin | TakeBack | Stop | Done
 
 
 class Run:
-    """A run over `waves`: those of the fleet, or a part of them under `--limit`. `pools` are the fleet's."""
+    """A run over `waves`: the fleet's waves, or a part of them under `--limit`. `pools` are the fleet's."""
 
     def __init__(self, waves: Iterable[Iterable[str]], pools: Iterable[Pool], rollout: Rollout) -> None:
         self.waves, self.rollout = tuple(tuple(wave) for wave in waves), rollout
@@ -187,7 +187,7 @@ class Run:
         return ()
 
     def _next_back(self) -> Decision:
-        """The next hosts to roll back; the end if none is left, or if there is no room for them."""
+        """The next hosts to roll back; the run's end if no host is left, or if there is no room for the next."""
         if any(self.states[host] == "drained" for host in self.changed):
             return Hold("hosts are on their way back")
         group = self.next_back

@@ -37,7 +37,7 @@ class GatewayAliasSlice:
     """Another name of a model, or of LLMs of the same weights and several lengths.
 
     `task` is an embedder's default task, `adapter` the LoRA adapter that answers. `weights` belong to the `models` of a
-    split, in their order; `fallback` answers if none of them does.
+    split, in their order; `fallback` answers if they do not.
     """
 
     name: str

@@ -58,7 +58,8 @@ class GroupSlice:
     pipeline: int
     expert: int
     port: int
-    """The first of three ports: the members' own, the leader's for answers, and that of the ranks' store."""
+    """The first of three ports: the port for the members' exchange, the leader's port for answers, and the port of the
+    ranks' store."""
     fabric: str
     gbit: int
     interface: str

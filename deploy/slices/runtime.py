@@ -25,6 +25,6 @@ class RuntimeSlice:
     """The counter of finished answers, by which the watchdog distinguishes a busy engine from a hanging one."""
     tokens_metric: str
     environment: tuple[tuple[str, str], ...] = ()
-    """Variables of the container besides those of every program."""
+    """Variables of the container in addition to the variables of every program."""
     group: GroupSlice | None = None
     """None: the host serves the model alone."""

@@ -58,7 +58,7 @@ class Alias:
     """"key": an API key, with the client's `x-session-affinity` if it sends one, always has the same model. "request":
     each request is drawn; shares then hold for few keys too, and a chat may change its model."""
     fallback: str = ""
-    """The model that answers if none of the others' servers does before the first token."""
+    """The model that answers if the servers of the other models do not answer before the first token."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -197,9 +197,9 @@ class LLM:
     tag or branch `Qwen/Qwen3-32B@main`) that `enginehouse pin` locks, or a directory (`./weights/mine`). Without it
     `checkpoint` is a name of the catalog or a `Checkpoint`.
 
-    `max_seq_len` is prompt and answer together, `max_num_tokens` what one iteration takes. `chunked_prefill` is also
+    `max_seq_len` is prompt and answer together, `max_num_tokens` the tokens of one iteration. `chunked_prefill` is also
     called chunked context. `guided_decoding` lets a request ask for JSON, a regular expression or a grammar.
-    `max_batch_size` requests run at once and `max_queue_size` wait; what comes beyond is refused (UNAVAILABLE).
+    `max_batch_size` requests run at once and `max_queue_size` wait; further requests are refused (UNAVAILABLE).
     `tool_parser` and `reasoning_parser` say, in vLLM's names, how a gateway reads the answers; `auto` means the parsers
     of the catalog's row; without a parser of tool calls a model is offered no tools. `runtime` is the program that
     serves it: a model of Triton, or `vllm serve` or `trtllm-serve` in a container of its own on the GPUs of its server.

@@ -31,7 +31,8 @@ class Fabric:
 
 @dataclass(frozen=True, kw_only=True)
 class GPU:
-    """A card that the catalog lacks, as `lspci -nn` and `nvidia-smi` show it. The plan says what is unproven on it."""
+    """A card that the catalog lacks, as `lspci -nn` and `nvidia-smi` show it. The plan names its untested
+    properties."""
 
     pci_id: str
     """Vendor and device, `10de:2b85`."""
@@ -74,7 +75,7 @@ class Machine:
     """The cloud whose metadata service announces that it reclaims the host; the host then drains in time. Empty: no
     cloud is asked."""
     repair: Literal["none", "reset", "reboot"] = "none"
-    """The most that the host does by itself for a GPU that is not fit: nothing, a reset of the GPU, or a reboot."""
+    """The strongest repair that the host makes itself for a faulty GPU: none, a reset of the GPU, or a reboot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ class Docker:
     source: Literal["docker", "distribution"] = "docker"
     data_root: str = ""
     daemon: dict[str, Any] = field(default_factory=dict, hash=False)
-    """Further daemon.json keys, merged key by key into what the host already has."""
+    """Further daemon.json keys, merged key by key into the host's own file."""
 
 
 @dataclass(frozen=True, kw_only=True)

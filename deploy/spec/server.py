@@ -46,7 +46,8 @@ class OwnModel:
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A Triton server: GPUs, ports, address, models. `protection` names what restricts an address other than loopback.
+    """A Triton server: GPUs, ports, address, models. `protection` names the restriction of an address other than
+    loopback.
 
     "firewall": clients, and balancers outside the inventory, come from the networks in `allow` of the host's
     `Firewall`. "balancer": clients can only use the inventory's own balancers, which are allowed automatically.
@@ -122,10 +123,10 @@ class Host:
     """Address for balancers and other hosts, if it differs from the address of the servers."""
     traffic: Traffic = Traffic()
     gateway: Gateway | None = None
-    """None: no gateway on this host, and clients send to Triton itself. If the inventory has one host and says
-    nothing, it has a `Gateway()`."""
+    """None: no gateway on this host, and clients send to Triton itself. The only host of an inventory has a `Gateway()`
+    by default."""
     connected: bool = True
-    """False: the host reaches nothing but the control machine's SSH, and every part comes from `bundle`."""
+    """False: the host reaches only the control machine, over SSH, and every part comes from `bundle`."""
     bundle: str = "bundle"
     """Directory of the control machine, made by `enginehouse bundle`; read only for a host that is not connected."""
     sharing: Sharing | None = None

@@ -108,7 +108,7 @@ class Checkpoint:
     kv_lora_rank: int = 0
     """Multi-head latent attention (DeepSeek, Kimi): elements of the latent that is kept instead of keys and values."""
     qk_rope_head_dim: int = 0
-    """The latent's part beside it that carries positions; `head_dim` is then the config's `v_head_dim`."""
+    """Elements of the latent's separate part for positions; `head_dim` is then the config's `v_head_dim`."""
     q_lora_rank: int = 0
     """Rank of the query projection; 0 if the config has null."""
     weights_mib: int = 0

@@ -107,7 +107,8 @@ def firewall_of_balancer(balancer: BalancerHost, hosts: Iterable[Host]) -> Firew
 
 
 def address_of(host: Host) -> str:
-    """The host's address for other hosts: the declared one, else that of a server; loopback if none is reachable."""
+    """The host's address for other hosts: the declared address, else a server's; loopback if no address is
+    reachable."""
     candidates = [host.traffic.address, host.peer_address, *(server.address for server in host.servers)]
     return next((address for address in candidates if is_reachable(address)), LOOPBACK)
 

@@ -89,7 +89,7 @@ def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayM
 def takes_salt(path: str, trtllm: str) -> bool:
     """True if an LLM on this path keeps cached prefixes with different salts apart.
 
-    vLLM's completions take `cache_salt` (0.26.0); trtllm-serve's completions are not known to.
+    vLLM's completions take `cache_salt` (0.26.0); of trtllm-serve's completions this is not known.
     """
     if path in (VLLM, SERVE):
         return path == VLLM

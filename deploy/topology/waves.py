@@ -24,7 +24,7 @@ class Pool:
     allowed: int
     """Units that may be out at once."""
     wave: int
-    """Units per wave: `allowed`, less those that the run may lose."""
+    """Units per wave: `allowed`, less the units that the run may lose."""
 
     @property
     def hosts(self) -> tuple[str, ...]:

@@ -146,7 +146,8 @@ def _problems_of_settings(host: Host, fleet: Fleet, surroundings: Surroundings) 
 def _problems_of_models(
     host: Host, fleet: Fleet, surroundings: Surroundings, strange: Iterable[Refusal]
 ) -> Iterator[Refusal]:
-    """The refusals of a host's models; only those of their shapes if a shape has a number that cannot be a divisor."""
+    """The refusals of a host's models; only the refusals of their shapes if a shape has a number that cannot be a
+    divisor."""
     if names := list(name_problems(host, surroundings)):
         yield from names
     elif any(".checkpoint." in problem.facts["where"] for problem in strange):

@@ -162,8 +162,7 @@ def _route(route: Route, declared: Balancer, pool: Pool | None, fleet: Fleet) ->
 
 
 def _other_models(pool: str, hosts: list[Host]) -> Iterator[tuple[str, Refusal]]:
-    """A refusal for each server whose models differ from those of the pool's first server: a request may reach any
-    of them."""
+    """A refusal for each server whose models differ from the pool's first server: a request may reach any server."""
     servers = [(host.name, server) for host in hosts for server in host.servers]
     if not servers:
         return

@@ -1,4 +1,4 @@
-"""Refusals of a card that the inventory declares itself, and the sentence that says what is unproven on it."""
+"""Refusals of a card that the inventory declares itself, and the sentence about untested properties of the card."""
 
 import re
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ OF_BALANCERS = frozenset({"protection-without-balancer", "route-without-hosts"})
 
 
 def without_consequences(refusals: Iterable[Refused]) -> list[Refused]:
-    """The refusals without those that follow from another one."""
+    """The refusals that do not follow from another refusal."""
     every = list(refusals)
     addresses = {host for host, problem in every if problem.kind == "bad-peer-address"}
     is_balancer_unread = any(_is_of_a_balancer(problem) for _, problem in every)

@@ -68,7 +68,7 @@ def declared_problems(
 
 
 def _protected(server: Server, host: Host, firewall: Firewall | None, is_routed: bool) -> Iterator[Refusal]:
-    """A refusal if nothing enforces the declared `protection`.
+    """A refusal if neither a firewall nor a balancer enforces the declared `protection`.
 
     A Firewall covers HTTP, gRPC and metrics of every server of its host (roles/firewall/rules.py), so a declared
     Firewall is enough for "firewall". "balancer" needs a Balancer of the inventory with a route to the host's pool, and
@@ -140,7 +140,8 @@ def bad_networks(networks: tuple[str, ...], where: str) -> Iterator[Refusal]:
 
 
 def network_problems(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for each text that is not a network, and for networks of all addresses; `who` would be exposed."""
+    """A refusal for each text that is not a network, and for networks of all addresses; `who` names the exposed
+    service."""
     yield from bad_networks(networks, where)
     yield from _everybody(networks, where, who)
 

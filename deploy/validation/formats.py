@@ -59,7 +59,7 @@ def _reads(placed: Placed, row: Format) -> bool:
 
 
 def _runs(placed: Placed, row: Format, sm: int) -> bool:
-    """True if the program that reads the format has kernels for it on this SM; `precision` judges the others."""
+    """True if the program that reads the format has kernels for it on this SM; `precision` judges other programs."""
     if placed.model.runtime == VLLM:
         return sm >= row.vllm_sm
     return not (placed.served.shape.experts and sm in row.experts_lack_sm)
@@ -88,7 +88,7 @@ def offer_of_vllm(placed: Placed, row: Format) -> str:
 
 
 def _trtllm(placed: Placed) -> str:
-    """The TensorRT-LLM that serves the model: that of its own image beside Triton, else that of the release."""
+    """The TensorRT-LLM that serves the model: its own image's beside Triton, else the release's."""
     own = row_of_image(placed.model) if placed.model.runtime == SERVE else None
     return own.version if own else placed.trtllm
 
@@ -162,7 +162,7 @@ def _split_blocks(placed: Placed) -> Iterator[Refusal]:
 
 
 def _published_shape(placed: Placed) -> Checkpoint:
-    """The shape with the widths in the files if known: a typed width may be that of the dense layers."""
+    """The shape with the widths in the files if known: a typed width may be the dense layers' width."""
     files = placed.served.local
     try:
         return shape_published(files, placed.model.name) if files and files.config else placed.served.shape

@@ -240,7 +240,7 @@ def _alias_meant(name: object, value: object, model: str) -> str:
 
 
 def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str]:
-    """The models of the kind of the known ones, which an alias may name together; all models if none is known."""
+    """The models of the kind of the known ones, which an alias may name together; all models if no model is known."""
     kinds = {type(models[word]) for word in wanted if word in models}
     same = [name for name, model in models.items() if type(model) in kinds and name not in wanted]
     return sorted(same if kinds else models)
@@ -349,7 +349,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
 
 
 def smaller_fallbacks(host: Host) -> Iterator[str]:
-    """A sentence for each fallback whose context is smaller than that of a model it answers for."""
+    """A sentence for each fallback with a smaller context than a model that it replaces."""
     models = {model.name: model for model in host.llms}
     for name, alias in sorted(host.gateway.aliases.items()) if host.gateway else ():
         if not isinstance(alias, Alias) or alias.fallback not in models:

@@ -85,7 +85,7 @@ def _names(host: Host, server: Server, model: LLM, by_name: dict[str, Host]) -> 
 
 
 def _members_meant(names: Sequence[str], host: Host, server: Server, by_name: dict[str, Host]) -> tuple[str, ...]:
-    """The hosts that a group's names stand for: names, addresses of hosts, and names nearly right.
+    """The hosts that a group's names mean: names, addresses of hosts, and misspelled names.
 
     Empty if a name is unknown; a repeated name also stands for this host, if this host is not named elsewhere.
     """

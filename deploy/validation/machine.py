@@ -114,7 +114,7 @@ def _system(host: Host) -> Iterator[Refusal]:
 
 
 def _flavour_meant(flavour: str) -> str:
-    """The known flavour that was meant; empty for a known flavour, and for one that resembles none."""
+    """The known flavour that was meant; empty for a known flavour, and for a text without resemblance to one."""
     first = flavour.partition("-")[0]
     near = difflib.get_close_matches(first, FLAVOURS, n=1, cutoff=0.75)
     return f"{near[0]}{flavour[len(first) :]}" if near and first not in FLAVOURS else ""

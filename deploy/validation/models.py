@@ -97,7 +97,7 @@ def _unknown(server: Server, model: Model, files: LocalWeights | None) -> Iterat
 
 
 def _unknown_architecture(model: Model, name: str, place: str, is_code: bool) -> Refusal:
-    """The refusal of a network that nothing here has; `is_code`: the repository brings its own Python for it."""
+    """The refusal of a network that no program here has; `is_code`: the repository brings its own Python for it."""
     kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
     served = sorted(row.name for row in ARCHITECTURES.values() if row.kind == kind)
     slip = next((known for known in served if known.lower() == name.lower()), "")

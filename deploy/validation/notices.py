@@ -93,7 +93,7 @@ def mixed_pools(hosts: Iterable[Host]) -> Iterator[str]:
 
 
 def unread_settings(host: Host) -> Iterator[str]:
-    """A sentence for each declared setting that has no effect beside the others of the host."""
+    """A sentence for each declared setting that has no effect beside the host's other settings."""
     gateway, mirrors, servers = host.gateway, host.mirrors, host.servers
     llms = list(host.llms)
     row = release_row(host.release)
@@ -143,7 +143,7 @@ def unread_settings(host: Host) -> Iterator[str]:
 
 
 def _two_addresses(gateway: Gateway) -> Iterator[str]:
-    """A sentence if the URL that clients type is not that of the HTTPS on this host."""
+    """A sentence if the URL that clients type differs from the URL of HTTPS on this host."""
     https, url = gateway.https, re.fullmatch(r"https://([^/:]+)(?::([0-9]+))?/?", gateway.url.lower())
     if not https or not url:
         return

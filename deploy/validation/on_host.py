@@ -1,4 +1,5 @@
-"""Refusals of weights that are declared to be on the host already: their directory, and what cannot use them."""
+"""Refusals of weights that are declared to be on the host already: their directory, and settings that cannot use
+them."""
 
 import re
 from collections.abc import Iterator
@@ -50,7 +51,7 @@ def on_host_problems(model: Model, weights: Weights, place: str) -> Iterator[Ref
 
 
 def _meant(model: Model, weights: Weights) -> str:
-    """The call that was probably meant: with its texts the other way round, a slash in front, or a mounted bucket."""
+    """The call that was probably meant: with its texts exchanged, a slash in front, or a mounted bucket."""
     path, repository, commit = weights.path, weights.repository, weights.revision
     example = f'Weights.on_host("/mnt/models/{model.name}")'
     if COMMIT.fullmatch(repository) and not commit:

@@ -1,4 +1,4 @@
-"""Refusals of the operator's own models beside the planned ones: name, directory, and what cannot hold them."""
+"""Refusals of the operator's own models beside the planned ones: name, directory, and servers that cannot load them."""
 
 from collections import Counter
 from collections.abc import Iterator

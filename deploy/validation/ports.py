@@ -1,4 +1,4 @@
-"""Ports of one host: those that its programs have, and the refusals that every listener shares."""
+"""Ports of one host: its programs' ports, and the refusals that every listener shares."""
 
 from collections.abc import Collection
 from itertools import chain
@@ -10,7 +10,7 @@ SERVER_PORTS = ("http_port", "grpc_port", "metrics_port")
 
 
 def taken_ports(host: Host) -> dict[int, str]:
-    """Ports of our programs on the host but its gateway: servers, programs beside Triton, the agent of balancers."""
+    """Ports of our programs on the host except the gateway: servers, programs beside Triton, the agent of balancers."""
     traffic = {getattr(host.traffic, field): f"traffic.{field}" for field in ("ready_port", "agent_port")}
     servers = {
         getattr(server, field): server_at(server.name, field) for server in host.servers for field in SERVER_PORTS
@@ -26,7 +26,7 @@ def taken_with_gateway(host: Host) -> dict[int, str]:
 
 
 def free_port(taken: Collection[int], first: int) -> int:
-    """The next port from `first` on, or from 8000 on if none is left or `first` is no port."""
+    """The next port from `first` on, or from 8000 on if no port is left or `first` is no port."""
     candidates = chain(range(max(first, 1024), 65536), range(8000, 65536))
     return next(candidate for candidate in candidates if candidate not in taken)
 

@@ -109,6 +109,6 @@ def _url_meant(text: str) -> str:
 
 
 def _place_meant(text: str) -> str:
-    """The place without a scheme, a path, a port or a star; an example if nothing is left."""
+    """The place without a scheme, a path, a port or a star; an example if the rest is empty."""
     bare = re.sub(r"^\w+://|/.*$|:[0-9]+$", "", text.strip()).removeprefix("*")
     return bare if _is_place(bare) else ".corp.example"

@@ -47,7 +47,7 @@ def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
 
 
 def other_kind(model: Model, architecture: str, kind: str, place: str) -> Refusal:
-    """The refusal of an architecture of a kind that nothing here serves."""
+    """The refusal of an architecture of a kind that no program here serves."""
     article = "a" if kind == "multi-modal" else "an"
     return refuse(
         kind,
@@ -143,7 +143,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
 
 
 def _kind_by_name(served: Served) -> str:
-    """The other encoder's class, if a decoder that may be both has a name of that one alone; else ""."""
+    """The other encoder's class, if the name of a decoder that may be both contains that kind alone; else ""."""
     weights, declared = served.model.weights, type(served.model).__name__
     kinds = _kinds_by_name(weights.repository or weights.directory)
     may_be_both = served.architecture.name in {name for name, _kind in ALSO_ENCODERS}

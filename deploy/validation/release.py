@@ -58,7 +58,7 @@ def release_problems(host: Host, today: date) -> Iterator[Refusal]:
 
 
 def _version_meant(where: str, text: str) -> str:
-    """The version behind a `v` or a sign in front of it; the command that lists versions if there is none."""
+    """The version behind a `v` or a sign in front of it; the command that lists versions if the text has no version."""
     bare = re.sub(r"^[vV=><~^ ]+|\s+$", "", text)
     if bare != text and VERSION.fullmatch(bare):
         cls = "Driver" if where.startswith("driver") else "Toolkit"

@@ -34,7 +34,7 @@ class Source(NamedTuple):
 
 
 def repository_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """A refusal for each model of one host whose numbers are those of another checkpoint than its repository's.
+    """A refusal for each model of one host whose numbers belong to another checkpoint than its repository.
 
     Locked or local files decide; else the repository's name does.
     """
@@ -153,7 +153,7 @@ def _shaped_otherwise(server: str, model: Model, source: Source, shape: Checkpoi
 
 
 def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeights) -> Iterator[Refusal]:
-    """A refusal if the inventory's numbers, typed or from the catalog, differ from those of the named files."""
+    """A refusal if the inventory's numbers, typed or from the catalog, differ from the numbers of the named files."""
     place = files.repository or source.weights.directory
     row = _declared(source)
     typed = row.shape if row else source.checkpoint

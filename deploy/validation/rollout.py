@@ -99,7 +99,7 @@ _COPY = "copy inventories/h100.py and change the address"
 
 
 def no_hosts(reason: str = "") -> Refusal:
-    """The refusal of an inventory without hosts; `reason` says why none of its variables is a group."""
+    """The refusal of an inventory without hosts; `reason` says why no variable of it is a group."""
     example = '([("203.0.113.7", {"ssh_user": "ubuntu"})], {"machine": Machine(…), "servers": (Server(…),)})'
     return refuse(
         "no-hosts",

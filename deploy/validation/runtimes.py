@@ -29,7 +29,7 @@ OF_TENSORRT_LLM = ("moe_backend", "scheduler")
 OF_OTHERS = {VLLM: (*OF_TRITON, *OF_TENSORRT_LLM), SERVE: (*OF_TRITON, "lora")}
 """Fields that a program does not support. Completions of trtllm-serve name no adapter."""
 RANKS = (1, 8, 16, 32, 64, 128, 256)
-"""Highest ranks that vLLM 0.26.0 takes, of those that any runtime here serves."""
+"""Highest ranks that vLLM 0.26.0 takes, among the ranks that any runtime here serves."""
 VLLM_PRECISIONS = ("auto", "float16", "bfloat16", "fp8")
 
 
@@ -211,7 +211,7 @@ def _cache(placed: Placed) -> Iterator[Refusal]:
 
 
 def _adapters(placed: Placed) -> Iterator[Refusal]:
-    """A refusal for each mistake in adapters; their modules are those of their own adapter_config.json."""
+    """A refusal for each mistake in adapters; their own adapter_config.json names their modules."""
     lora = placed.model.lora
     if lora is None:
         return

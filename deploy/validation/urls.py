@@ -12,7 +12,7 @@ from deploy.spec import Host
 PUBLIC_HUBS = ("huggingface.co", "www.huggingface.co", "hf.co", "hf-mirror.com", "modelscope.cn", "www.modelscope.cn")
 """Hubs whose repositories stand at the first level, so that their base has no path."""
 OF_A_PAGE = re.compile(r"/(?:resolve|tree|blob|raw|api/models|models)(?:/.*)?$|/[^/]+\.(?:safetensors|gguf|json|bin)$")
-"""The part of a hub's URL that belongs to a page or a file of it."""
+"""The part of a hub's URL that belongs to a page or a file of the hub."""
 OF_A_CLIENT = re.compile(r"/v[0-9]+(?:/.*)?$|/(?:chat|completions|embeddings|rerank|metrics|health)(?:/.*)?$")
 """The part of a gateway's URL that a client's library adds itself."""
 OF_APT = re.compile(

@@ -39,7 +39,7 @@ def deployment(
     programs: list[dict[str, Any]],
     sources: list[dict[str, Any]],
 ) -> Manifest:
-    """The Deployment of one server of one host. `sources` are those of the volume with its settings and release."""
+    """The Deployment of one server of one host. `sources` are the sources of the volume with settings and release."""
     mine, name = server.slice, server.slice.name
     marks = labels("triton", label, name)
     page = _ours("page", served, server, host_program(served, "serve", name))

@@ -4,7 +4,7 @@ serve-NAME.sbatch       a job of a node that serves
 stage.sbatch            fetches weights
 job.sh                  the steps of a serving job
 hosts/HOST/             settings of the traffic service and the watchdog
-hosts/HOST/SERVER/      start line, release, and what the release needs
+hosts/HOST/SERVER/      start line, release, and files for the release
 stage/                  settings of the fetches
 programs/               the hosts' own programs
 README.md               commands to type, and the differences between a job and a host
@@ -30,7 +30,8 @@ AUTHORITY = "hub-ca.crt"
 
 
 def chosen(served: Served, hosts: Sequence[str]) -> Served:
-    """The plan with these hosts alone; all hosts if none is named. Raises: a Refusal for hosts that the plan lacks."""
+    """The plan with these hosts alone; all hosts if no host is named. Raises: a Refusal for hosts that the plan
+    lacks."""
     known = [host.slice.host for host in served.hosts]
     refuse_all(
         refuse(

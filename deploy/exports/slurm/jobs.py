@@ -71,7 +71,7 @@ def nodes(hosts: Iterable[str]) -> dict[str, str]:
 
 
 def addresses(host: ServedHost) -> tuple[str, ...]:
-    """Addresses of the node that the job listens on, without those that every node has."""
+    """Addresses of the node that the job listens on, without addresses that every node has."""
     listening = [server.triton.address for server in host.servers]
     listening += [host.slice.traffic.address] if host.traffic and host.slice.traffic else []
     everywhere = ("0.0.0.0", "::", "127.0.0.1", "::1")

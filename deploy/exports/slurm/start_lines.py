@@ -85,7 +85,7 @@ def _pyxis(server: ServedServer, words: str) -> str:
 
 
 def _mounts(server: ServedServer) -> list[tuple[str, str, str]]:
-    """(source, target, ",readonly" or nothing)"""
+    """(source, target, ",readonly" or empty)"""
     name, readonly = server.slice.name, ",readonly"
     weights = [(f"$root{path.removeprefix(ROOT)}", path, readonly) for path in server.triton.directories]
     return [
