@@ -86,7 +86,7 @@ class Architecture:
     python: bool = False
     files: tuple[str, ...] = LLM_FILES
     tasks: tuple[str, ...] = ()
-    """Prefixes the family was trained with; empty if it was trained without."""
+    """Prefixes the family was trained with; empty for a family without prefixes."""
     block_reuse: bool = True
     chunked_prefill: bool = True
     reserved_positions: int = 0

@@ -11,7 +11,8 @@ from deploy.spec.sources import Checkpoint  # importing deploy.spec would be a c
 class KnownCheckpoint:
     """A row; `dimensions` is the length of an embedder's vectors, `max_tokens` an encoder's training length.
 
-    Parsers are named as in vLLM (its pages on tool calling and reasoning outputs, read 2026-11-23); "" for none.
+    Parsers are named as in vLLM (its pages on tool calling and reasoning outputs, read 2026-11-23); "" without a
+    parser.
     """
 
     name: str

@@ -103,7 +103,7 @@ class Hole:
 
 
 def _hole(name: str, component: Component, fixed: str, reach: Reach, effect: Effect, source: str, **more: Any) -> Hole:
-    """A row: `fixed` as words, and of the remaining fields those without their default."""
+    """A row. `fixed` is a text of versions; of the remaining fields, only values other than defaults are given."""
     return Hole(
         id=f"CVE-{name}",
         component=component,

@@ -94,7 +94,7 @@ def profiles_of(gpu: str) -> tuple[MigProfile, ...]:
 def places(profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
     """The memory slice at which each profile starts, in the given order; None if one card cannot hold them all.
 
-    Larger profiles get their places first, and move again if the smaller ones then find none.
+    Larger profiles get their places first, and move again if the smaller profiles then find no place.
     """
     if sum(profile.compute_slices for profile in profiles) > COMPUTE_SLICES or _too_many(profiles):
         return None

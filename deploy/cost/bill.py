@@ -19,7 +19,8 @@ TENANT_UNKNOWN = "(no audit line)"
 
 @dataclass(frozen=True, kw_only=True)
 class Unit:
-    """Dollars for a million tokens in, out and together, and for a thousand documents; None if there were none."""
+    """Dollars for a million tokens in, out and together, and for a thousand documents; None without tokens or
+    documents."""
 
     input_million: float | None = None
     output_million: float | None = None

@@ -82,7 +82,7 @@ def cause_findings(readings: Readings, others: Iterable[Finding]) -> Iterator[Fi
 
 
 def cause_of(text: str) -> str:
-    """The finding of the first phrase or word in a text; empty if it has none."""
+    """The finding of the first phrase or word in a text; empty for a text without a known phrase or word."""
     return next((kind for tier, kind, rows in _KINDS if tier != "head" and rows.search(text)), "")
 
 

@@ -85,7 +85,7 @@ def gpu_findings(gpu: Gpu, wanted: Wanted) -> Iterator[Finding]:
 
 
 def recovery_finding(action: str, gpu: object, subject: str, evidence: str) -> Finding | None:
-    """The finding of a recovery action in nvidia-smi's words; None if the driver asks for no action or names none."""
+    """The finding of a recovery action in nvidia-smi's words; None if the driver requests or names no action."""
     word = action.strip().lower()
     if word in ("", "n/a", "[n/a]"):
         return None

@@ -94,7 +94,7 @@ def past_findings(messages: list[Message], gpus: int, mended: float = 0.0) -> It
 
 
 def _beside(number: int, place: str, alike: Mapping[tuple[str, int], list[Message]]) -> int:
-    """The number of another Xid of the same GPU that this message explains; 0 for none."""
+    """The number of another Xid of the same GPU that this message explains; 0 without such an Xid."""
     numbers = [other_number for other_place, other_number in alike if other_place == place]
     return next((known for known in BESIDE.get(number, ()) if known != number and known in numbers), 0)
 

@@ -83,7 +83,7 @@ def _calibration_texts(recipe: Recipe) -> str:
 
 
 def _calibration_digest(recipe: Recipe, surroundings: Surroundings) -> str:
-    """The digest of the calibration texts; empty if the build reads none."""
+    """The digest of the calibration texts; empty if the build reads no texts."""
     texts = _calibration_texts(recipe)
     return surroundings.calibrations.get(texts, MISSING) if texts else ""
 

@@ -198,7 +198,7 @@ def _checked(parameters: Parameters, trtllm: str) -> Parameters:
 
 
 def takes(key: RuntimeKey, value: str, trtllm: str) -> bool:
-    """True if `value` is of the key's kind; an empty path means that there is none."""
+    """True if `value` is of the key's kind; an empty path means no file."""
     if key.choices:
         return value in choices_of(key, trtllm)
     if key.kind == "number":

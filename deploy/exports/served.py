@@ -82,4 +82,4 @@ class Served:
     programs_path: str
     settings_path: str
     branches: tuple[str, ...]
-    """Driver branches of the fleet, whose ends are alerts."""
+    """Driver branches of the fleet; their ends of support raise alerts."""

@@ -218,7 +218,7 @@ def money_text(micro: int) -> str:
 
 
 def limits_text(line: Limited) -> str:
-    """The limits of a key or a tenant in words; "none" without any."""
+    """The limits of a key or a tenant in words; "none" without limits."""
     parts = [f"{getattr(line, name):,} {word}" for name, word in WORDS.items() if getattr(line, name, 0)]
     for name, period in (("cost_per_day", "day"), ("cost_per_month", "month")):
         if limit := getattr(line, name, 0):

@@ -28,7 +28,7 @@ def filled(text: str) -> str:
 
 
 def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
-    """The setting without blanks around it, or without the text after a colon; advice if neither is likely."""
+    """The setting without blanks around it, or without the text after a colon; advice if no such setting is likely."""
     if is_placeholder(value):
         return f'"{key}": "ubuntu"   with your own in its place' if key.endswith("_user") else f'"{key}": "PATH"'
     if isinstance(value, str):

@@ -231,7 +231,7 @@ def weights_download(mine: Slice, weights: WeightsSlice, work: Path) -> Download
 
 
 def confirm_pinned(slices: Iterable[Slice]) -> None:
-    """Confirms that every image has a digest. Raises: a Refusal for one that has none."""
+    """Confirms that every image has a digest. Raises: a Refusal for an image without a digest."""
     images = {image.reference: mine for mine in slices for image in (mine.image, *mine.runtime_images)
               if not image.digest}  # fmt: skip
     if images:

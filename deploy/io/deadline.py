@@ -18,7 +18,7 @@ LIMITED = re.compile(r";\s*r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,9})\b")
 
 
 def requested_pause(headers: Message) -> float | None:
-    """Seconds that the server asks for: Retry-After as a number or a date, or RateLimit; None if it has neither."""
+    """Seconds that the server asks for: Retry-After as a number or a date, or RateLimit; None without these headers."""
     word = headers.get("Retry-After", "")
     if word.isdecimal():
         return float(word)

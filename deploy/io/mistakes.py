@@ -117,7 +117,7 @@ def _of_a_name(error: BaseException, place: str, file: str) -> Refusal | None:
 
 
 def _unknown_class(name: str, place: str, seen: str) -> Refusal | None:
-    """The refusal of a class that is not imported or does not exist; None for a name that resembles none."""
+    """The refusal of a class that is not imported or does not exist; None for a name that resembles no class."""
     known = [word for word in spec.__all__ if isinstance(getattr(spec, word), type)]
     same = next((word for word in known if word.lower() == name.lower()), "")
     meant = same or (nearest(name, known) if name[:1].isupper() else "")
@@ -206,7 +206,8 @@ def _of_a_call(error: BaseException, place: str) -> Refusal | None:
 
 
 def _wanted_here(error: BaseException) -> list[KnownCheckpoint]:
-    """The catalog's checkpoints that the inventory's line names; the first as an example if it names none."""
+    """The catalog's checkpoints that the inventory's line names; the first as an example if the line names no
+    checkpoint."""
     frames = traceback.extract_tb(getattr(error, "_traceback", None) or error.__traceback__)
     lines = " ".join(frame.line or "" for frame in frames)
     return [row for row in CHECKPOINTS.values() if f'"{row.repository}"' in lines] or [*CHECKPOINTS.values()][:1]

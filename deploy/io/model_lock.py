@@ -23,7 +23,7 @@ def lock_of(inventory: str | Path) -> Path:
 
 
 def read_lock(file: Path) -> dict[str, LocalWeights]:
-    """Repositories by the name that an inventory uses; none if there is no lock.
+    """Repositories by the name that an inventory uses; empty without a lock.
 
     Raises: a Refusal for a lock that was edited or merged badly.
     """

@@ -32,7 +32,7 @@ def _checkpoint(judged: Judged, table: FlagTable, options: dict[str, Option]) ->
 
 
 def _is_number(text: str) -> bool:
-    """True for a number that Python reads: 5,000 digits are none."""
+    """True for a number that Python converts; it converts no 5,000 digits."""
     return text.isdecimal() and len(text) <= 18
 
 

@@ -28,7 +28,7 @@ def _plain(value: Any) -> Any:
 
 
 def fields_of(value: object, *path: str) -> Fields:
-    """The mapping at a path of keys; empty if there is none."""
+    """The mapping at a path of keys; empty without a mapping there."""
     for key in path:
         value = value.get(key) if isinstance(value, Fields) else None
     return value if isinstance(value, Fields) else Fields()

@@ -43,7 +43,7 @@ def need_of(image: str, call: Call | None, beside: Sequence[Word] = ()) -> tuple
 
 
 def judge_absence(judged: Judged, need: tuple[str, str], *, seen: str, attempt: str) -> None:
-    """Adds the finding that a container which needs a GPU gets none."""
+    """Adds the finding that a container gets no GPU although it needs one."""
     certainty, program = need
     if certainty == CERTAIN:
         judged.add(

@@ -165,7 +165,7 @@ def _judge_line(piece: Piece, line: Pasted, *, named: bool, is_for_another: bool
 
 
 def _judge(call: Call, target: Target, *, named: bool) -> Judged | None:
-    """The verdict of the judge for the program; None if there is none."""
+    """The verdict of the program's judge; None for a program without a judge."""
     if call.program in docker.PROGRAMS and not docker.is_of_a_swarm(call):
         return docker.judge_docker(call, target, lambda inner, own: _inner(inner, own, target, named=named))
     if call.program == "kubectl" and any(word.text == "--" for word in call.args):

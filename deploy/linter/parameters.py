@@ -71,7 +71,7 @@ def _key(judged: Judged, parameter: Message, keys: set[str]) -> bool:
 
 
 def _built_by(name: str) -> str:
-    """The program with this parameter as a build-time flag; empty if there is none."""
+    """The program with this parameter as a build-time flag; empty without such a program."""
     for program, tables in ENGINE_MAKERS.items():
         if any(table.find(f"--{name}") for table in tables()):
             return program

@@ -63,7 +63,7 @@ def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
 
 
 def target_of_image(reference: str) -> Target | None:
-    """The target of an image, or None if its name shows none."""
+    """The target of an image; None if the image's name shows no release."""
     triton, trtllm = TRITON_IMAGE.search(reference), TRTLLM_IMAGE.search(reference)
     if triton and triton.group(1) in RELEASES:
         return target_named(triton.group(1))

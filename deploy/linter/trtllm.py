@@ -175,7 +175,7 @@ def _attempt(option: Option, verdict: FlagVerdict, instead: list[str]) -> str:
 
 
 def _instead(table: FlagTable, option: Option, verdict: FlagVerdict, options: list[Option]) -> list[str]:
-    """The intended flag with the typed values; empty if there is none or it is already present."""
+    """The intended flag with the typed values; empty without such a flag, or if the flag is already present."""
     if not verdict.instead:
         return []
     options_by_name = {typed.name: typed for typed in options}

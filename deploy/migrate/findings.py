@@ -1,11 +1,11 @@
-"""The finding about a pasted word: its place in the inventory, or the reason why it has none."""
+"""The finding about a pasted word: its place in the inventory, or the reason why it has no place."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A word with its place in the inventory, or the reason why it has none; `is_known` is False without a row."""
+    """A word with its place in the inventory, or the reason why it has no place; `is_known` is False without a row."""
 
     words: str
     place: str = ""

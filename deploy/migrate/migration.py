@@ -255,7 +255,7 @@ def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
 
 
 def _flag_of(server: Server, name: str) -> str:
-    """The option for which a variable stands; empty for none."""
+    """The option with a variable's meaning; empty without such an option."""
     if name == "NIM_PASSTHROUGH_ARGS":
         return "--passthrough"
     if name in server.engine.variables:

@@ -60,7 +60,7 @@ class Given:
 
 
 Said = tuple[str, str]
-"""The place of an option in the inventory; or "" and the reason why it has none."""
+"""The place of an option in the inventory; or "" and the reason why it has no place."""
 Place = Callable[[Given, Option], Said]
 
 

@@ -64,7 +64,7 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
-    """The first class string of config.json; empty if it names none."""
+    """The first class string of config.json; empty without a class."""
     names = config.get("architectures")
     first = names[0] if isinstance(names, list | tuple) and names else ""
     return first if isinstance(first, str) else ""

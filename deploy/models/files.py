@@ -27,7 +27,7 @@ IMAGE_UNPACK_FACTOR = 3
 """Bytes of disk for each byte of an image's download while it is pulled: layers compressed, unpacked and in use."""
 
 FEW_INODES = 1_000
-"""Inodes that a run needs beside what a host has: releases, weights and environments."""
+"""Free inodes that a run needs for releases, weights and environments."""
 
 HEADROOM_MIB = 8192
 """MiB of disk for releases, compile caches and logs, and the free space that keeps a file system fast."""

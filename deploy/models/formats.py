@@ -35,7 +35,8 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
 
 
 def with_modelopt(config: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """config.json with the format that ModelOpt's own file names: older repositories have it there alone."""
+    """config.json with the format that ModelOpt's own file names: older repositories name the format in that file
+    only."""
     stored = content.get("quantization")
     algorithm = stored.get("quant_algo") if isinstance(stored, Mapping) else None
     if config.get("quantization_config") or not algorithm:

@@ -55,7 +55,7 @@ def shape_published(files: LocalWeights, where: str) -> Checkpoint:
 
 
 def _missing_shard(names: Collection[str]) -> str:
-    """The first file that a series of weights lacks; empty if one series is whole, or there is none."""
+    """The first file that a series of weights lacks; empty if one series is whole, or without a series."""
     series: dict[str, set[int]] = {}
     for match in filter(None, map(SHARD.fullmatch, names)):
         series.setdefault(match[2], set()).add(int(match[1]))

@@ -46,7 +46,7 @@ def prefixes_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def default_task_of(config: Mapping[str, Any]) -> str:
-    """The task of the prompt that the repository uses without a named task; "" if there is none."""
+    """The task of the prompt that the repository uses without a named task; "" without such a prompt."""
     kept = kept_prompts(config.get(KEY)).get(KEY, {})
     default = str(kept.get("default_prompt_name", "")).lower()
     return next((task for task, names in NAMES.items() if default in names), "")

@@ -124,7 +124,7 @@ def gateway_command(question: Question, address: str, port: int, ssh: Sequence[s
     """curl that sends the question to a gateway; everything except the address is in its configuration on standard
     input.
 
-    `key` is the place from which a shell reads the key; "" if the gateway needs none.
+    `key` is the place from which a shell reads the key; "" if the gateway needs no key.
     """
     curl = (*CURL, *(["--no-buffer"] if question.is_stream else []), "--config", "-")
     curl = (*curl, f"http://{authority(address, port)}{question.path}")

@@ -142,7 +142,8 @@ def kv_dtype_of(served: Served) -> str:
 
 
 def parsers_of(model: LLM) -> tuple[str, str]:
-    """The parsers of its tool calls and of its reasoning, as declared or as the catalog's row has them; "" for none."""
+    """The parsers of its tool calls and of its reasoning, as declared or as the catalog's row has them; "" without a
+    parser."""
     known = CHECKPOINTS.get(model.checkpoint) if isinstance(model.checkpoint, str) else None
     row = (known.tool_parser, known.reasoning_parser) if known else ("", "")
     declared = (model.tool_parser, model.reasoning_parser)

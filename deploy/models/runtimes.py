@@ -58,7 +58,7 @@ def suggested(architecture: Architecture, trtllm: str) -> str:
 
 
 def runtime_instead(model: Model, architecture: Architecture, trtllm: str) -> str:
-    """The program beside Triton that serves an LLM which Triton cannot serve; "" for none.
+    """The program beside Triton that serves an LLM which Triton cannot serve; "" without such a program.
 
     Empty if the inventory requests a path, because Triton may serve the model on another path.
     """

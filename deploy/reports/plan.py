@@ -189,7 +189,7 @@ def card_of(gpu: int, slice_: Slice) -> GPU:
 
 
 def gpus_of(model: ModelSlice, server: ServerSlice) -> tuple[int, ...]:
-    """The GPUs that hold a model's memory: an LLM's are all of its server, an encoder's the first, or none."""
+    """The GPUs that hold a model's memory: all GPUs of an LLM's server; for an encoder the first GPU, or no GPU."""
     if model.kind == "llm":
         return server.gpus
     return server.gpus[:1] if model.memory.total_mib else ()

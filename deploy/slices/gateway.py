@@ -100,7 +100,7 @@ class GatewaySlice:
     models: tuple[GatewayModelSlice, ...]
     aliases: tuple[GatewayAliasSlice, ...]
     trace_one_in: int = 0
-    """Number of requests of which one is traced; 0 traces none."""
+    """Number of requests of which one is traced; 0 traces no request."""
     unknown_fields: str = "ignore"
     cors_origins: tuple[str, ...] = ()
     pages: bool = True
@@ -112,7 +112,7 @@ class GatewaySlice:
     identity: Identity | None = None
     """The header that names the person behind a request, and the addresses that may send it."""
     usage_days: int
-    """Days that counters of usage are kept; 0 for none."""
+    """Days that counters of usage are kept; 0 without counters."""
 
     def has_salt(self, is_beside: bool) -> bool:
         """True if the host keeps a secret for salts: a model takes one, or may after the next swap.

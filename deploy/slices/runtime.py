@@ -19,7 +19,7 @@ class RuntimeSlice:
     arguments: tuple[str, ...]
     """Words after the program. A word `@RELEASE@/…` is a file of the release."""
     configuration: dict[str, object]
-    """Content of the YAML file that the arguments name; empty if there is none."""
+    """Content of the YAML file that the arguments name; empty without such a file."""
     metrics_path: str
     answers_metric: str
     """The counter of finished answers, by which the watchdog distinguishes a busy engine from a hanging one."""

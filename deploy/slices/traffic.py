@@ -107,7 +107,7 @@ class BalancerSlice:
     sharing: int = 1
     """Number of balancers that require keys: each enforces its share of a key's limits."""
     clients: str = ""
-    """File of the authorities that sign clients' certificates; empty if clients need none."""
+    """File of the authorities that sign clients' certificates; empty if clients need no certificate."""
     address_connections: int = 0
     """Connections of one address to the ports of a pool; 0 is no limit. `address_requests`: its requests a minute."""
     address_requests: int = 0

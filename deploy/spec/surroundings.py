@@ -22,7 +22,7 @@ class LocalWeights:
     parameters: int
     files: tuple[str, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
-    """The part of config.json that the planner reads; empty if there is none."""
+    """The part of config.json that the planner reads; empty without a config.json."""
     repository: str = ""
     fetched: tuple[str, ...] = ()
     """The files of a repository that a host fetches."""

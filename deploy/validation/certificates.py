@@ -74,7 +74,7 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
 
 
 def certificate_notice(declared: Balancer | Https, surroundings: Surroundings) -> str:
-    """A sentence for a certificate that expires soon; empty if there is none."""
+    """A sentence for a certificate that expires soon; empty without such a certificate."""
     file = surroundings.certificates.get(declared.certificate)
     if file is None or file.problem or file.ends is None:
         return ""

@@ -23,7 +23,7 @@ from deploy.spec.surroundings import Surroundings
 
 
 def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
-    """The refusal of a declared disk that is too small; empty if the inventory declares none."""
+    """The refusal of a declared disk that is too small; empty if the inventory declares no disk."""
     row = release_row(host.release)
     if row is None or not host.machine.disk_mib or host.machine.data_disk:
         return

@@ -54,7 +54,7 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
 
 
 def gateway_notice(host: Host) -> str:
-    """Notices about a valid gateway that an operator should read; empty if there are none."""
+    """Notices about a valid gateway that an operator should read; empty without notices."""
     if host.gateway is None or host.gateway.keys is not None:
         return ""
     who = "whoever reaches its balancer" if host.gateway.protection else "every user and program of its host"

@@ -151,7 +151,7 @@ def _kind_by_name(served: Served) -> str:
 
 
 def _kinds_by_name(source: str) -> tuple[str, ...]:
-    """The encoder's class that a name contains; both if it contains neither or both."""
+    """The encoder's class that a name contains; both classes if the name contains no class or both."""
     last = source.rstrip("/").rsplit("/", 1)[-1].lower()
     kinds = tuple(kind for kind, word in (("Embedder", "embed"), ("Reranker", "rerank")) if word in last)
     return kinds or ("Embedder", "Reranker")

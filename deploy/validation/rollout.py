@@ -15,7 +15,7 @@ POOL = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def rollout_problems(rollout: Rollout, hosts: Iterable[Host]) -> Iterator[Refusal]:
-    """A refusal for each mistake in the sizes of canary and waves, and for a pool that may have no host out."""
+    """A refusal for each mistake in the sizes of canary and waves, and for a pool of which no host may be out."""
     limit = rollout.max_unavailable
     serving = [host for host in hosts if not host.farm]
     members = [(host.name, host.pool) for host in serving]

@@ -174,8 +174,8 @@ def _fields(placed: Placed) -> Iterator[Refusal]:
 
 
 def _answers(placed: Placed) -> Iterator[Refusal]:
-    """A refusal of gpt-oss on trtllm-serve, because the gateway needs token ids to parse the answers, and
-    trtllm-serve returns none."""
+    """A refusal of gpt-oss on trtllm-serve, because the gateway needs token ids to parse the answers, and trtllm-serve
+    returns no ids."""
     tool_parser, _ = parsers_of(placed.model)
     if placed.model.runtime == SERVE and tool_parser == "harmony":
         yield placed.no(

@@ -63,7 +63,7 @@ def _is_line(text: str) -> bool:
 
 
 def _sign(words: tuple[str, ...]) -> str:
-    """The first sign of a shell among the words; empty if there is none."""
+    """The first sign of a shell among the words; empty without such a sign."""
     if word := next((word for word in words if OF_A_SHELL.fullmatch(word)), ""):
         return word
     match = next(filter(None, map(SUBSTITUTED.search, words)), None)

@@ -128,7 +128,7 @@ def _address(server: Server) -> Iterator[Refusal]:
 
 
 def _address_meant(text: str) -> str:
-    """The address in a text with a port or a prefix length; loopback if there is none."""
+    """The address in a text with a port or a prefix length; loopback without an address."""
     bare = re.sub(r"^\w+://|/.*$|(?<=[0-9\]]):[0-9]{1,5}$", "", text.strip()).strip("[]")
     return str(ip_of(bare) or "127.0.0.1")
 

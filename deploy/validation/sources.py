@@ -65,7 +65,7 @@ def source_problems(host: Host) -> Iterator[Refusal]:
 
 
 def _url_meant(text: str) -> str:
-    """The URL in a line for apt, or the text as a URL; the form of a URL if neither is possible."""
+    """The URL in a line for apt, or the text as a URL; else the form of a URL."""
     url = url_in(text)
     url = url if "://" in url else f"https://{url.strip().removeprefix('//')}"
     return f'"{url}"' if URL.fullmatch(url) else '"https://HOST/PATH"'

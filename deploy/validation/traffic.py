@@ -34,7 +34,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
 
 
 def _address_in(text: str) -> str:
-    """The address in a text with a port, a prefix length or a scheme; an example if there is none."""
+    """The address in a text with a port, a prefix length or a scheme; an example without an address."""
     bare = re.sub(r"^\w+://|/.*$|(?<=\])?:[0-9]{1,5}$", "", text.strip()).strip("[]")
     return bare if is_reachable(bare) else "10.0.0.11"
 

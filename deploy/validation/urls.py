@@ -55,7 +55,7 @@ def url_problems(host: Host) -> Iterator[Refusal]:
 
 
 def url_in(text: str) -> str:
-    """The URL in a line of sources.list; the text itself if there is none."""
+    """The URL in a line of sources.list; the text itself without a URL."""
     line = SOURCE_LINE.fullmatch(text.strip())
     return line[1] if line else text
 

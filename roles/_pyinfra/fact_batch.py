@@ -48,7 +48,7 @@ class FactCall:
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
     def read(self, lines: list[str]) -> Any:
-        """The answer in the lines that the host printed; the fact's default if the host printed none."""
+        """The answer in the lines that the host printed; the fact's default if the host printed no line."""
         fact = self.fact()
         return fact.process(lines) if lines else fact.default()
 

@@ -212,7 +212,7 @@ class Confirm(PyinfraCommand):
         return False
 
     def _taken_back(self, state: State, host: Host, arguments: ConnectorArguments) -> dict[str, Any]:
-        """The host's record of its revert; empty if there is none yet, or if the host does not answer."""
+        """The host's record of its revert; empty before a revert, or if the host does not answer."""
         read_record = f"cat {KEPT}/{self.watched.name}.taken-back.json"
         done, lines = over_a_new_connection(state, host, read_record, arguments)
         return fields("".join(lines)) if done else {}

@@ -213,7 +213,7 @@ class View(logging.Filter):
             self._say(f"[{host}] {stage}, {span(time.monotonic() - since)} after it was drained")
 
     def _begin_wave(self, number: int) -> None:
-        """Prints the wave's beginning when its first host is drained; a wave without changes prints none."""
+        """Prints the wave's first line when its first host is drained; a wave without changes has no such line."""
         if not number or number in self._begun:
             return
         self._begun.add(number)

@@ -140,7 +140,7 @@ def specified(packages: Mapping[str, str]) -> str:
 
 
 def hold(names: Iterable[str], facts: Mapping[str, Installed]) -> Iterator[Command]:
-    """The command that holds the installed packages among `names` that are not held yet; none without such packages."""
+    """The command that holds installed packages among `names`; no command if all are held already."""
     free = sorted(name for name in names if name in facts and not facts[name].held)
     if free:
         yield f"apt-mark hold {join(free)}"

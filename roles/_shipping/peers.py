@@ -288,5 +288,5 @@ def host_arguments(host: Host) -> ConnectorArguments:
 
 
 def bytes_per_second(limit: str) -> int:
-    """Bytes of a limit in rsync's notation ("80m"); 0 if there is none."""
+    """Bytes of a limit in rsync's notation ("80m"); 0 without a limit."""
     return int(float(limit.rstrip("kKmMgG")) * UNITS_OF_BYTES[limit.lstrip("0123456789.").lower()]) if limit else 0

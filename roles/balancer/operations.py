@@ -18,7 +18,7 @@ def certificate_path(mine: BalancerSlice) -> str:
 
 
 def clients_path(mine: BalancerSlice) -> str:
-    """Path of the authorities of clients' certificates on the balancer; empty if clients need none."""
+    """Path of the authorities of clients' certificates on the balancer; empty if clients need no certificate."""
     return haproxy.pem_path(f"{PLACES.settings}/clients", mine.clients)
 
 

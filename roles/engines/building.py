@@ -118,7 +118,7 @@ def _replay_place(engine: EngineSlice) -> str:
 
 
 def calibration_path(engine: EngineSlice) -> str:
-    """The path of an engine's calibration texts on the host; empty if it needs none."""
+    """The path of an engine's calibration texts on the host; empty if the engine needs no texts."""
     if not engine.calibration:
         return ""
     texts = engine.fields.get("calibration")

@@ -60,7 +60,7 @@ def watched(seconds: int) -> undo.WatchedChange:
 
 
 def taken_away(facts: HostFacts) -> Iterator[Command]:
-    """Commands that remove an earlier plan's firewall; none if the project never installed one."""
+    """Commands that remove an earlier plan's firewall; no command if this project never installed a firewall."""
     ours = [path for path in (defaults.UNIT, defaults.RULES, defaults.PROGRAM) if path in facts.files]
     if defaults.UNIT in ours:
         yield f"systemctl disable --now {defaults.UNIT_NAME}"

@@ -48,7 +48,8 @@ def cut(facts: HostFacts, mine: Slice) -> Iterator[Command]:
 
 
 def make_whole(facts: HostFacts, mine: Slice) -> Iterator[Command]:
-    """Commands that turn MIG off and remove the boot unit; none if it is off, a refusal if instances are in use."""
+    """Commands that turn MIG off and remove the boot unit; no command if MIG is off, a refusal if instances are in
+    use."""
     if not is_cut(facts, mine):
         if facts.value("users"):
             yield Refuse(verify.in_use(facts, mine))

@@ -97,7 +97,7 @@ def keys_of(words: str) -> dict[str, str]:
 
 
 def settings_file(words: str) -> str:
-    """The settings file in dockerd's command line instead of Docker's own daemon.json; empty for none."""
+    """The settings file in dockerd's command line; empty if dockerd reads its own daemon.json."""
     match = re.search(r"\s--?config-file[=\s]+(\S+)", words)
     return match[1] if match and match[1] != DAEMON else ""
 

@@ -172,7 +172,7 @@ def _ask_service(mine: Slice) -> list[str]:
 
 
 def _ask_network(mine: Slice, timeout_seconds: int) -> list[str]:
-    """Commands that try each address in the background, except those of parts that the host already has."""
+    """Commands that try each address in the background, except addresses of parts that the host already has."""
     tries = []
     for what, url, have in _sources(mine):
         place = _place(url)
@@ -192,7 +192,7 @@ to ports of TLS alone."""
 
 
 def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) -> str:
-    """Shell that succeeds if HOST:PORT can be connected to, through the proxy unless the host needs none.
+    """Shell that succeeds if HOST:PORT can be connected to, through the proxy unless the host needs no proxy.
 
     A proxy that asks for a login (407) counts as a success: programs send the login, but this check never does.
     """

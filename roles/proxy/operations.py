@@ -87,7 +87,7 @@ def with_login(proxy: ProxySlice) -> str:
 
 
 def missing(facts: HostFacts, proxy: ProxySlice) -> Iterator[Command]:
-    """Commands after which programs of the host use the proxy; none if the files are already right.
+    """Commands after which programs of the host use the proxy; no command if the files are already right.
 
     If the password is unavailable, a host whose proxy matches otherwise is not changed.
     """

@@ -33,6 +33,6 @@ class OnHost(FactBase[list[str]]):
         return f"command -v python3 >/dev/null || exit 0; python3 -B - list <<'END_OF_PROGRAM'\n{text}END_OF_PROGRAM\n"
 
     def process(self, output: list[str]) -> list[str]:
-        """The lines of the output, except those about kept files."""
+        """The lines of the output, except lines about kept files."""
         lines = [line for line in output if line.strip()]
         return lines if any(not line.startswith("stays: ") for line in lines) else []

@@ -1,7 +1,8 @@
 """The host's readiness for balancers: `ready` or `drain` for each server, by systemd's state.
 
 A drain is not a step of a run. It is part of the stop of `triton@SERVER` (its first ExecStop), so every stop of a
-server drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops no server drains none.
+server drains it: a swap, the watchdog, a reboot, a restart of Docker, a person. A run that stops no server drains no
+server.
 """
 
 from pyinfra import host, logger
