@@ -95,6 +95,8 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
             reasons.append(f"`{name}` is {'a list without hosts' if hosts else 'an empty list'}")
         elif getattr(value, "__code__", None) and not name.startswith("_") and name != value.__name__:
             reasons.append(f"`{name}` is a function that is not called: {name} = {value.__name__}()")
+        elif hasattr(value, "cr_code"):
+            reasons.append(f"`{name}` is a coroutine, which nothing awaits")
         elif is_group and isinstance(value, tuple):
             reasons.append(f"`{name}` begins with an underscore, which makes it private")
         elif (
@@ -123,6 +125,8 @@ def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
         return f"{name} = ([{', '.join(hosts)}], {{…}})   hosts stand in a list"
     if kinds[1:] == [dict] and isinstance(value[0], Iterable):
         return f"{name} = (list(…), {{…}})   hosts stand in a list"
+    if kinds[:1] == [list] and len(value) == 2 and isinstance(value[1], Mapping):
+        return f"{name} = ([…], dict(…))   data stand in a dictionary"
     is_split = kinds[:1] == [list] and len(kinds) > 2 and set(kinds[1:]) == {dict}
     return f"{name} = ([…], {{…}})   all data in one dictionary" if is_split else ""
 

@@ -137,6 +137,7 @@ def _confirm_groups(file: str) -> None:
     """Raises: a Refusal for groups that pyinfra cannot read, or would silently read in part."""
     from pyinfra_cli.util import exec_file
 
+    here = Path.cwd()
     try:
         with contextlib.redirect_stdout(sys.stderr):
             variables = exec_file(file, return_locals=True)
@@ -148,6 +149,16 @@ def _confirm_groups(file: str) -> None:
         raise
     except BaseException as error:  # such as asyncio.CancelledError, which pyinfra lets through
         raise explained(error, file) from None
+    if (elsewhere := Path.cwd()) != here:
+        os.chdir(here)
+        raise refuse(
+            "inventory-elsewhere",
+            f"{file} changes the current directory, from which every path is read",
+            where=file,
+            seen=f"os.chdir to {elsewhere}",
+            wanted="a file that only declares hosts",
+            attempt="take os.chdir out; Path(__file__).parent is the directory of the file",
+        )
     refuse_all(unread_group_data(folder / "group_data" for folder in {Path(file).parent, Path()}))
     refuse_all(shape_problems(variables, file))
     if reason := no_group_reason(variables):
