@@ -108,7 +108,7 @@ BODIES = {
     "CohereResultsV1": f"{COHERE_V1} message:text tool_results:CohereResult[1..{MOST_TOOLS}]",
     "CohereTokenize": "model:llm text:text",
     "CohereDetokenize": f"model:llm tokens:count[1..{MOST_IDS}]",
-    "Embeddings": """model?:embedder input:text|inputs encoding_format?:form dimensions?:width output_dimension?:width
+    "Embeddings": """model?:embedder|= input:text|inputs encoding_format?:form dimensions?:width output_dimension?:width
         truncate?:flag|=NONE,END normalize?:flag user?:text""",
     "CohereEmbedV1": f"{EMBED} input_type?:=,{','.join(TASKS)}",
     "CohereEmbed": f"{EMBED} input_type:={','.join(TASKS)}",
@@ -118,8 +118,8 @@ BODIES = {
     "Score": "model:reranker text_1:query|query[1..1] text_2:text|passages",
     "Tokenize": "model:llm prompt:text|ids|prompt[1..1]",
     "TokenizeChat": f"model:llm messages:Message[1..{MOST_MESSAGES}] {TOOLS}",
-    "TeiEmbed": "model?:embedder inputs:text|inputs truncate?:flag normalize?:flag dimensions?:width",
-    "TeiRerank": "model?:reranker query:query texts:passages raw_scores?:flag return_text?:flag truncate?:flag",
+    "TeiEmbed": "model?:embedder|= inputs:text|inputs truncate?:flag normalize?:flag dimensions?:width",
+    "TeiRerank": "model?:reranker|= query:query texts:passages raw_scores?:flag return_text?:flag truncate?:flag",
 }
 """Objects of requests. Their unknown fields are ignored, and null counts as absent."""
 UNIONS = {

@@ -121,3 +121,13 @@ async def test_tools_that_are_no_objects_are_refused_even_if_none_may_be_called(
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/v1/chat/completions", chat(tools=tools, tool_choice="none"))
     assert (answer.status, answer.error["param"].startswith("tools")) == (400, True)
+
+
+@in_loop
+async def test_an_empty_name_of_an_encoder_is_an_absent_one_in_the_schema_too(tmp_path: Path) -> None:
+    schemas = described()["components"]["schemas"]
+    for name in ("Embeddings", "TeiEmbed", "TeiRerank"):
+        assert {"enum": [""]} in schemas[name]["properties"]["model"]["anyOf"][0]["anyOf"]
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask("/embed", {"model": "", "inputs": "a"})
+    assert answer.status == 200
