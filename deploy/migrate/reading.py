@@ -184,7 +184,9 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
     for place, part in enumerate(words):
         name = part.text.rsplit("/", 1)[-1]
         follows = words[place + 1].text if place + 1 < len(words) else ""
-        is_fork = re.search(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text)
+        is_fork = "api_server" in part.text and re.search(
+            r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text
+        )
         for engine in ENGINES:
             if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
                 rest = list(words[place + (2 if follows in engine.verbs else 1) :])
