@@ -48,6 +48,7 @@ def too_many(text: str) -> str:
 
 
 def varies(raw: str) -> bool:
+    """True if a shell expands a part of the word."""
     if "$" not in raw and "`" not in raw:  # most words of a long text
         return False
     return bool(EXPANDS.search(LITERAL.sub(lambda match: ESCAPED.sub("", match["quoted"] or ""), raw)))

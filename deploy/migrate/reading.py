@@ -38,6 +38,7 @@ STARTERS = frozenset(
 """Programs that start a server; their own words concern the place and way of the start, and have no place."""
 SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
 """An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
+FORK = re.compile(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$")
 LONGEST_NAME = 300
 DEEPEST = 4
 
@@ -184,9 +185,7 @@ def _started(words: Sequence[Word]) -> tuple[Engine | None, list[Word]]:
     for place, part in enumerate(words):
         name = part.text.rsplit("/", 1)[-1]
         follows = words[place + 1].text if place + 1 < len(words) else ""
-        is_fork = "api_server" in part.text and re.search(
-            r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$", part.text
-        )
+        is_fork = "api_server" in part.text and FORK.search(part.text)
         for engine in ENGINES:
             if name in engine.programs and (not engine.verbs or follows in engine.verbs or not engine.needs_verb):
                 rest = list(words[place + (2 if follows in engine.verbs else 1) :])
@@ -202,8 +201,7 @@ def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | Non
     args = call.args[start:]
     if call.args[0].text == "service":  # whose own options are not docker run's, so the image is found by its name
         place = next((at for at, part in enumerate(args) if _engine_of(part.text)), len(args))
-        options, left = list[Option](), [*args[place:]]
-        own = [*args[:place]]
+        options, left, own = list[Option](), [*args[place:]], [*args[:place]]
         while own:
             options, own = options + run_words(own)[0], run_words(own)[1][1:]
     else:
