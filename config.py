@@ -17,8 +17,9 @@ from roles._pyinfra import connections, here, order, view  # noqa: E402
 typed = click.get_current_context().params  # what pyinfra was called with
 confirm_in_step(typed["operations"], serial=typed["serial"], no_wait=typed["no_wait"])
 confirm_loads(typed["inventory"], typed["data"], typed["limit"], is_verb=are_verbs(typed["operations"]))
-if are_verbs(typed["operations"]) and not (typed["yes"] or typed["dry"] or typed["json_output"]):
-    confirm_can_answer(typed["inventory"], typed["operations"])
+asks_nothing = ("yes", "dry", "json_output", "debug_facts", "debug_operations")
+if are_verbs(typed["operations"]) and not any(typed[name] for name in asks_nothing):
+    confirm_can_answer(sys.argv[1:])
 connections.allow_open_files()
 order.install()
 here.install(os.environ)

@@ -8,11 +8,13 @@ import contextlib
 import fnmatch
 import os
 import re
+import select
 import shlex
 import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -197,14 +199,24 @@ def confirm_in_step(operations: Iterable[str], serial: bool, no_wait: bool) -> N
         )
 
 
-def confirm_can_answer(inventory: str, operations: Iterable[str]) -> None:
-    """Raises: a Refusal if pyinfra would ask for a key press, and its input is closed or empty, as a cron job's is."""
+def confirm_can_answer(typed: Iterable[str]) -> None:
+    """Raises: a Refusal if pyinfra would ask for a key press, and its input is closed, empty, or a pipe that has ended.
+
+    cron gives its jobs such a pipe, and systemd the null device. `typed`: the words of the command line.
+    """
+    from gevent.monkey import get_original
+
     try:
         is_empty = os.path.samestat(os.fstat(0), os.stat(os.devnull))
+        poll = get_original("select", "poll")()  # gevent's reports the end of a pipe as input
+        poll.register(0, select.POLLIN)
+        has_ended = any(event & select.POLLHUP and not event & select.POLLIN for _, event in poll.poll(0))
     except OSError:
-        is_empty = True
-    command = shlex.join(["pyinfra", inventory, *operations])
-    if is_empty:
+        is_empty = has_ended = True
+    if is_empty or has_ended:
+        words = ["pyinfra", *typed]
+        hidden = ["…" if re.fullmatch("--[a-z-]*password", before) else word for before, word in pairwise(["", *words])]
+        command = shlex.join(re.sub("^(--[a-z-]*password=).*", r"\1…", word) for word in hidden)
         raise refuse(
             "no-answer",
             "pyinfra asks before it changes hosts, and its input is empty: nobody can answer",

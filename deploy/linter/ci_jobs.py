@@ -21,7 +21,7 @@ def with_images(text: str, lines: list[str]) -> list[str]:
             value = job.get(key)
             image = shown(value) or shown(fields_of(value).get("image")) or shown(fields_of(value).get("name"))
             if image:
-                lines[job.lines[key] - 1] = f"docker pull {shlex.quote(image)}"
+                lines[job.lines[key] - 1] = f"docker pull {shlex.quote(image.strip())}"
         if "services" in job:
             start = job.lines["services"] - 1
             end = _end_of(original, start)
@@ -65,7 +65,7 @@ def _services(job: Fields) -> Iterator[tuple[int, str]]:
         if not image:
             continue
         pairs = variables(fields.get("env", fields.get("variables")))
-        options = [shown(fields.get("options"))] if "image" in fields else [GPUS_OF_GITLAB]
+        options = [" ".join(shown(fields.get("options")).split())] if "image" in fields else [GPUS_OF_GITLAB]
         options += [*(f"-p {shlex.quote(shown(port))}" for port in _listed(fields, "ports"))]
         options += [f"-e {shlex.quote(f'{name}={value}')}" for name, value, _ in pairs]
         entry, words = _listed(fields, "entrypoint"), _listed(fields, "command")

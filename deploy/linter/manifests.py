@@ -223,10 +223,14 @@ def shown(value: object) -> str:
     return "" if value is None or isinstance(value, dict | list) else str(value)
 
 
+OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
+"""Ends of a line for YAML alone: with them its numbers of lines would not be those of the text."""
+
+
 @lru_cache(maxsize=16)
 def _documents(text: str) -> tuple[object, ...] | Unreadable:
     """The documents of a text as plain values, or the reason why it cannot be read."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = OTHER_BREAKS.sub(" ", text.replace("\r\n", "\n")).split("\n")
     indent = min((len(line) - len(line.lstrip(" ")) for line in lines if line.strip(" \t")), default=0)
     held: list[str] = []
 

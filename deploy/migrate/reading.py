@@ -1,7 +1,7 @@
 """Finds the server in pasted text: in a line, a script, a here-document, `docker run`, a compose file or a manifest.
 
 Variables that the same text assigns are replaced by their values. Nothing is run, and an unassigned variable stays as
-it is.
+it is. More than 300 lines: a form of a start may be inside another.
 """
 
 import re
@@ -39,6 +39,8 @@ STARTERS = frozenset(
 SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
 """An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
 FORK = re.compile(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$")
+IMAGE = re.compile(r"[^\s=]+/[^\s=]+")
+"""An image with its repository, which the name of a service or a label is not."""
 LONGEST_NAME = 300
 DEEPEST = 4
 
@@ -200,10 +202,9 @@ def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | Non
     start = 2 if call.args[0].text in ("container", "service") else 1
     args = call.args[start:]
     if call.args[0].text == "service":  # whose own options are not docker run's, so the image is found by its name
-        place = next((at for at, part in enumerate(args) if _engine_of(part.text)), len(args))
-        options, left, own = list[Option](), [*args[place:]], [*args[:place]]
-        while own:
-            options, own = options + run_words(own)[0], run_words(own)[1][1:]
+        at_image = (at for at, part in enumerate(args) if IMAGE.fullmatch(part.text) and _engine_of(part.text))
+        place = next(at_image, len(args))
+        options, left = [*argparse_options(args[:place])], [*args[place:]]
     else:
         options, left = run_words(args)
     entry = [option.values[0] for option in options if option.name == "--entrypoint" and option.values]
@@ -223,11 +224,23 @@ def _of_docker(call: Call, known: Mapping[str, str], depth: int) -> Server | Non
 
 def _of_cloud(call: Call, known: Mapping[str, str], depth: int) -> Server | None:
     """The server of `kubectl run` or `gcloud run deploy`: its image, and its words behind `--` or in `--args`."""
-    options = argparse_options([part for part in call.args if part.text != "--"])
-    image = next((option.value for option in options if option.name == "--image"), "")
-    words = [part for option in options if option.name == "--args" for part in map(word, option.value.split(","))]
     place = next((at for at, part in enumerate(call.args) if part.text == "--"), len(call.args))
-    return _in_image(image, [*words, *call.args[place + 1 :]], known, depth, has_entry=False) if image else None
+    options = [*argparse_options(call.args[:place])]
+    image = next((option.value for option in options if option.name == "--image"), "")
+    words = [word(text) for option in options if option.name == "--args" for text in _listed(option.value)]
+    server = _in_image(image, [*words, *call.args[place + 1 :]], known, depth, has_entry=False) if image else None
+    if server is None:
+        return None
+    texts = [option.value for option in options if option.name == "--env"]
+    texts += [text for option in options if option.name == "--set-env-vars" for text in _listed(option.value)]
+    pairs = tuple((name, value) for text in texts for name, _, value in [text.partition("=")])
+    return replace(server, image=image, variables=(*pairs, *server.variables))
+
+
+def _listed(value: str) -> list[str]:
+    """The items of a list of gcloud's, at commas or at the separator that it begins with (`^;^a;b`)."""
+    separator, text = match.groups() if (match := re.fullmatch(r"\^([^^]+)\^(.*)", value, re.DOTALL)) else (",", value)
+    return text.split(separator)
 
 
 def _engine_of(image: str) -> Engine | None:

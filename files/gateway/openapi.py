@@ -31,7 +31,9 @@ from gateway.unsupported import MOST_IDENTITY
 Schema = dict[str, Any]
 Paths = tuple[tuple[str, str, str], ...]
 """Paths of the application, each with its method and the schema of its errors."""
-STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504)
+STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 502, 503, 504)
+SHARED = ("Models", "Model", "Info")
+"""Answers of paths that Anthropic's clients also ask: with their header, errors have their form."""
 MOST = 2**31 - 1
 RANGE = re.compile(r"(-?\d+)\.\.(\d+)")
 LIST = re.compile(r"(.+)\[(?:(\d+)\.\.(\d+)?)?\]")
@@ -350,6 +352,8 @@ def operation(path: str, error: str, words: dict[str, Schema]) -> Schema:
         answered["description"] = "the answer, or its vendor's events if the body has `stream`"
         answered["content"][row.stream] = {}
     refused = reference(error, "responses")
+    if row.answer in SHARED:
+        refused = {"description": "refused", **json_of(either(reference(error), reference("AnthropicError")))}
     described: Schema = {
         "operationId": re.sub(r"\W", "_", path.lstrip("/")),
         "tags": [row.vendor],

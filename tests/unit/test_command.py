@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -162,9 +163,14 @@ def test_a_deploy_with_another_plan_ends_before_any_host_is_changed(tmp_path: Pa
     )
 
 
-def test_a_run_without_a_terminal_is_refused_before_it_connects() -> None:
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_a_run_without_a_terminal_is_refused_before_it_connects(is_pipe: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier, such a run of a cron job or of CI prepared every host, and ended with pyinfra's traceback."""
-    argv = [sys.executable, "-m", "pyinfra", INVENTORY, "deploy.py"]
-    done = subprocess.run(argv, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    monkeypatch.delenv("PYINFRA_YES", raising=False)
+    only = ["deploy.py", "--limit", "h100-01*", "--data", "only=gateway", "--ssh-password", "hunter2"]
+    argv = [sys.executable, "-m", "pyinfra", INVENTORY, *only]
+    source: dict[str, Any] = {"input": ""} if is_pipe else {"stdin": subprocess.DEVNULL}
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, **source)
     assert (done.returncode, "Connecting to hosts" in done.stderr) == (1, False)
-    assert f"pyinfra {INVENTORY} deploy.py --dry; then pyinfra {INVENTORY} deploy.py -y" in done.stderr
+    command = f"pyinfra {INVENTORY} deploy.py --limit 'h100-01*' --data only=gateway --ssh-password '…'"
+    assert f"{command} --dry; then {command} -y" in done.stderr and "hunter2" not in done.stderr

@@ -112,7 +112,8 @@ TYPED = [
     (("migrate", "vllm serve Qwen/Qwen3-8B", "--output", "new.py"), "'vllm serve Qwen/Qwen3-8B' --to new.py"),
     (("completion", "zsh"), "Write: _ENGINEHOUSE_COMPLETE=zsh_source enginehouse"),
     (("config", INVENTORY), f"Write: enginehouse plan {INVENTORY}"),
-    (("plan", INVENTORY, "--limit", "!h100-01.example.internal"), "leave --limit out"),
+    (("plan", INVENTORY, "--limit", "!h100-01.example.internal"), "--exclude h100-01.example.internal"),
+    (("plan", INVENTORY, "--limit", "!h100"), "--exclude h100"),
 ]
 """Options and verbs of pyinfra, Ansible, kubectl, vLLM and others, as they were drawn on 2026-11-28."""
 

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from deploy.linter import check
+from deploy.linter.config_files import as_script
 from deploy.migrate.migration import migrate
 from deploy.refusals.errors import Refusal
 from tests.unit.pasted_public import CHECKED, MOVED, PUBLIC, Public
@@ -43,3 +44,16 @@ def test_the_table_holds_as_many_texts_as_were_asked_for() -> None:
     """The texts are earlier reports, and texts found since."""
     batches = [public.batch for public in PUBLIC]
     assert batches.count("field") >= 11 and len(batches) - batches.count("field") >= 40
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r"])
+def test_ends_of_a_line_that_only_yaml_knows_do_not_move_the_commands(end: str) -> None:
+    steps = "    steps:\n      - run: vllm serve Qwen/Qwen3-8B\n    container: vllm/vllm-openai:v0.11.0\n"
+    assert "Qwen/Qwen3-8B" in migrate(f'jobs:\n  a:\n    name: "a{end}b"\n{steps}').inventory
+
+
+def test_options_of_a_service_on_several_lines_are_one_command() -> None:
+    options = "        options: |\n          --gpus all\n          --shm-size 1g\n"
+    image = "        image: vllm/vllm-openai:v0.11.0\n"
+    text = f"jobs:\n  a:\n    services:\n      llm:\n{image}{options}    steps:\n      - run: pytest\n"
+    assert "docker run --gpus all --shm-size 1g vllm/vllm-openai:v0.11.0" in as_script(text)[0]
