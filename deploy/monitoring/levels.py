@@ -80,7 +80,7 @@ LEVELS = (
         # The labels differ, so `or` keeps both; a stream that broke has the status with which it began, 200.
         f'sum by (model) (rate({REQUESTS}{{status=~"5.."}}[WINDOW]) or rate({BROKEN}{{reason!~"{THEIRS}"}}[WINDOW]))',
         f"sum by (model) (rate({REQUESTS}[WINDOW]))",
-        "too many requests end in an error of ours",
+        "too many requests fail, and not because of their clients",
         "enginehouse ask INVENTORY {{ $labels.model }}; enginehouse drift INVENTORY; after a deploy: pyinfra INVENTORY "
         "rollback.py",
     ),
@@ -89,7 +89,7 @@ LEVELS = (
         95,
         slow(FIRST, "2.5"),
         f"sum by (model) (rate({FIRST}_count[WINDOW]))",
-        "too many answers begin later than after 2.5 s",
+        "too many answers take more than 2.5 s to the first token",
         "compare the model's running requests and prompt tokens with last week's: the fleet is too small, or a deploy "
         "made it slower (pyinfra INVENTORY rollback.py)",
     ),
