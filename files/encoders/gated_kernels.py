@@ -18,7 +18,7 @@ ACTIVATIONS = {"silu": 0, "gelu": 1, "gelu_pytorch_tanh": 2}
 
 
 def add_scaled(y: Tensor, x: Tensor, after: Scale | None, norm: Scale | None, kind: torch.dtype) -> States:
-    """As gated_steps.add_scaled: y [tokens, hidden], x float32 [tokens, hidden], to [tokens, hidden]."""
+    """The float32 sum of gated_steps.add_scaled and its norm, both [tokens, hidden], as y and float32 x are."""
     rows, hidden = x.shape
     narrow, wide = torch.empty((rows, hidden), dtype=kind, device=x.device), torch.empty_like(x)
     _add_scaled[(rows,)](
@@ -34,7 +34,7 @@ def _form(norm: Scale | None) -> int:
 
 
 def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tuple[Scale, Scale] | None) -> Tensor:
-    """As gated_steps.turn: qkv [tokens, heads, head], in place."""
+    """The rotated qkv [tokens, heads, head] of gated_steps.turn, in place."""
     tokens, heads, head = qkv.shape
     first, second = (norms[0].weight, norms[1].weight) if norms else (turns, turns)
     _turn[(tokens,)](
@@ -46,7 +46,7 @@ def turn(qkv: Tensor, positions: Tensor, turns: Tensor, queries: int, norms: tup
 
 
 def gate(x: Tensor, activation: str) -> Tensor:
-    """As gated_steps.gate: [tokens, 2 x inner] to [tokens, inner]."""
+    """The gated values [tokens, inner] of gated_steps.gate, for [tokens, 2 x inner]."""
     rows, inner = len(x), x.shape[1] // 2
     out = torch.empty((rows, inner), dtype=x.dtype, device=x.device)
     _gate[(rows, triton.cdiv(inner, GATED))](out, x, inner, KIND=ACTIVATIONS[activation], BLOCK=GATED, num_warps=4)

@@ -54,7 +54,7 @@ def test_every_row_is_dated() -> None:
 
 
 def test_no_number_has_two_rows() -> None:
-    """Of two rows with the same number, the last would win unnoticed."""
+    """The last of two rows with the same number would win unnoticed."""
     from deploy.catalog import xids
 
     assert len(xids._ROWS) == len(XIDS)
