@@ -12,7 +12,8 @@ from roles._pyinfra import quiet
 
 
 def apply(mine: Slice | None, support_slice: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
-    """Balancers check each planned model, gateways offer it, monitors read it; `only=gateway`: gateways and keys."""
+    """Makes balancers check, gateways offer and monitors read every planned model; with `only=gateway`, gateways and
+    keys alone."""
     if mine and not plan.gateway_only:
         mutual.apply(mine)
     if mine:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 FALSE_ALARMS = 0.05
-"""Highest probability that two equal results are called different by chance, over all their figures together."""
+"""Highest probability of a false alarm: two equal results differ by chance in at least one of their figures."""
 LEAST_PERCENT = 10.0
 RULE = (
     "worse: ranks worse over the runs (Mann-Whitney, one-sided, exact; all figures together at 5% by Holm) and its "

@@ -25,8 +25,8 @@ WARM_UP = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """A load: `clients` that each send the next request after an answer, or, with `clients` 0, `rate` Poisson requests
-    a second.
+    """A load. Each of the `clients` sends its next request after an answer; with `clients` 0, requests arrive at random
+    (Poisson), `rate` a second.
 
     Lengths are tokens: of a prompt, of an answer, of a passage or text. The service level is in milliseconds: first
     token and gap between tokens for chats, the whole request for encoders. Goodput counts the requests within the

@@ -96,15 +96,15 @@ class Architecture:
     gated: bool = False
     """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
     mixes: bool = False
-    """True for an encoder with residual sums in float32 and causal, sliding-window or grouped-query attention."""
+    """True for an encoder that adds residuals in float32 and has causal, sliding-window or grouped-query attention."""
     relative: bool = False
-    """True for an encoder whose attention scores relative positions beside contents, as no library's kernel does."""
+    """True for an encoder with DeBERTa's relative-position attention, for which no library has a kernel."""
     halves: bool = True
     """True if an encoder's hidden states stay within float16's range."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
     states: str = ""
-    """The cache beside keys and values that some models of the family have; the others have attention layers only."""
+    """The kind of cache that some models of the family need besides keys and values; empty for a family without one."""
     note: str = ""
 
 

@@ -26,9 +26,9 @@ class KnownCheckpoint:
     not known."""
     max_tokens: int = 0
     prefixes: Mapping[str, str] = field(default_factory=dict)
-    """The words an embedder was trained to see before the texts of a task, if its architecture does not say."""
+    """Prefixes that an embedder was trained with, by task, if its architecture does not define them."""
     kind: str = ""
-    """embedder or reranker, if the architecture is that of LLMs too."""
+    """`embedder` or `reranker`, for an architecture that LLMs have too."""
     gated: bool = False
     tool_parser: str = ""
     reasoning_parser: str = ""
@@ -49,5 +49,6 @@ class Shape(TypedDict):
 
 
 def shape(*numbers: int) -> Shape:
-    """parameters, layers, hidden, heads, kv_heads, head_dim, intermediate, vocabulary and positions."""
+    """The numbers by name; their order is parameters, layers, hidden, heads, kv_heads, head_dim, intermediate,
+    vocabulary, positions."""
     return cast(Shape, dict(zip(Shape.__annotations__, numbers, strict=True)))

@@ -31,14 +31,14 @@ NUMBERS = {
     "_retries": (0, 100, "attempts"),
     "_retry_delay": (0, 3600, "seconds"),
 }
-"""Keys that are numbers: least, most and unit."""
+"""Keys whose value is a number, with its minimum, maximum and unit."""
 TEXTS = (*("ssh_file_transfer_protocol", "_su_shell", "_shell_executable", "_chdir", "_temp_dir"),)
 DICTIONARIES = ("ssh_paramiko_connect_kwargs", "_env")
 OUT_OF_STEP = (
     *("_ignore_errors", "_continue_on_error", "_if", "_run_once", "_serial", "_parallel", "_stdin"),
     *("_success_exit_codes", "_retry_until"),
 )
-"""Arguments of a single operation, which do harm if they hold for all."""
+"""Arguments that make sense for a single operation, and do harm if they hold for all operations."""
 PASSWORDS = {
     "ssh_password": 'ssh-copy-id USER@HOST, then "ssh_key": "~/.ssh/id_ed25519" in its place',
     "ssh_key_password": "ssh-add KEY, which asks for it once; leave ssh_key_password out",

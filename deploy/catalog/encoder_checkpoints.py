@@ -7,7 +7,8 @@ SEARCH = ("search_query", "search_document")
 E5_PREFIXES = dict(zip(SEARCH, ("query: ", "passage: "), strict=True))
 ARCTIC_PREFIXES = dict(zip(SEARCH, ("query: ", ""), strict=True))
 BGE_PREFIXES = dict(zip(SEARCH, ("Represent this sentence for searching relevant passages: ", ""), strict=True))
-"""From the model cards of multilingual-e5-large, snowflake-arctic-embed-l-v2.0 and bge-base-en-v1.5."""
+"""Prefixes of families, from the model cards of multilingual-e5-large, snowflake-arctic-embed-l-v2.0 and
+bge-base-en-v1.5."""
 
 _XLMR_LARGE = shape(559_890_432, 24, 1024, 16, 16, 64, 4096, 250_002, 514)
 _XLMR_LONG = _XLMR_LARGE | {"parameters": 567_754_752, "positions": 8194}

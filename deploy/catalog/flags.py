@@ -18,8 +18,8 @@ from deploy.catalog.versions import version
 BUILD, CONVERT, QUANTIZE = "trtllm-build", "convert_checkpoint.py", "quantize.py"
 SWITCH = "flag"
 EXACT = ("exact", "near-exact")
-"""Confidences of rows that need no neighbouring row; 1.2 was read at the last revision before the programs were
-removed."""
+"""Confidence levels of rows that are certain without their neighbours; 1.2 was read at the last revision that had the
+programs."""
 FAMILIES = ("gpt", "llama", "qwen")
 """Families whose convert script was read; `llama` serves Mistral and Mixtral too."""
 

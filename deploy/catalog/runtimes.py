@@ -16,7 +16,8 @@ TRITON, SERVE, VLLM = "triton", "trtllm-serve", "vllm"
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeMetrics:
-    """The page of a program's counters for Prometheus, and the counters' names by meaning; an empty name means none."""
+    """A program's Prometheus endpoint and the names of its counters by meaning; an empty name means that it has no such
+    counter."""
 
     path: str
     running: str

@@ -55,8 +55,8 @@ def fit(
 ) -> None:
     """Print the tokens and simultaneous users that fit on GPU beside MODELS.
 
-    GPU is a row of the catalog, the beginning of one, or with --sm and --mib any name. A model is a name of the
-    catalog, a hub id, or a directory with config.json and safetensors files.
+    GPU is a card of the catalog, the beginning of its name, or any name if --sm and --mib describe the card. A model is
+    a name of the catalog, a hub id, or a directory with config.json and safetensors files.
     """
     from deploy.io.fit_models import models_of
     from deploy.planning.card_words import confirm_order

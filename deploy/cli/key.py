@@ -143,9 +143,9 @@ def key_change(
     file: str,
     **limits: int | None,
 ) -> None:
-    """Change rights of the key whose first characters are PREFIX. Its holder keeps it; rights that are not named stay.
+    """Change rights of the key whose first characters are PREFIX. The key itself and all other rights stay the same.
 
-    Open requests keep their limits; other models end them.
+    Open requests keep their limits. Requests to models that the key loses are ended.
     """
     with refusals_shown("", False):
         at_once = None if concurrent is None else UNLIMITED if concurrent == UNLIMITED_WORD else concurrency(concurrent)
@@ -180,7 +180,8 @@ def key_tenant(
     currency: str,
     file: str,
 ) -> None:
-    """Set the budgets that all keys of TENANT share, besides those of each key. They replace its earlier ones."""
+    """Set the budgets that all keys of TENANT share; budgets of single keys still apply. Earlier budgets of TENANT are
+    replaced."""
     with refusals_shown("", False):
         confirm_budgets(tenant, (tokens_per_day, tokens_per_month, cost_per_day, cost_per_month), without)
         line = tenant_limits(

@@ -1,4 +1,4 @@
-"""Command lines as hints write them: the words apart from the options, and a value for each option."""
+"""Command lines for hints: arguments apart from options, and an example value for each option."""
 
 import difflib
 import re
@@ -33,7 +33,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
 
 
 def apart(command: click.Command, typed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words that are arguments, and the options with their values."""
+    """Arguments, and options with their values, as two lists of words."""
     options = {word: option for option in options_of(command).values() for word in option.opts}
     words, options_typed, is_value = list[str](), list[str](), False
     for word in typed:
@@ -73,7 +73,7 @@ def value_of(option: click.Parameter) -> str:
 
 
 def with_everything(command: click.Command, verb: list[str], typed: list[str]) -> str:
-    """The line with the typed words at their arguments, and a metavar for each missing one; then an example."""
+    """A complete command line: the typed words, a metavar for each missing word, and the verb's example."""
     words, options = apart(command, typed)
     for name, option in options_of(command).items():
         if option.required and not set(option.opts) & set(options):

@@ -31,7 +31,7 @@ ON_HOSTS = ("exec", "ssh", "shell", "restart", "stop")
 """Verbs of other programs that run a command on hosts."""
 SERVERS = ("serve", "vllm", "trtllm-serve", "docker", "podman")
 BEFORE = ("enginehouse", "$", "#", "sudo", "python", "pyinfra")
-"""Words in front of a pasted line that are no part of it."""
+"""Words that often precede a pasted command and do not belong to it."""
 
 
 WORDS = "deploy.words"

@@ -19,11 +19,13 @@ from deploy.spec import Model
 from deploy.spec.surroundings import Surroundings
 
 SPLITS = (1, 2, 4, 8)
-"""GPUs of one replica that are tried."""
+"""Numbers of GPUs that are tried for one replica."""
 SAVES = 0.75
-"""A larger replica has to save a quarter of the cards, because its GPUs wait for each other."""
+"""Largest share of the cards with which a larger replica is still preferred: its GPUs wait for each other, so it must
+save a quarter."""
 LONGEST = 2.0
-"""A load covers requests of at least half its lengths: its longer requests are harder to serve, and comparable."""
+"""Factor by which the measured lengths may exceed the demanded ones: longer requests are harder to serve, and still
+comparable."""
 PIECES = {"reranker": "passages", "embedder": "texts"}
 
 

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 Severity = Literal["broken", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("broken", "warning", "note")
-"""The worst first. A note changes no verdict."""
+"""Severities, the worst first. A note does not change the verdict."""
 LONGEST = 300
-"""Characters of an evidence that are kept."""
+"""Most characters of a line of evidence that are kept."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ ACTIONS = {0: "None", 1: "Reset", 2: "Reboot", 3: "Drain P2P", 4: "Drain and Res
 """NVML's numbers of the recovery actions. Later drivers have 5 and above, for which the doctor knows no remedy."""
 OFF_THE_BUS, RECOVERY = 79, 154
 BESIDE = {63: (48, 94, 95), 171: (48,), 172: (48,), 45: tuple(XIDS)}
-"""Xids by number, and the Xids that they only explain: beside one of those, NVIDIA's catalogue names no action."""
+"""Xids that only add details to another Xid, with the numbers of the latter: NVIDIA's catalogue then names no action
+for them."""
 LONGEST_TEXT = 200
 _GRAVE = ("xid-reset", "xid-boot", "xid-vendor", "off-the-bus")
 

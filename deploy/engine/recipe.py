@@ -21,7 +21,8 @@ ADAPTERS_ARE = "float16"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`beside` are the files of a draft or of heads; `kv_dtype` is bfloat16 if the cache holds 16 bit."""
+    """The inputs of one engine. `beside` holds the files of a draft model or of heads; `kv_dtype` is bfloat16 if the
+    cache holds 16 bit."""
 
     model: str
     role: str

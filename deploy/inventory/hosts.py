@@ -15,7 +15,7 @@ Hosts = list[tuple[str, dict[str, Any]]]
 """(name, host data), as a group of a pyinfra inventory takes them."""
 
 FIELDS = ("peer_address", "ssh_config_file", "ssh_hostname", "ssh_key", "ssh_port", "ssh_user")
-"""Host data that says where a host is. Terraform's outputs use these names themselves."""
+"""Keys of host data with a host's address and login; Terraform's outputs use the same names."""
 
 ADDRESSES = ("peer_address", "ssh_hostname")
 ARGUMENTS = ("ansible_ssh_args", "ansible_ssh_common_args", "ansible_ssh_extra_args")

@@ -13,7 +13,7 @@ BESIDE = {
     "engine_trust": EngineTrust | None,
     "mirrors": Mirrors,
 }
-"""Type of each key's value."""
+"""Keys that support hosts may have besides their own, with the type of each value."""
 
 
 def beside(data: Mapping[str, Any]) -> dict[str, Any]:

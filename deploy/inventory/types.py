@@ -19,7 +19,7 @@ from deploy.refusals import Refusal, Stranger, described, kind_of, refuse, secre
 from deploy.spec import Secret
 
 GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")
-"""A hint that only names a kind of value."""
+"""Hints that only name the kind of a value, instead of a value to type."""
 MOST = 10**18
 """Largest number in any field; Python cannot print much longer ones."""
 

@@ -1,4 +1,4 @@
-"""Keys whose value is a word of `--data`; an object in an inventory under such a key would count as that word."""
+"""Plain words of `--data` that an inventory may not define as objects."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ MEANT = {
     **dict.fromkeys(("confirm", "yes", "force", "really", "delete", "purge"), "--data remove=yes, for remove.py"),
     **dict.fromkeys(("to", "id", "run_id", "back", "version"), "--data run=ID, for rollback.py"),
 }
-"""Words that other programs take at this place."""
+"""Words that users of other programs type here, with the option of this project."""
 
 
 def word_problems(data: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -27,12 +27,12 @@ TYPES = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-"""Indexes first: a tag of several platforms has one digest for all."""
+"""Media types that are accepted, indexes first: an image for several platforms has one digest for all of them."""
 
 ATTEMPTS = 3
 PAUSE_SECONDS = 2.0
 TIMEOUT_SECONDS, MOST_SECONDS = 30.0, 180.0
-"""Seconds without a byte, and of a manifest with its login."""
+"""Time limits in seconds: without a byte, and for a manifest including the login."""
 MOST_BYTES = 4 * 2**20
 """Bytes of an answer; registries take manifests of up to 4 MiB (OCI distribution 1.1, "Pushing Manifests")."""
 TOKEN_HOSTS = {

@@ -62,7 +62,7 @@ DRIVER = re.compile(
 SWAPPED = re.compile(r"^models:[ \t]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+cmd:", re.MULTILINE)
 """The models of llama-swap, each with the command that serves it."""
 MOST_SIGNS, MOST_IMAGES = 20_000, 40
-"""Characters of a block that are read, and blocks."""
+"""Limits: characters that are read of a block, and blocks with an image."""
 
 
 def as_script(text: str) -> tuple[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ BARE = re.compile(r"(?:^|/)(?:nvidia/cuda|ubuntu|debian|python)(?::|@|$)")
 """Images that hold neither Triton nor TensorRT-LLM."""
 OF_TRTLLM = ("trtllm-build", "trtllm-serve", "trtllm-bench", "convert_checkpoint.py", "quantize.py")
 OF_LLM = re.compile(r"engines?\b|trt-?llm|tensorrt[-_]?llm|llmapi|inflight|ensemble", re.IGNORECASE)
-"""Words that say a server is to hold a language model of TensorRT-LLM."""
+"""Words that show that a server should hold an LLM of TensorRT-LLM."""
 
 
 def default_image() -> str:

@@ -19,7 +19,8 @@ HIGHEST = 65_535
 
 
 def judge_ports(judged: Judged, options: Mapping[str, Option]) -> None:
-    """Adds two services of one `tritonserver` on one port: the second cannot start, and the server exits."""
+    """Adds a finding for two services of one `tritonserver` on the same port: the second one cannot start, and the
+    server exits."""
     taken: list[tuple[str, str, str]] = []
     for name, (allow, address, usual) in SERVICES.items():
         switched, port, where = options.get(allow), options.get(name), options.get(address)

@@ -167,7 +167,7 @@ def _bad_value(judged: Judged, option: Option, wanted: str, attempt: str) -> Non
 
 
 def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
-    """Adds each word without an option; all words stay if a variable may hold their option."""
+    """Adds a finding for each word without an option; all words stay if a variable may hold their option."""
     if any(word.varies for word in args):
         judged.right += raws(words)
         return
@@ -186,7 +186,7 @@ def _holds_more(args: Sequence[Word]) -> bool:
 
 
 def _loads(judged: Judged, options: list[Option], args: Sequence[Word]) -> None:
-    """Adds mistakes with `--load-model`, which needs explicit mode; `*` means all models."""
+    """Adds findings about `--load-model`, which needs explicit mode; `*` means all models."""
     loads = [option for option in options if option.name == "--load-model"]
     modes = [option.value for option in options if option.name == "--model-control-mode"]
     if loads and "explicit" not in modes and not any("$" in mode for mode in modes) and not _holds_more(args):

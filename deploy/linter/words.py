@@ -23,7 +23,7 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 LITERAL = re.compile(r"""'[^']*'|\\.|(?P<quoted>"(?:\\.|[^"\\])*")""", re.DOTALL)
-"""Text that the shell takes literally, and a whole text in double quotes, so that a `'` in it opens no quotes."""
+"""Text that the shell takes literally. A text in double quotes counts whole, so that a `'` inside opens no quotes."""
 ESCAPED = re.compile(r"\\.", re.DOTALL)
 EXPANDS = re.compile(r"\$[\w{(@*#?!$-]|`")
 QUOTING = re.compile(r"[\s'\"\\]")

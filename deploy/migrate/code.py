@@ -29,7 +29,7 @@ OF_TRTLLM = {
 IN_PYTHON = re.compile(r"^[ \t]*(?:import|from) \w", re.MULTILINE)
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
 SPEAKS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
-"""Functions of Python whose texts are for people."""
+"""Python functions whose texts are messages for people, not commands."""
 UNSEEN = "$expression"
 """Mark of a value that only the running code knows; the report says so."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

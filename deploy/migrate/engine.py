@@ -8,7 +8,7 @@ from deploy.migrate.options import FLAGS, NO_PLACE
 from deploy.migrate.places import PLACES, SHORT
 
 LEVEL = re.compile(r"-O\.?[0-3a-z_.]{1,40}")
-"""vLLM's levels of optimisation: `-O3`, `-O.mode`."""
+"""Pattern of vLLM's optimisation levels: `-O3`, `-O.mode`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,7 @@ path, files/llm/completion.py in front of an engine. The file imports nothing of
 - Without `streaming` a sequence has one event. A model that is not decoupled answers one sequence, without `streaming`.
 - An error ends the request. Its code: INVALID_ARG for a mistake in the request, UNSUPPORTED for what this release
   cannot do, UNAVAILABLE when the queue is full, CANCELLED when the client left, INTERNAL otherwise.
-- Who leaves cancels: closing the gRPC stream stops the generation. Request ids mean nothing here, and no input stops
-  another request.
+- Closing the gRPC stream cancels the request. Request ids have no meaning here, and no input stops another request.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from dataclasses import dataclass
 class Tensor:
     """An input or output: Triton's type (without `TYPE_`), and its one dimension; -1 for a list of any length.
 
-    `asked_by` names the BOOL input that makes the model send an output; "" for one that always comes. `logprobs` is a
-    number and asks for its outputs when it is there.
+    `asked_by` names the input that requests an output; "" for an output that is always sent. That input is a BOOL, or
+    the number of `logprobs`, which requests its outputs whenever it is present.
     """
 
     name: str
@@ -41,20 +40,20 @@ class Tensor:
 
 
 PROMPTS = (
-    Tensor("text_input", "STRING", (-1,)),  # one text; the model's tokenizer adds its special tokens
+    Tensor("text_input", "STRING", (-1,)),  # a single text; the model's tokenizer adds its special tokens
     Tensor("prompt_token_ids", "INT32", (-1,)),
 )
 
 SAMPLING = (
-    Tensor("sampling_param_max_tokens", "INT32"),  # 32 where it is absent: TensorRT-LLM's own default
+    Tensor("sampling_param_max_tokens", "INT32"),  # default 32, as in TensorRT-LLM
     Tensor("sampling_param_min_tokens", "INT32"),
-    Tensor("sampling_param_n", "INT32"),  # above 1: not greedy, and a temperature or seed besides
+    Tensor("sampling_param_n", "INT32"),  # above 1: needs a temperature or a seed, and excludes greedy decoding
     Tensor("sampling_param_best_of", "INT32"),
     Tensor("sampling_param_temperature", "FP32"),  # 0 is greedy
     Tensor("sampling_param_top_k", "INT32"),
     Tensor("sampling_param_top_p", "FP32"),
     Tensor("sampling_param_min_p", "FP32"),
-    Tensor("sampling_param_seed", "UINT64"),  # the PyTorch backend before 1.3 draws without it, as seeds may be
+    Tensor("sampling_param_seed", "UINT64"),  # ignored by the PyTorch backend before 1.3: seeds are best effort
     # penalties and min_p: UNSUPPORTED on the PyTorch path before 1.3, whose sampler would ignore them, unless neutral
     Tensor("sampling_param_frequency_penalty", "FP32"),
     Tensor("sampling_param_presence_penalty", "FP32"),
@@ -62,14 +61,14 @@ SAMPLING = (
     Tensor("sampling_param_stop", "STRING", (-1,)),  # matched in the text, whatever the tokens are
     Tensor("sampling_param_stop_token_ids", "INT32", (-1,)),
     Tensor("sampling_param_ignore_eos", "BOOL"),
-    Tensor("sampling_param_skip_special_tokens", "BOOL"),  # true where it is absent
-    Tensor("sampling_param_add_special_tokens", "BOOL"),  # to `text_input`; true where it is absent
-    Tensor("sampling_param_logprobs", "INT32"),  # this many alternatives per token, 0 for the chosen one alone
-    Tensor("sampling_param_exclude_input_from_output", "BOOL"),  # false where it is absent: `text_input` comes first
+    Tensor("sampling_param_skip_special_tokens", "BOOL"),  # default true
+    Tensor("sampling_param_add_special_tokens", "BOOL"),  # concerns `text_input`; default true
+    Tensor("sampling_param_logprobs", "INT32"),  # number of alternatives per token; 0: only the chosen token
+    Tensor("sampling_param_exclude_input_from_output", "BOOL"),  # default false: the answer begins with `text_input`
 )
 
 GUIDES = ("json", "json_schema", "regex", "ebnf_grammar", "structural_tag")
-"""What `guided_decoding_guide_type` may be; "json" takes no guide, the others take theirs as text."""
+"""Values of `guided_decoding_guide_type`. "json" takes no guide; the others take their guide as text."""
 
 OTHERS = (
     Tensor("guided_decoding_guide_type", "STRING"),
@@ -85,17 +84,17 @@ OTHERS = (
 )
 
 INPUTS = PROMPTS + SAMPLING + OTHERS
-"""All are optional to Triton; the model itself wants exactly one of the two prompts."""
+"""All inputs are optional for Triton; the model itself requires exactly one of the two prompts."""
 
 OUTPUTS = (
-    Tensor("text_output", "STRING", (-1,)),  # one text an event
+    Tensor("text_output", "STRING", (-1,)),  # one text per event
     Tensor("sequence_index", "INT32"),  # 0 to n - 1
     Tensor("token_ids", "INT32", (-1,), "return_token_ids"),
     Tensor("finish_reason", "STRING", (-1,), "return_finish_reason"),
     Tensor("stop_reason", "STRING", (-1,), "return_stop_reason"),
     Tensor("num_input_tokens", "INT32", (1,), "return_counts"),
     Tensor("num_output_tokens", "INT32", (1,), "return_counts"),
-    Tensor("num_cached_tokens", "INT32", (1,), "return_counts"),  # -1 where this release does not tell
+    Tensor("num_cached_tokens", "INT32", (1,), "return_counts"),  # -1 if this release does not report it
     Tensor("cumulative_logprob", "FP32", (-1,), "return_cumulative_logprob"),
     Tensor("token_logprobs", "FP32", (-1,), "sampling_param_logprobs"),  # of each id of `token_ids`
     Tensor("top_logprob_ids", "INT32", (-1, -1), "sampling_param_logprobs"),  # [ids, alternatives], best first,

@@ -58,7 +58,8 @@ VLLM_LOGIT_BYTES = 40
 """Bytes of a logit while vLLM samples: 38 to 39 by published logs of 0.11 on H100s, for its default of 1,024 rows."""
 
 VLLM_LINK_MIB = 430
-"""MiB more on each of several GPUs, for NCCL: 0.55 GiB outside torch for two, 0.13 for one, by the same logs."""
+"""Additional MiB for NCCL on each GPU of an LLM over several GPUs: 0.55 GiB outside torch for two, 0.13 for one, by the
+same logs."""
 
 ENGINE_PROCESSES = 1
 """Processes counted for the engine path: tritonserver itself, for its kernels and cuBLAS; SERVER_MIB has its bare
@@ -245,12 +246,12 @@ def encoder_workspace_mib(
 ) -> int:
     """MiB that an encoder's allocator holds besides the weights, for full passes in each of `streams`.
 
-    Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of the elements of a full pass in a layer. Its
-             experts are not gated and read tokens where they lie: 1 hidden and 2 intermediate each.
+    Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of the elements of a full pass in a layer.
+             Its experts are not gated and read tokens in place: 1 hidden and 2 intermediate each.
              Not measured: a gated feed-forward holds its product too, 1 intermediate; a network that `mixes` turns its
              heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each; one that is
              `relative` holds ENCODER_SCORES_MIB of scores and tables.
-    Source:  in bfloat16 the states are added up in float32 beside (files/encoders/plain.py): 2 hidden x 4 bytes.
+    Source: in bfloat16 the states are also added up in float32 (files/encoders/plain.py): 2 hidden x 4 bytes.
     By hand: bge-reranker-large, 16,384 tokens: 448 x 0.93 = 417 a stream; 185 + 2 x 417 = 1,019; 740 measured.
     """
     wide = 2 * shape.hidden if dtype == "bfloat16" or mixes else 0

@@ -9,7 +9,7 @@ from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 
 PREFIX = "plan-"
-"""A word in front, because pyinfra reads `--data expect=123` as a number."""
+"""Prefix of a digest, because pyinfra would read `--data expect=123` as a number."""
 
 
 def digest(slices: Iterable[Slice | BalancerSlice | MonitorSlice]) -> str:

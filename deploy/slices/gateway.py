@@ -36,8 +36,8 @@ class GatewayModelSlice:
 class GatewayAliasSlice:
     """Another name of a model, or of LLMs of the same weights and several lengths.
 
-    `task` is an embedder's default task, `adapter` the LoRA adapter that answers. `weights` belong to the `models` of a
-    split, in their order; `fallback` answers if they do not.
+    `task` is an embedder's default task, `adapter` the LoRA adapter that answers. `weights` are the shares of the
+    `models`, in their order; `fallback` answers if none of these models can.
     """
 
     name: str
@@ -85,7 +85,8 @@ class GatewaySlice:
     ports: tuple[int, ...]
     url: str = ""
     is_behind_balancer: bool = False
-    """The balancer stops sending to a host that drains, so the gateway asks its servers and not the host's agent."""
+    """True if a balancer stops sending to a draining host: the gateway then does not ask the host's agent whether it
+    drains."""
     keys: str
     """"file" if clients need a key; empty if they do not."""
     hosts: int = 1

@@ -200,7 +200,7 @@ class ServerSlice:
     devices: tuple[str, ...] = ()
     """CDI names of its GPUs: `nvidia.com/gpu=0`, or `nvidia.com/gpu=0:1` for a MIG instance."""
     mpi_ranks: int = 1
-    """More than one: leader mode, one tritonserver a rank under mpirun."""
+    """Ranks under mpirun. More than one means leader mode: a tritonserver for each rank."""
     traces: bool = False
     """True if requests that a gateway selects for tracing leave spans in the server's journal."""
     accepted_holes: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ class GatewayLimits:
     tenant_bodies_mib: int = 32
     """MiB of bodies that a process holds for one tenant, from the first byte until they are parsed; more: 429."""
     bodies_mib: int = 128
-    """MiB of all tenants' bodies; more: 503. As text a body takes up to four times its size of the process's 4 GiB."""
+    """MiB of all tenants' bodies; more: 503. A parsed body takes up to four times its size; a process has 4 GiB."""
     request_seconds: int = 600
     """Seconds for an answer, streamed or whole; OpenAI's clients wait as long."""
     connections: int = 4096
@@ -112,7 +112,7 @@ class Gateway:
     """Fields of a request that no endpoint reads: ignored and named in the answer's header `x-enginehouse-ignored`, or
     refused. A field that would change the meaning of the answer is refused in both cases."""
     cors_origins: tuple[str, ...] = ()
-    """Origins, such as https://app.example.com, whose pages a browser allows to call the gateway. Such a page has a
+    """Origins, such as https://app.example.com, whose pages a browser allows to call the gateway. Such a page sends a
     key."""
     pages: bool = True
     """Pages for people: a key's models and usage, and forms to try chats, vectors and rankings. False: 404."""

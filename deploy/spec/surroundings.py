@@ -63,7 +63,8 @@ class CertificateFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """`local` has an entry for each directory with safetensors files that an inventory names.
+    """The plan's inputs besides the inventory. `local` has an entry for each directory with safetensors files that an
+    inventory names.
 
     `calibrations` has the digest of each directory of calibration texts that could be read, by its path in the
     inventory.

@@ -21,7 +21,7 @@ TASK_NAMES = {"query": "search_query", "document": "search_document"}
 
 HTTPS_PORT = 443
 ACME_PORT = 80
-"""The port that an authority asks for the answer to its challenge (RFC 8555, 8.3)."""
+"""The port on which an ACME authority fetches the answer to its challenge (RFC 8555, 8.3)."""
 
 SALTS_SINCE = "1.1"
 """The TensorRT-LLM since which the LLM API takes a `cache_salt` (pull request 7106); models of engines do not."""

@@ -16,7 +16,7 @@ from deploy.validation.placed_llm import Placed
 from deploy.validation.try_lines import beside_triton, engine_path, or_else
 
 OF_OLD_WORDS = {"gptq": "gptq"}
-"""Formats by an own checkpoint's `quantisation` alone, if the word says the format."""
+"""Formats that the `quantisation` of a declared checkpoint already implies."""
 
 
 def format_problems(placed: Placed) -> Iterator[Refusal]:

@@ -9,9 +9,9 @@ from deploy.spec import Gateway, Identity
 
 HEADER = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 KEYS = ("authorization", "api-key", "x-api-key")
-"""Headers that have the key."""
+"""Headers that carry the key."""
 OWN = ("host", "content-length", "content-type", "content-encoding", "transfer-encoding", "cookie", "connection")
-"""Headers that already have another meaning."""
+"""Headers with another meaning for the gateway."""
 MOST = 64
 
 

@@ -19,7 +19,8 @@ from deploy.validation.try_lines import engine_path
 
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 LLMAPI_ADAPTERS_SINCE = "1.3"
-"""Up to 1.2.1 an adapter under CUDA graphs answers as another one (NVIDIA/TensorRT-LLM pull request 5480)."""
+"""The first TensorRT-LLM whose LLM API serves adapters correctly: up to 1.2.1, CUDA graphs mix adapters up
+(NVIDIA/TensorRT-LLM pull request 5480)."""
 
 HUB_NAMES = {
     "q_proj": "attn_q",

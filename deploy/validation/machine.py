@@ -167,9 +167,9 @@ def _gpu(host: Host) -> Iterator[Refusal]:
 
 
 def card_meant(name: str) -> tuple[str, str]:
-    """The card of the catalog that a typed text means, and the count in the text; both empty where none is meant.
+    """The card of the catalog that a typed text means, and the count in the text; both empty without a match.
 
-    A V100 is no H100: only another board of the same card is meant.
+    Only another board of the same card matches: a V100 is never taken for an H100.
     """
     count, kind = counted(name)
     if called := card_called(name) or (card_called(kind) if count else None):

@@ -21,7 +21,8 @@ MODEL_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 
 FP8_FIRST_SM = 89
 LEAST_PAIR_TOKENS = 17
-"""Four special tokens, a query of up to three quarters, and one token of the passage (files/encoders)."""
+"""Fewest tokens of a reranker's pair: four special tokens, one token of the passage, and a query of up to three
+quarters of the pair (files/encoders)."""
 PREFIXES_EXAMPLE = 'prefixes={"search_query": "query: ", "search_document": "passage: "}'
 OUTPUTS = (
     ("ForMaskedLM", "a number for each word of its vocabulary, as sparse retrieval uses them, and no vector"),

@@ -23,7 +23,7 @@ def number_problems(value: Any, where: str = "") -> Iterator[Refusal]:
             inside = getattr(value, field.name)
             place = f"{where}.{field.name}" if where else field.name
             if field.name == "checkpoint" and isinstance(value, (LLM, Encoder)) and value.source:
-                continue  # numbers of published files, which nobody typed
+                continue  # numbers of published files, which no operator typed
             if field.name in rows:
                 yield from _judged(inside, rows[field.name], place, field.name, field.default)
             yield from number_problems(inside, place)

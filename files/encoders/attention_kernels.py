@@ -48,7 +48,7 @@ def _attend(out, qkv, starts, tiles, count, programs, scale, factor,
     head = tl.program_id(1)
     total = tl.load(tiles)
     for turn in range(tl.program_id(0), total, programs):
-        run = total - 1 - turn  # what the product before wrote last is still in the L2 cache
+        run = total - 1 - turn  # backwards: the last rows of the previous product are still in the L2 cache
         sequence = tl.load(tiles + 1 + run)
         tile = tl.load(tiles + 1 + count + run)
         first = tl.load(starts + sequence)
@@ -61,7 +61,7 @@ def _attend(out, qkv, starts, tiles, count, programs, scale, factor,
         highest = tl.full((BLOCK_M,), -1.0e30, dtype=tl.float32)
         weight = tl.zeros((BLOCK_M,), dtype=tl.float32)
         mixed = tl.zeros((BLOCK_M, HEAD), dtype=tl.float32)
-        whole = length // BLOCK_N * BLOCK_N  # only keys behind it need a mask
+        whole = length // BLOCK_N * BLOCK_N  # keys from here on need a mask
         for begin in tl.range(0, whole, BLOCK_N, num_stages=STAGES):
             highest, weight, mixed = _more(
                 query, base + HIDDEN, begin, length, highest, weight, mixed, scale, HIDDEN, HEAD, BLOCK_N, False

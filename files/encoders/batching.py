@@ -22,7 +22,7 @@ from .errors import RequestError, worker_stopped
 from .packing import Ids
 
 WINDOW = 2  # budgets
-# Each question crosses to the server and back, in the thread that the device waits for.
+# Each check of a client is a round trip to Triton, in the thread that the device waits for.
 ASKED_AFTER_SECONDS = 0.25
 """After this wait, every pass first checks whether the request's client has disconnected."""
 
@@ -131,7 +131,7 @@ class Batcher:
         while self._arrived and (len(self._window) == old or self._arrived[0].tokens <= room):
             job = self._arrived[0]
             self._window += [(job, index) for index in range(len(job.sequences))]
-            self._arrived.popleft()  # only now: what dies in between is still found by `abandon`
+            self._arrived.popleft()  # removed last, so that `abandon` still finds this job if the thread dies before
             room -= job.tokens
             self._arrived_tokens -= job.tokens
             self._window_tokens += job.tokens
@@ -156,16 +156,16 @@ class Batcher:
             self._try_smaller(batch, tokens)
         except Exception as error:
             _fail(batch, error)
-        except BaseException:  # the thread ends, and `abandon` no longer sees this batch
+        except BaseException:  # the thread ends, and `abandon` no longer finds this batch
             _fail(batch, worker_stopped())
             raise
 
     def _try_smaller(self, batch: list[Slot], tokens: int) -> None:
         self._window = batch + self._window
         self._window_tokens += tokens
-        while self._running:  # what is under way holds memory
+        while self._running:  # running passes hold memory
             self._deliver(*self._running.popleft())
-        if len(batch) == 1:  # the next start drops it from the window
+        if len(batch) == 1:  # the next `step` drops it from the window
             _fail(batch, RequestError("out of memory for a single sequence; send it again later", "UNAVAILABLE"))
             return
         self._allowed, self._cautious = tokens // 2, self._window_tokens
@@ -241,12 +241,13 @@ def _length(slot: Slot) -> int:
 def _is_cancelled(job: Job) -> bool:
     try:
         return job.is_cancelled()
-    except Exception:  # the question went to Triton and back; not to know is no reason to stop for everybody
+    except Exception:  # if Triton does not answer the check, the request continues
         return False
 
 
 def _fail(batch: list[Slot], error: Exception) -> None:
-    traceback.clear_frames(error.__traceback__)  # they hold what the pass made, on the device, until the error is gone
+    # The frames keep the pass's tensors on the device as long as the error exists.
+    traceback.clear_frames(error.__traceback__)
     for job, _ in batch:
         if job.error is None:
             job.error = error

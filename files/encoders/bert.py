@@ -124,7 +124,7 @@ class Layer:
         Shape: [tokens, hidden] to the same; with `rows` [sequences] to [sequences, hidden].
         """
         kernels = self.kernels
-        output_scale = self.out.input_scale if rows is None else 0.0  # few rows: nothing to win
+        output_scale = self.out.input_scale if rows is None else 0.0  # 8-bit products do not pay off for few rows
         mixed = kernels.attend(self.qkv(x.narrow), self.heads, batch, output_scale)
         if rows is not None:
             mixed, x = mixed[rows], x.rows(rows)

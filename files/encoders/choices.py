@@ -91,7 +91,7 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = 
         kernels.silent = kernels.mix is not attention.mixed_by_sequence
         return kernels
     kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)
-    torch.cuda.empty_cache()  # what the trials took is the network's now
+    torch.cuda.empty_cache()  # leaves the memory of the trials to the network
     return kernels
 
 
@@ -255,7 +255,7 @@ def _experts_agree(pair: tuple[Any, Any], device: str, dtype: torch.dtype) -> bo
         x = _random(device, dtype, tokens, 64)
         got = pair[1](x, pair[0](x, router, 2), up, down)
         wanted = routing.one_by_one(x, routing.route(x, router, 2), up, down)
-        # Of many tokens one may lie so evenly between two experts that both are right; a tile is 128 of 40,960 rows.
+        # A few tokens may lie so evenly between two experts that both choices are right; a tile is 128 of 40,960 rows.
         if not _near_rows(got, wanted).float().mean() > 0.999:
             return False
     return True

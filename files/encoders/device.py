@@ -65,7 +65,8 @@ class Runner:
         self.lanes: list[Graphs] = []
         """Pairs of a stream and its graphs; none on the CPU."""
         if self._on_cuda:
-            torch.cuda.synchronize()  # the weights are being made in a stream for which the lanes' do not wait
+            # Weights are copied in another stream, for which the streams of the lanes do not wait.
+            torch.cuda.synchronize()
             self.lanes = [Graphs(self._compute, torch.cuda.Stream()) for _ in range(streams)]
         self._lane = 0
         self._launching = threading.Lock()
@@ -92,7 +93,7 @@ class Runner:
         Raises: torch.OutOfMemoryError, and the network's own exceptions; `is_well` then tells whether the device still
         computes.
         """
-        with self._launching:  # a graph's input and replay belong together
+        with self._launching:  # no other pass may come between a graph's input and its replay
             return self._launched(sequences, beside)
 
     def _launched(self, sequences: Sequence[Ids], beside: bool) -> "Running":
@@ -104,7 +105,8 @@ class Runner:
             with torch.inference_mode(), torch.cuda.stream(lane.stream) if lane else nullcontext():
                 here = room or form(sequences, ROUND if lane else 1)
                 held = self._pinned(here.size) if self._on_cuda else None
-                row = self._row(sequences, here, held)  # before the pass, whose time is the device's alone
+                # Before the pass begins, so that its measured time is the device's alone.
+                row = self._row(sequences, here, held)
                 is_long = here.tokens > SMALL[-1]
                 if lane and room:
                     return Running(self, len(sequences), lambda: lane.run(room, row), is_long, held)
@@ -164,13 +166,15 @@ class Runner:
         return budget
 
     def _capture(self, tokens: int, budget: int) -> None:
-        torch.cuda.empty_cache()  # what the widest pass took serves the graphs, whose pool is their own
+        # Frees the workspace of the widest pass for the graphs, which have their own memory pool.
+        torch.cuda.empty_cache()
         wanted = rooms(tokens, budget, small=not self._kernels.tiled)
         try:
             with torch.inference_mode():
                 for lane in self.lanes:
                     lane.capture(wanted, lambda room: self._row([stand_in(room.longest, self._family)], room))
-        except torch.OutOfMemoryError:  # under a tight cap small passes run without graphs, slower and right
+        # Under a tight cap, small passes run without graphs: slower, with the same results.
+        except torch.OutOfMemoryError:
             for lane in self.lanes:
                 lane.clear()
             torch.cuda.empty_cache()
@@ -179,7 +183,7 @@ class Runner:
         try:
             lengths = [tokens] * (budget // tokens) + ([budget % tokens] if budget % tokens else [])
             texts = [stand_in(n, self._family) for n in lengths]
-            running = [self.launch(texts, True) for _ in range(2 * self.streams)]  # as many as later
+            running = [self.launch(texts, True) for _ in range(2 * self.streams)]  # as many passes as run at once later
             for under_way in running:
                 under_way.wait()
         except torch.OutOfMemoryError:
@@ -214,7 +218,8 @@ class DeviceTime:
         """Adds the time between two recorded events, except for the part before the latest end so far."""
         milliseconds = began.elapsed_time(ended)
         if self._last is not None:
-            milliseconds = min(milliseconds, self._last.elapsed_time(ended))  # below 0: it ended before the latest
+            # Negative if this pass ended before the latest one.
+            milliseconds = min(milliseconds, self._last.elapsed_time(ended))
         if milliseconds >= 0:
             self.seconds += milliseconds / 1000
             self._last = ended

@@ -112,7 +112,7 @@ def _route(x, router, weights, experts, counts, tokens, hidden,
     likely = likely / tl.sum(likely, 1)[:, None]
     sent = tl.zeros((WIDE,), dtype=tl.int32)
     for pick in tl.static_range(CHOSEN):
-        best = tl.minimum(tl.argmax(likely, 1), COUNT - 1)  # not a number would point anywhere
+        best = tl.minimum(tl.argmax(likely, 1), COUNT - 1)  # NaN would give an index outside the table
         here = columns[None, :] == best[:, None]
         weight = tl.sum(tl.where(here, likely, 0.0), 1)
         tl.store(weights + rows * CHOSEN + pick, weight, mask=rows < tokens)

@@ -140,7 +140,7 @@ def _hand_over(trunk: Any) -> None:
     for layer in trunk.layers:
         setattr(before, name, _for(getattr(before, name), layer.qkv))
         mlp = getattr(layer, "mlp", layer)
-        if isinstance(mlp.up, Float8Linear):  # experts stay in 16 bits, and so do the states they are given
+        if isinstance(mlp.up, Float8Linear):  # experts compute in 16 bits, so their inputs stay in 16 bits too
             mlp.up.output_scale = mlp.down.input_scale
             layer.norm1 = _for(layer.norm1, mlp.up)
         before, name = layer, "norm2"

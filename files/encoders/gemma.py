@@ -21,7 +21,7 @@ PREFIXES = {
     "classification": "task: classification | query: ",
     "clustering": "task: clustering | query: ",
 }
-"""From config_sentence_transformers.json of google/embeddinggemma-300m."""
+"""Prefixes by task, from config_sentence_transformers.json of google/embeddinggemma-300m."""
 
 
 @embeds("Gemma3TextModel")

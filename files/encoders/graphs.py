@@ -55,12 +55,14 @@ class Graphs:
         """
         with torch.cuda.stream(self.stream):
             rows = {room: example(room).to(self.stream.device) for room in wanted}
-            for room, row in rows.items():  # first, so that nothing is loaded or compiled during a capture
+            for room, row in rows.items():  # once before the capture, so that nothing is loaded or compiled during it
                 self._compute(Packed.of_row(row, room))
         torch.cuda.synchronize(self.stream.device)
-        torch.cuda.empty_cache()  # or the device would hold the workspace of the passes beside the graphs'
+        # Frees the workspace of these passes; otherwise it would be held beside the graphs' own.
+        torch.cuda.empty_cache()
         pool = None
-        for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):  # the largest shapes the pool
+        # The largest first, because it sets the size of the pool.
+        for room in sorted(wanted, key=lambda room: room.tokens, reverse=True):
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool, stream=self.stream):
                 out = self._compute(Packed.of_row(rows[room], room))

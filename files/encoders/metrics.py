@@ -56,7 +56,7 @@ class Meter:
         try:
             self._send(queued_tokens)
             self._works = True
-        except Exception as error:  # no reason to stop answering; said once, not every second
+        except Exception as error:  # a failure is logged once and does not stop the answers
             if self._works:
                 self.note(f"metrics are not published: {type(error).__name__}: {error}")
             self._works = False
@@ -86,5 +86,5 @@ def _metrics(pb_utils: Any, model: str) -> dict[str, Any]:
     for name, description in (COUNTERS | GAUGES).items():
         of = family(name=f"enginehouse_encoder_{name}", description=description, kind=kinds[name])
         metrics[name] = of.Metric(labels={"model": model})
-        metrics[f"{name} family"] = of  # a metric dies with its family
+        metrics[f"{name} family"] = of  # keeps a reference, because a metric ends with its family
     return metrics

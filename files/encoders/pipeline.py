@@ -22,11 +22,12 @@ from .errors import worker_stopped
 from .metrics import Meter
 
 AHEAD = 2  # budgets of encoded tokens that may wait for the device, and a batch of Triton's for each encoder
-# While one takes ids out of what the tokeniser made, which needs the GIL, the tokeniser works for the other: 21,900 and
-# 26,000 texts of 126 tokens a second with one and two, the tokeniser alone with 16 threads (H100 host, 2026-11-22).
+# While one encoder thread converts the tokeniser's result, which needs the GIL, the tokeniser works for the other
+# thread: 21,900 texts of 126 tokens a second with one thread, 26,000 with two, the tokeniser itself with 16 threads
+# (H100 host, 2026-11-22).
 ENCODERS = 2
 IDLE_SECONDS = 1.0
-CLOSE_SECONDS = 10.0  # after a thread has died: another may hang in the driver
+CLOSE_SECONDS = 10.0  # after the death of a thread, because another one may hang in the driver
 
 Stage = tuple[Callable[[], None], list[threading.Thread]]
 """The threads of a stage, and a function that ends one of them."""
@@ -44,7 +45,7 @@ class Pipeline:
         self._finished: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._room = threading.Condition()
         self._refusing = threading.Lock()
-        self._handed = 0  # tokens encoded and not yet with the batcher
+        self._handed = 0  # encoded tokens that the batcher does not have yet
         self.dead = False
         """True if a thread died; new jobs fail with `worker_stopped`."""
         self.closed = False
@@ -53,8 +54,8 @@ class Pipeline:
         self.prompt_letters = 0
         """Largest number of characters of jobs that `at_once` computes."""
         self._submitted = self._replied = 0
-        self._moved = 0.0  # when a thread died, or somebody had an answer since
-        self._ended_stages: set[str] = set()  # stages nobody is in any more
+        self._moved = 0.0  # time of the latest answer, or of a thread's death
+        self._ended_stages: set[str] = set()  # stages without threads
         self._stages: tuple[Stage, ...] = (
             (lambda: self._put(self._raw, None), [self._started("encode", self._encoding) for _ in range(ENCODERS)]),
             (lambda: self._put(self._encoded, None), [self._started("compute", self._computing)]),
@@ -99,7 +100,7 @@ class Pipeline:
                 for end_one, threads in self._stages:
                     _end(end_one, threads, self._is_hung)
             self.closed = True
-            self._refuse([])  # what came beside, behind the last word to the first stage
+            self._refuse([])  # fails jobs that were submitted during the close, after the end mark of the first stage
 
     def _is_hung(self) -> bool:
         """True if no request was answered for CLOSE_SECONDS after a thread died; the rest is given up."""
@@ -116,9 +117,7 @@ class Pipeline:
                 queued.put(item, timeout=IDLE_SECONDS)
             except queue.Full:
                 continue
-            if (
-                self.dead or self.closed
-            ):  # since a moment ago: what was left in the queues may have been answered before this came
+            if self.dead or self.closed:  # checked again: jobs left in the queues may have been answered meanwhile
                 self._refuse([])
             return
         self._refuse(item or [])
@@ -132,7 +131,7 @@ class Pipeline:
             if jobs is None:
                 return
             self._encode_batch(jobs)
-            del jobs  # else a thread that waits for more keeps them
+            del jobs  # otherwise the thread would keep them while it waits for more
 
     def _encode_batch(self, jobs: list[Job]) -> None:
         try:
@@ -153,7 +152,7 @@ class Pipeline:
         error = self._trouble_encoding(jobs)
         if error is None:
             return
-        # What the attempt made would be kept by its frames, through another attempt and until the error is told.
+        # Otherwise the frames would keep the attempt's tensors through the next attempt, until the error is delivered.
         traceback.clear_frames(error.__traceback__)
         if len(jobs) > 1:
             del error
@@ -167,7 +166,7 @@ class Pipeline:
             self._encode(jobs)
         except Exception as error:
             return error
-        except BaseException as error:  # a panic of the tokeniser's, which is written in Rust, is no Exception
+        except BaseException as error:  # a panic of the tokeniser, which is written in Rust, is not an Exception
             return RuntimeError(type(error).__name__)
         return None
 
@@ -215,7 +214,7 @@ class Pipeline:
             self._replied += 1
         except BaseException:
             job.error = job.error or worker_stopped()
-            self._finished.put(job)  # nothing may have been sent; where it was, Triton refuses a second answer
+            self._finished.put(job)  # probably no answer was sent yet; if one was, Triton refuses the second
             raise
 
     def _guarded(self, name: str, stage: Callable[[], None]) -> None:
@@ -247,7 +246,8 @@ class Pipeline:
                     while True:
                         held += [job for job in [self._finished.get_nowait()] if job]
         for job in held:
-            with suppress(BaseException):  # the answer that killed a thread must not keep the others from theirs
+            # An answer that kills a thread must not keep the other requests from their answers.
+            with suppress(BaseException):
                 self._reply(job)
                 self._moved = time.monotonic()
 

@@ -16,7 +16,7 @@ from .packing import Ids
 from .settings import Settings
 from .tokens import Templated, Tokenizer
 
-LEAST_TOKENS = 17  # 3/4 for the query and four special tokens must leave the passage something
+LEAST_TOKENS = 17  # four special tokens, 3/4 for the query, and at least one token of the passage
 
 
 @dataclass

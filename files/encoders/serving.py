@@ -116,7 +116,7 @@ class Service:
             tensors = [_decode(name, array) for name, array in zip(self._model.inputs, arrays, strict=True)]
             job = self._model.read(tensors, arrays[-1].shape, request.parameters())
             job.letters = sum(len(text) for rows in tensors for row in rows for text in row)
-            job.is_cancelled = getattr(request, "is_cancelled", job.is_cancelled)  # stubs since 23.10 have it
+            job.is_cancelled = getattr(request, "is_cancelled", job.is_cancelled)  # stubs have it since 23.10
             return job
         except Exception as error:
             return Job(error=error)
@@ -136,7 +136,7 @@ class Service:
             job.answered(response)
             if job.error is None:
                 self._answered()
-        except Exception as error:  # a client that is gone must not end the thread that answers the others
+        except Exception as error:  # a disconnected client must not end the thread that answers the others
             self._log("error", f"a response could not be sent, {_where(error)}")
 
     def _counted(self, job: Job) -> Any:
@@ -159,13 +159,13 @@ class Service:
         if not isinstance(error, RequestError):
             self._log("error", f"internal error, {_where(error)}")
             error = RequestError(f"internal error, {type(error).__name__}; see the server's log", "INTERNAL")
-        code = getattr(self._pb.TritonError, error.code, None)  # codes came with 23.09, some of them later
+        code = getattr(self._pb.TritonError, error.code, None)  # error codes were added with 23.09, some of them later
         return self._pb.TritonError(str(error)) if code is None else self._pb.TritonError(str(error), code)
 
     def _log(self, level: str, message: str) -> None:
         logger = getattr(self._pb, "Logger", None)
         if logger is not None:
-            with suppress(Exception):  # what cannot be told must not end the thread that wanted to tell it
+            with suppress(Exception):  # a failing logger must not end the thread
                 getattr(logger, f"log_{level}")(message)
 
 

@@ -19,20 +19,23 @@ from .family import Template
 from .packing import Ids, packed
 from .words import Words, splits_at_spaces
 
-# The fast one leaves out where in the text each token was; tokenizers 0.20 and later have it.
+# The fast variant (tokenizers 0.20 and later) leaves out the position of each token in the text.
 BATCH = ("encode_batch_fast", "encode_batch")
-# Words whose pieces the library remembers; it forgets none and, once full, learns none. Its own 10,000 are full after a
-# few hundred texts. A text of known words takes a third of the time (0.16 ms for 0.49 ms, 126 tokens, 40,000 different
-# words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21); at 300 to 600 bytes a word these are at most 80 MB.
+# Size of the library's cache of words. The library never removes a word, and a full cache learns none. Its default of
+# 10,000 is full after a few hundred texts. A text of cached words takes a third of the time (0.16 ms instead of 0.49
+# ms, 126 tokens, 40,000 different words in all, tokenizers 0.23.3, 2-core VM, 2026-11-21). At 300 to 600 bytes a word
+# the cache has at most 80 MB.
 REMEMBERED_WORDS = 131_072
-# The library's threads share the memory of known words, and each look into it is a write that all cores see. A text of
-# 126 tokens took 0.50 ms of CPU with 16 threads and 0.32 with 8, at 26,000 and 22,500 texts a second; through Triton
-# 128-token embeddings went from 14,070 to 14,730 a second (16 cores, H100 host, tokenizers 0.23.2, 2026-11-22).
+# The library's threads share this cache, and every lookup is a write that all cores see. A text of 126 tokens took 0.50
+# ms of CPU with 16 threads and 0.32 with 8, at 26,000 and 22,500 texts a second. Through Triton, 128-token embeddings
+# rose from 14,070 to 14,730 a second (16 cores, H100 host, tokenizers 0.23.2, 2026-11-22).
 MOST_THREADS = 8
-# Of texts that are looked up word by word (words.py). More are the library's, which lets go of the GIL: with the table
-# for all texts, the threads waited for each other, and 7,100 texts of 191 tokens a second became 4,750 (H100 host).
+# Largest number of letters that are looked up word by word (words.py). More go to the library, which releases the GIL:
+# with the table for all texts the threads waited for each other, and 7,100 texts of 191 tokens a second became 4,750
+# (H100 host).
 FEW_LETTERS = 4096
-# What a thread hands to the library at once: an encoding takes some 150 bytes for each character until its ids are out.
+# Characters that a thread passes to the library at once: an encoding takes some 150 bytes a character until its ids are
+# read.
 CHARACTERS_AT_ONCE = 2**20
 
 
@@ -43,10 +46,11 @@ class Tokenizer:
     """
 
     def __init__(self, directory: Path, rows: int) -> None:
-        # Texts are shared among cores. An image may say "false", for programs that fork; this one does not.
+        # The library encodes texts in parallel. An image may say "false" for programs that fork; this program does not
+        # fork.
         os.environ["TOKENIZERS_PARALLELISM"] = "true"
         wanted = os.environ.get("RAYON_NUM_THREADS", "").strip()
-        is_number = wanted.isascii() and wanted.isdigit() and int(wanted) > 0  # else it would take every core
+        is_number = wanted.isascii() and wanted.isdigit() and int(wanted) > 0  # any other value would use every core
         threads = int(wanted) if is_number else min(MOST_THREADS, len(os.sched_getaffinity(0)))
         os.environ["RAYON_NUM_THREADS"] = str(threads)
         path = directory / "tokenizer.json"
@@ -54,14 +58,15 @@ class Tokenizer:
             raise CheckpointError(f"{directory}: tokenizer.json is missing")
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception
+        except Exception as error:  # the library raises plain Exception
             raise CheckpointError(f"{path} cannot be read by tokenizers {tokenizers.__version__}: {error}") from None
         highest = max(self._tokenizer.get_vocab(with_added_tokens=True).values())
         if highest >= rows:
             raise CheckpointError(f"{path}: highest token id is {highest}, but the embedding table has {rows} rows")
-        self._tokenizer.no_truncation()  # files often carry a limit and fixed padding of their own
+        self._tokenizer.no_truncation()  # files often contain a length limit and padding
         self._tokenizer.no_padding()
-        if resize := getattr(self._tokenizer.model, "_resize_cache", None):  # not WordPiece; since tokenizers 0.21
+        # Absent for WordPiece, and before tokenizers 0.21.
+        if resize := getattr(self._tokenizer.model, "_resize_cache", None):
             resize(REMEMBERED_WORDS)
         self._before, self._after = (packed(ids) for ids in self._around("a"))
         self._pair: tuple[Ids, ...] = ()

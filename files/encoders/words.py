@@ -71,7 +71,7 @@ def splits_at_spaces(tokenizer: Any) -> bool:
     try:
         parts, normalizer = _state(tokenizer.pre_tokenizer), _state(tokenizer.normalizer)
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
-    except AttributeError:  # older releases of the library
+    except AttributeError:  # an older release of the library
         return False
     if type(tokenizer.model).__name__ not in MODELS or any(" " in content for content in added):
         return False
@@ -87,7 +87,7 @@ def _splits(parts: list[dict[str, Any]]) -> bool:
 
 
 def _is_local(step: dict[str, Any]) -> bool:
-    if step["type"] == "Replace":  # of several spaces in a row
+    if step["type"] == "Replace":  # collapses several spaces
         return bool(step["pattern"] == {"Regex": " {2,}"} and step["content"] == " ")
     return step["type"] in NORMALIZERS
 

@@ -79,7 +79,7 @@ def transaction(file: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with contextlib.suppress(sqlite3.Error):  # an error of the disk took everything back already
+        with contextlib.suppress(sqlite3.Error):  # after a disk error SQLite has rolled back already
             file.execute("ROLLBACK")
         raise
     file.execute("COMMIT")
@@ -96,7 +96,7 @@ class Account:
             f"{folder}/budgets-1.sqlite" if folder else ":memory:", BUSY_SECONDS, isolation_level=None
         )
         self._file.execute("PRAGMA journal_mode = WAL")
-        self._file.execute("PRAGMA synchronous = OFF")  # the folder does not outlive the host's memory
+        self._file.execute("PRAGMA synchronous = OFF")  # the folder is in memory, and is lost at a power cut anyway
         with transaction(self._file):
             for table in TABLES.split(";"):
                 self._file.execute(table)
@@ -128,7 +128,8 @@ class Account:
         with transaction(self._file):
             now = self._clock()
             second = int(now)
-            bounds = (key, second - WINDOW_SECONDS, second + 1)  # later ones are of a clock before a reboot
+            # Later seconds are from a clock that was set back at a reboot.
+            bounds = (key, second - WINDOW_SECONDS, second + 1)
             self._file.execute("DELETE FROM spent WHERE key = ? AND (second < ? OR second > ?)", bounds)
             spent = self.spent(key, now)
             if most_running and spent.running >= most_running and self._leave_out_the_dead():

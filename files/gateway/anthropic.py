@@ -62,7 +62,7 @@ async def messages(request: Request) -> None:
     metadata.close()
     close(fields, chat)
     understood_chat = await generation(request, chat, cuts_answer=True)
-    del metadata, fields, chat  # the body is not held while the model answers
+    del metadata, fields, chat  # frees the body while the model answers
     await answer(understood_chat, MessageWriter(understood_chat))
 
 
@@ -124,7 +124,7 @@ def _user(blocks: list[Fields], role: str, where: str, chat: Translation) -> Non
         identity = block.text("tool_use_id")
         content = content_of(text_parts(block, "content", TEXT, _text)) if block.has("content") else ""
         chat.names[f"messages[{len(chat.body.get('messages', []))}].tool_call_id"] = block.path("tool_use_id")
-        block.flag("is_error", False)  # the text says it
+        block.flag("is_error", False)  # the text of the result reports the error
         passed_over(block, "cache_control")
         block.close()
         chat.message({"role": "tool", "tool_call_id": identity, "content": content}, block.where)
@@ -167,7 +167,7 @@ def _assistant(blocks: list[Fields], role: str, where: str, chat: Translation) -
             calls.append(call_of(block.text("id"), name, json.dumps(arguments, ensure_ascii=False)))
         elif kind.endswith(OTHERS_TOOLS):
             raise FieldError(block.path("type"), f"`{block.path('type')}`: {NO_TOOLS}", "unsupported")
-        elif kind != "redacted_thinking":  # another server's secret
+        elif kind != "redacted_thinking":  # encrypted by another server, and unreadable here
             texts.append(text_part(block, TEXT, kind))
     if calls:
         message["tool_calls"] = calls
@@ -197,7 +197,7 @@ def _tool(tool: Fields) -> dict[str, Any]:
         reason = "this server has no built-in tools: describe the tool in `input_schema`"
         raise FieldError(tool.path("type"), f"`{tool.path('type')}`: {reason}", "unsupported")
     function = function_of(tool, "input_schema")
-    tool.flag("strict", False)  # a call that is demanded keeps its schema; no other does
+    tool.flag("strict", False)  # only a required call is held to its schema, with or without this flag
     passed_over(tool, "cache_control", "eager_input_streaming", "defer_loading", "input_examples", "allowed_callers")
     tool.close()
     return function
@@ -207,7 +207,8 @@ def _think(fields: Fields, chat: Translation) -> None:
     """Sets thinking: off if the client turns it off, or a schema or a forced call limits the answer; otherwise on."""
     thinking, output = fields.inner("thinking"), fields.inner("output_config")
     kind = thinking.text("type", "", choices=("", "enabled", "adaptive", "between_tools", "disabled"))
-    thinking.whole("budget_tokens", 1, 2**31 - 1, 1024)  # the length of the reasoning cannot be limited
+    # Accepted without effect: the length of the reasoning cannot be limited.
+    thinking.whole("budget_tokens", 1, 2**31 - 1, 1024)
     passed_over(thinking, "display")
     thinking.close()
     effort = output.text("effort", "", choices=("", *EFFORTS))

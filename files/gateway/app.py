@@ -250,7 +250,7 @@ class App:
             task.add_done_callback(self._request_tasks.discard)
         try:
             await self._answer(route, exchange, deployment)
-        except asyncio.CancelledError:  # the process stops; nothing follows in this task that could be cancelled
+        except asyncio.CancelledError:  # the process stops, so this task can end here
             record.end = "cut"
             self._interrupted_ids.append(exchange.identity)
             failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
@@ -262,7 +262,7 @@ class App:
             if not exchange.has_begun:
                 record.status = failure.status
             if failure.status != 499:
-                with contextlib.suppress(Exception):  # the client may be gone as well
+                with contextlib.suppress(Exception):  # the client may have disconnected too
                     await asyncio.wait_for(exchange.fail(failure, shape(failure)), exchange.limits.stuck_seconds)
         finally:
             metrics.running.add((label,), -1)
@@ -320,7 +320,7 @@ class App:
         open_request = self._open_requests[exchange] = OpenRequest(work, key)
         left.add_done_callback(lambda _: work.cancel())
         try:
-            await work  # cancelling this task cancels the work, and waits for its end
+            await work  # cancelling this task cancels the work and waits for its end
         except asyncio.CancelledError:
             if open_request.why is None and not left.done():
                 raise
@@ -333,7 +333,8 @@ class App:
         """Answers with the methods of a path, which a browser asks for before a request from another origin's page."""
         allow = ", ".join(methods).encode()
         if exchange.cors:
-            names = exchange.headers.get(b"access-control-request-headers", b"")  # SDKs send a dozen of their own
+            # SDKs send a dozen headers of their own.
+            names = exchange.headers.get(b"access-control-request-headers", b"")
             allowed = names if NAMES.fullmatch(names) else b"authorization, content-type"
             exchange.cors += [
                 (b"access-control-allow-methods", allow),
@@ -373,7 +374,7 @@ class App:
             metrics.stream_ended(record.model, record.end)
         if exchange.lease and exchange.method == "POST":
             prompt, completion = exchange.lease.used
-            # Where tenants share cached prefixes, this would tell one of them how another's prompt began.
+            # If tenants share cached prefixes, this count would reveal how another tenant's prompt began.
             model = self.gateway.settings.models.get(record.model)
             is_own = bool(model and model.salts) or not self.gateway.settings.keys_file
             tokens = (prompt, min(record.cached_tokens, prompt) if is_own else 0, completion)
@@ -415,7 +416,8 @@ async def read_and_answer(route: Route, request: Request) -> None:
         return
     try:
         await route.answer(request)
-    except (ApiError, FieldError) as error:  # the fallback cannot take the request: the client hears of its own model
+    # The fallback refuses the request, so the client gets the first model's error.
+    except (ApiError, FieldError) as error:
         if isinstance(error, FieldError) or error.status == 400:
             raise first from None
         raise

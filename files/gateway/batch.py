@@ -52,7 +52,7 @@ class Batch:
                 async with places, aclosing(generation.reserved_events(max(until - clock(), 0.0))) as events:
                     async for event in events:
                         await queue.put(event._replace(sequence=number * sequences + event.sequence))
-            except Exception as error:  # raised where the events are read
+            except Exception as error:  # passed on to the reader of the events
                 await queue.put(error)
             else:
                 await queue.put(None)

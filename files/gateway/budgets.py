@@ -190,7 +190,7 @@ class Lease:
                 if most and more > most - spent.tokens:
                     wait = spent.free_in(TOKENS, spent.tokens + more - most)
                     raise refused(f"{message}, of which {max(most - spent.tokens, 0)} are free", wait)
-                if account is not self._account:  # the one in which the request began cannot be used
+                if account is not self._account:  # the account in which the request began has failed
                     account.begin(key, spent.now)
                 second = self._second if is_known and self._tokens else int(spent.now)
                 account.reserve(key, second, more)
@@ -205,7 +205,7 @@ class Lease:
         self.used = prompt, completion = used(record, self._tokens, streams)
         if account is None:
             return
-        with suppress(sqlite3.Error):  # it is done with the account's next change
+        with suppress(sqlite3.Error):  # after an error, the account's next change includes this one
             account.settle(self._key.digest, self._second, self._tokens, prompt, completion)
 
 

@@ -62,7 +62,7 @@ class Calls:
         parts, self._parts = self._parts, []
         return parts
 
-    # Each step reads what it can and says whether the next should go on; with True nothing more will come.
+    # Each step reads as far as it can, and returns True if the next step may continue; `is_last`: no more text follows.
 
     def _start(self, is_last: bool) -> bool:
         self._step = self._prose
@@ -191,5 +191,5 @@ def arguments_of(value: Any) -> str | None:
         return None
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False)
-    except ValueError:  # a number too large to be one
+    except ValueError:  # a number outside JSON's range
         return None

@@ -52,7 +52,8 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     if sampling.stop and model.is_harmony:
         raise FieldError("stop", "`stop`: a stop string would also end this model's reasoning", "unsupported")
     if sampling.guide and tools.offered and tools.choice == "auto":
-        # A format holds a whole answer, which may be a call: the model is told the format, and not held to it.
+        # A guide would apply to the whole answer, which may be a call: so the prompt states the format, and no guide
+        # enforces it.
         if not fields.passes_over:
             reason = "an answer in this format cannot call tools; leave out `tools`"
             raise FieldError("response_format", f"`response_format`: {reason}", "unsupported")
@@ -70,7 +71,8 @@ async def understood(request: Request, cuts_answer: bool = False) -> Generation:
     refuse_the_rest(fields)
     fields.close()
     for switch in prompter.template.names.intersection(SWITCHES) if guide else ():
-        conversation.variables.setdefault(switch, False)  # the guide holds from the first token on
+        # No reasoning, because the guide applies from the first token on.
+        conversation.variables.setdefault(switch, False)
     prompt = await ids(request, model, conversation)
     wanted = sampling.max_tokens
     if cuts_answer:
@@ -172,7 +174,7 @@ async def ids(request: Request, model: ModelSettings, conversation: Conversation
 async def streamed(chat: Generation) -> None:
     """Sends the answer's events as the model's arrive, each in one write; then the usage, if requested."""
     exchange, head = chat.request.exchange, chat.head("chat.completion.chunk", PREFIX)
-    # The head of every event is the same, so it is made JSON once: each event's whole took a fifth of the event's time.
+    # All events share this beginning, so it is serialised once: a whole event took a fifth of the event's time.
     before = f'{compact(head)[:-1]},"choices":[{{"index":'
     after = '}],"usage":null}' if chat.reports_usage else "}]}"
     begun: set[int] = set()

@@ -103,7 +103,7 @@ def sampling_fields(fields: Fields, chat: Translation) -> None:
     moved(fields, chat.body, stream="stream")
     stop_sequences(fields, chat)
     moved(fields, chat.body, frequency_penalty="frequency_penalty", presence_penalty="presence_penalty")
-    if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0: all
+    if top_k := fields.whole("k", 0, 2**31 - 1, 0):  # 0 means all
         chat.body["top_k"] = top_k
     chat.names |= {"top_p": "p", "top_k": "k"}
 

@@ -55,7 +55,7 @@ async def chat(request: Request) -> None:
         chat.names[f"tools[{number}].function"] = f"tools[{number}]"
         chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].parameter_definitions"
     answer_format(fields.inner("response_format"), chat)
-    fields.flag("force_single_step", False)  # the client decides by what it sends next
+    fields.flag("force_single_step", False)  # without effect: the client's next request decides
     fields.only("conversation_id", because=NOT_STORED)
     fields.only("connectors", [], because="this server calls no other servers")
     fields.only("search_queries_only", False, because="the model cannot search")
@@ -66,7 +66,7 @@ async def chat(request: Request) -> None:
     refuse_unsupported(fields)
     close(fields, chat)
     understood_chat = await generation(request, chat)
-    request.hold_answer(len(compact(history)))  # it stays until the answer's end
+    request.hold_answer(len(compact(history)))  # the history is in memory until the answer ends
     del tools, fields, chat
     await answer(understood_chat, ChatWriter(understood_chat, history))
 

@@ -69,7 +69,7 @@ class Completion:
             if len(line) > self.most_line:
                 raise Malformed("an event without an end")
             if not line.startswith(DATA):
-                continue  # empty lines between events, comments
+                continue  # an empty line between events, or a comment
             content = line[len(DATA) :].strip()
             if content == DONE:
                 self.is_done = True
@@ -135,7 +135,7 @@ class Completion:
         if not isinstance(text, str) or not (finish is None or isinstance(finish, str)):
             raise Malformed("a choice without a text")
         if not text.isascii():
-            text = text.encode("utf-8", "replace").decode()  # JSON can spell halves of characters
+            text = text.encode("utf-8", "replace").decode()  # JSON escapes can contain half a surrogate pair
         ids = ids_of(choice.get("token_ids"))
         outputs = NO_OUTPUTS if self._logprobs is None else outputs_of(choice.get("logprobs"), self._logprobs)
         if finish and finish not in FINISHES:

@@ -56,9 +56,9 @@ async def understood(request: Request) -> tuple[Batch, list[str]]:
         message = f"`n`: {len(prompts)} prompts with {sampling.sequences} choices each are more than {most} choices"
         raise FieldError("n", f"{message}; send fewer prompts at once, or ask for a smaller `n`", "invalid_value")
     streams, reports_usage = stream_of(fields)
-    fields.text("user", "")  # changes nothing
+    fields.text("user", "")  # accepted without effect
     echoes = echoes_of(fields, prompts, sampling.logprobs is not None)
-    if not streams:  # each choice repeats its prompt
+    if not streams:  # a whole answer repeats the prompt in each choice
         request.hold_answer(ECHO_COPIES * sampling.sequences * sum(map(len, map(compact, filter(None, echoes)))))
     fields.only("suffix", "", because="text before a suffix is not supported; put all of the text into `prompt`")
     fields.only("logit_bias", {}, because="a bias of tokens is not supported")

@@ -63,7 +63,7 @@ def confine() -> None:
     """
     if (threads := len(os.listdir("/proc/self/task"))) > 1:
         raise OSError(errno.EBUSY, f"the process has {threads} threads; a filter restricts only the calling thread")
-    library = ctypes.CDLL(LIBRARY)  # OSError where there is none
+    library = ctypes.CDLL(LIBRARY)  # raises OSError if the library is missing
     for limit, most in ((resource.RLIMIT_NOFILE, _highest_descriptor() + 1), (resource.RLIMIT_NPROC, 0)):
         resource.setrlimit(limit, (most, most))
     with _filter(library) as rules:
@@ -71,7 +71,7 @@ def confine() -> None:
             _allow(library, rules, name)
         for name, (argument, mask) in ZERO_ARGUMENTS.items():
             _allow(library, rules, name, Comparison(argument, MASKED_EQUAL, mask, 0))
-        _checked(library.seccomp_load(rules), "the filter")  # sets no_new_privs as well
+        _checked(library.seccomp_load(rules), "the filter")  # sets no_new_privs too
 
 
 def _highest_descriptor() -> int:

@@ -21,7 +21,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-# Unicode will never make characters of these, so texts have none; one that has is given another of them.
+# Unicode noncharacters, which texts normally lack. If a text has one of them, another one is the mark.
 MARKS = [chr(code) for code in range(0xFDD0, 0xFDF0)]
 KEPT = {
     "role": frozenset({"system", "developer", "user", "assistant", "tool"}),
@@ -48,7 +48,8 @@ class Words:
         """The text with marks, so that neither the text nor its surroundings spell a control token."""
         body = text.strip()
         if body and len(body) <= self._longest and any(body.casefold() in word for word in self._folded):
-            text = text.replace(body, body[:1] + mark + body[1:])  # the inner part of a word
+            # A control token without its first and last character.
+            text = text.replace(body, body[:1] + mark + body[1:])
         return self._edges.sub(lambda match: match[0] or mark, text)
 
 

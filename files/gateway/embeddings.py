@@ -33,7 +33,7 @@ INPUT_TYPES = {"query": "search_query", "document": "search_document", "passage"
 async def embeddings(request: Request) -> None:
     """Answers the vectors of the texts, in their order."""
     fields = request.fields()
-    name = fields.text("model", "") or request.only_name("embedder")  # TEI's clients name none
+    name = fields.text("model", "") or request.only_name("embedder")  # TEI's clients send no model name
     model, alias = request.model(name, "embedder")
     texts = texts_of(fields, request.exchange.limits.inputs)
     task = task_of(fields, model, alias)
@@ -42,7 +42,7 @@ async def embeddings(request: Request) -> None:
     for more in ("late_chunking", "return_multivector"):
         fields.only(more, False, because="every text gets its own vector")
     options = options_of(fields, model) | ({"task": task} if task else {})
-    fields.text("user", "")  # changes nothing
+    fields.text("user", "")  # accepted without effect
     fields.close()
     request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
     request.reserve(most_tokens(model, texts))
@@ -53,7 +53,8 @@ async def embeddings(request: Request) -> None:
     vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form))
     data = ({"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    before = compact({"id": f"embd-{request.exchange.identity}", "object": "list"})[:-1]  # Mistral's client wants an id
+    # Mistral's client requires an id.
+    before = compact({"id": f"embd-{request.exchange.identity}", "object": "list"})[:-1]
     after = compact({"model": name, "usage": usage})[1:]
     await request.exchange.json_of_many(f'{before},"data":', data, f",{after}")
 
@@ -110,7 +111,8 @@ def options_of(fields: Fields, model: ModelSettings) -> Options:
     }
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
     dimensions = fields.maybe_whole("output_dimension", 1, model.dimensions) or dimensions
-    is_normalized = [fields.flag(name, True) for name in ("normalized", "normalize")]  # Jina's and vLLM's
+    # Names of Jina's and of vLLM's clients.
+    is_normalized = [fields.flag(name, True) for name in ("normalized", "normalize")]
     options |= {} if all(is_normalized) else {"normalize": False}
     return options | ({"dimensions": dimensions} if dimensions else {})
 

@@ -101,7 +101,7 @@ class Exchange:
         self.cors: list[tuple[bytes, bytes]] = []
         """Headers that let a browser give the answer to a page of another origin."""
         self._receive, self._send = receive, send
-        self._turn = asyncio.Lock()  # events and comments come from two tasks
+        self._turn = asyncio.Lock()  # two tasks send: one sends events, the other comments
         self._moved = time.monotonic()
         self._is_sending = self._has_ended = False
         self._is_read = self.headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in self.headers
@@ -144,7 +144,7 @@ class Exchange:
         unzip, pieces, size, end = zlib.decompressobj(wbits=31), list[bytes](), 0, 0
         try:
             while not unzip.eof and end < len(raw):
-                # Blocks without content give nothing to bound: what goes in is bounded as well.
+                # Empty blocks unpack to nothing, so the packed bytes are limited too.
                 rest, end, piece = raw[end : end + ZIPPED_AT_ONCE], end + ZIPPED_AT_ONCE, bytes(UNZIPPED_AT_ONCE)
                 while rest or len(piece) == UNZIPPED_AT_ONCE:
                     piece = unzip.decompress(rest, UNZIPPED_AT_ONCE)
@@ -180,7 +180,7 @@ class Exchange:
         if not length.isdigit() or len(length) > MOST_DIGITS or int(length) > most:
             await self._pass_over()
             raise self._too_large(most)
-        # A declared length is held from the start: who opens many bodies at once is refused before they are read.
+        # A declared length is reserved at once, so that a client with many open bodies is refused before they are read.
         if self.held and int(length):
             self.held.take(int(length))
         try:
@@ -258,7 +258,7 @@ class Exchange:
                 parts.append(compact(item))
                 if time.monotonic() - began > PIECE_SECONDS:
                     pieces.append(f"{pending}{','.join(parts)}".encode())
-                    pending, parts = "", [""]  # so that the next piece begins with a comma
+                    pending, parts = "", [""]  # the next piece then begins with a comma
                     await self.pauses.pause()
                     began = time.monotonic()
             pending += f"{','.join(parts)}]"
@@ -332,7 +332,8 @@ class Exchange:
         self.has_begun, self.record.status = True, status
         always = [(b"x-request-id", self.identity.encode()), (b"cache-control", b"no-store")]
         sniffing = [(b"x-content-type-options", b"nosniff")]
-        # A body that nobody wants is not waited for; the next request could not be told from it.
+        # An unwanted body is not read. The connection is closed, because the next request could not be told from its
+        # rest.
         closing = [] if self._is_read else [(b"connection", b"close")]
         limits = self.lease.rate_headers if self.lease else []
         passed = [(IGNORED, ", ".join(self.ignored).encode("ascii", "replace"))] if self.ignored else []

@@ -100,7 +100,7 @@ class Fields:
         if value is None:
             return None
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not least <= value <= most:  # neither NaN nor infinity is
+        if not is_number or not least <= value <= most:  # excludes NaN and infinity
             raise self.wrong(name, f"a number from {least:g} to {most:g}")
         return float(value)
 

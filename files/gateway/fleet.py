@@ -37,7 +37,7 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         self.settings, self.name = settings, settings.name
         self.upstream = upstream_of(settings)
-        self.is_ready = True  # until somebody says otherwise: a gateway that starts asks at once
+        self.is_ready = True  # assumed ready until the first check, because a starting gateway takes requests at once
         self.outstanding = 0
         """Tokens of the open requests: of prompts, and of answers as long as they may become."""
         self.turn = 0
@@ -140,7 +140,7 @@ class Fleet:
     async def look(self) -> None:
         """Updates every server's readiness and wakes the requests that wait for a server."""
         changes = await asyncio.gather(*(server.look() for server in self.servers.values()))
-        if any(changes) or self._held:  # a request may have begun to wait while the answer was on its way
+        if any(changes) or self._held:  # a request may have begun to wait during the check
             self._wake()
 
     async def close(self) -> None:
@@ -268,7 +268,8 @@ class Fleet:
                 if not error.may_go_elsewhere:
                     raise
                 if error.is_away or (not error.is_full and not await server.says_ready()):
-                    server.is_ready = False  # until the next look; a server that stops lacks its models first
+                    # Until the next check; a stopping server unloads its models before it reports not ready.
+                    server.is_ready = False
                 others = {candidate.name for candidate in self.ready(work.model.servers)} - set(tried)
                 if others and len(tried) == 1:
                     continue

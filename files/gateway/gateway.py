@@ -25,7 +25,7 @@ from gateway.usage import folder_of_the_unit as usage_folder
 
 COUNT_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-"""A revoked key is refused within a second."""
+"""Seconds between two checks of the files: a revoked key is refused within a second."""
 
 
 class Gateway:
@@ -48,7 +48,7 @@ class Gateway:
         """A lock: counters of a year take a while to add up, so the process does that for one page at a time."""
         self._follow_usage()
         self.budgets.periods = self.usage.periods
-        self.usage.count(clock.now())  # before the first request: a restart gives no budget anew
+        self.usage.count(clock.now())  # before the first request, so that a restart does not renew budgets
 
     def _follow_usage(self) -> None:
         self.usage.days, self.usage.prices = self.settings.usage_days, self.settings.prices

@@ -81,7 +81,7 @@ class Generation:
         thought = sum(count for count in thoughts if count is not None)
         reasoning = {"completion_tokens_details": {"reasoning_tokens": min(thought, completion)}}
         is_counted = bool(thoughts) and None not in thoughts
-        # Where tenants share cached prefixes, this would tell one of them how another's prompt began.
+        # If tenants share cached prefixes, this count would reveal how another tenant's prompt began.
         is_own = self.model.salts or not self.request.gateway.settings.keys_file
         details = {"prompt_tokens_details": {"cached_tokens": record.cached_tokens if is_own else 0}}
         return {**counts, **details, **(reasoning if is_counted else {})}
@@ -96,7 +96,8 @@ class Generation:
     def most_tokens(self, prompts: int = 1) -> int:
         """Tokens to reserve for prompts and answers of this request."""
         answer = self.max_tokens
-        if not self.sampling.max_tokens:  # a quarter of a small key's minute: it would else be refused always
+        # At most a quarter of a key's minute: a small key could not make any request otherwise.
+        if not self.sampling.max_tokens:
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
             answer = min(answer, UNSAID_TOKENS, max(minute // (4 * prompts), 1) if minute else UNSAID_TOKENS)
         return len(self.prompt) + self.sampling.sequences * answer
@@ -129,7 +130,7 @@ class Generation:
                 event, now = size.bounded(sent), time.monotonic()
                 if record.first_token is None:
                     record.first_token = now
-                    if self.streams:  # a whole answer comes at once, so its first token says nothing
+                    if self.streams:  # a whole answer arrives at once, so it has no time to the first token
                         metrics.first.observe(labels, now - record.began)
                 elif event.sequence in heard:
                     metrics.gaps.observe(labels, now - heard[event.sequence])
@@ -140,10 +141,10 @@ class Generation:
                 if not self.streams:
                     self.request.hold_answer(EVENT_BYTES + 4 * len(event.text))
                 record.completion_tokens += event.completion_tokens
-                if event.cached_tokens > cached:  # each sequence tells it of the same prompt
+                if event.cached_tokens > cached:  # every sequence reports the same prompt
                     record.cached_tokens += event.cached_tokens - cached
                     cached = event.cached_tokens
-                if event.finish == ABORTED:  # a client that streams has the answer's beginning
+                if event.finish == ABORTED:  # a streaming client has the beginning of the answer already
                     message = "the model's server stopped before the answer's end"
                     raise ApiError(503, message, code="unavailable", retry_after=2, is_spent=self.streams)
                 if event.finish and event.finish not in FINISHES:

@@ -124,7 +124,7 @@ class Inspection:
             self.value(node.test, depth)
         self._branch(node.body, depth)
         self._loops -= 1
-        self.names = before  # what is set in a loop stays there
+        self.names = before  # a loop's variables are local to it
         self._branch(node.else_, depth)
 
     def _assign(self, node: nodes.Assign, depth: int) -> None:

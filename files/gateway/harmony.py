@@ -107,7 +107,7 @@ class HarmonyPrompter(Tokens):
         except HarmonyError as error:
             raise ValueError(str(error)) from None
         except BaseException as panic:
-            if type(panic).__name__ != "PanicException":  # Rust's own, which is no Exception
+            if type(panic).__name__ != "PanicException":  # a panic of Rust is not an Exception
                 raise
             raise ValueError("the tools' schemas cannot be written in this model's format") from None
         return ids

@@ -38,7 +38,7 @@ def parsed(raw: bytes, bounds: Bounds) -> Any:
     try:
         text = raw.removeprefix(BOM).decode("utf-8")
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
-        if b"\\u" in raw:  # an escape can say half a pair, which no text has
+        if b"\\u" in raw:  # raises for half a surrogate pair, which escapes allow
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise JsonError(f"not UTF-8 at byte {error.start}") from None
@@ -48,7 +48,7 @@ def parsed(raw: bytes, bounds: Bounds) -> Any:
         raise JsonError(f"{error.msg} at character {error.pos}") from None
     except JsonError:
         raise
-    except (ValueError, RecursionError):  # a number of more digits than Python reads
+    except (ValueError, RecursionError):  # more digits than Python converts
         raise JsonError("a number is too long") from None
     return value
 

@@ -59,7 +59,8 @@ class Lane:
             raise ApiError(503, "large requests cannot be read just now", code="unavailable", retry_after=5) from None
 
     def _taken(self) -> Worker | None:
-        worker, self._worker = self._worker, None  # back once it has answered: one that was cancelled is not
+        # Returned after its answer; the worker of a cancelled task is not returned.
+        worker, self._worker = self._worker, None
         return worker
 
 

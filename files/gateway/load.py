@@ -53,7 +53,7 @@ class Line:
 
         def end_turn(done: asyncio.Future[T]) -> None:
             if not done.cancelled():
-                done.exception()  # nobody may be there any more to be told
+                done.exception()  # marks the exception as retrieved: the client may have disconnected
             self._end_turn(tenant)
 
         task.add_done_callback(end_turn)
@@ -78,7 +78,7 @@ class Line:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it came as the client left
+            if turn.done() and not turn.cancelled():  # the turn arrived as the client disconnected
                 self._end_turn(tenant)
             elif turn in waiting:
                 waiting.remove(turn)

@@ -69,7 +69,8 @@ def _top(ids: Sequence[int], chances: Sequence[float], spelled: Callable[[int], 
 
 def _entry(identity: int, chance: float, spelled: Callable[[int], bytes]) -> dict[str, Any]:
     raw = spelled(identity)
-    logprob = chance if -9999.0 < chance < math.inf else -9999.0  # OpenAI's own word for never: JSON has no infinity
+    # OpenAI's value for impossible tokens, because JSON has no infinity.
+    logprob = chance if -9999.0 < chance < math.inf else -9999.0
     return {"token": raw.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(raw)}
 
 

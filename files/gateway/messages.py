@@ -84,7 +84,8 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
     fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
-    fields.only("prefix", False, because="the last message of a chat cannot be continued")  # DeepSeek's and Mistral's
+    # A field of DeepSeek's and Mistral's clients.
+    fields.only("prefix", False, because="the last message of a chat cannot be continued")
     fields.only("audio", because="this model reads text only")
     fields.ignore("annotations", [], because="annotations of a text are not supported")
     refusal = fields.text("refusal", "")
@@ -136,7 +137,7 @@ def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
 def _call(fields: Fields, called: _Called) -> dict[str, Any]:
     identity = fields.text("id")
     fields.text("type", "function", choices=("function",))
-    fields.whole("index", 0, MOST_INDEX, 0)  # of a stream's pieces; some clients send it back
+    fields.whole("index", 0, MOST_INDEX, 0)  # a field of streamed pieces, which some clients send back
     function = fields.inner("function")
     name, text = function.text("name"), function.text("arguments", "{}") or "{}"
     called.brackets += text.count("[") + text.count("{")

@@ -59,7 +59,7 @@ class Histogram:
     def observe(self, labels: Labels, seconds: float) -> None:
         """Adds an observed duration to the histogram."""
         counts = self._buckets.get(labels)
-        if counts is None:  # no list is made for nothing: a stream's every event comes by here
+        if counts is None:  # setdefault would allocate a list for every event
             counts = self._buckets[labels] = [0] * (len(self._edges) + 1)
             self._sums[labels] = 0.0
         counts[bisect_left(self._edges, seconds)] += 1
@@ -100,7 +100,8 @@ class Metrics:
 
     def stream_ended(self, model: str, end: str) -> None:
         """Counts the end of a stream; `end` is "" for a complete one, else the reason."""
-        if model not in self._initialised:  # from 0 on: of a counter that begins at 1 Prometheus sees no increase
+        # Starts at 0, because Prometheus sees no increase in a counter whose first sample is 1.
+        if model not in self._initialised:
             self._initialised.add(model)
             for reason in REASONS:
                 self.broken.add((model, reason), 0)

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a process that tokenises reads settings' types, and needs no gRPC
+if TYPE_CHECKING:  # processes that tokenise import the settings' types, and need no gRPC
     import grpc
 
 SERVER = "enginehouse-server"
-"""Metadata that says which of a host's servers is meant: all are behind one port."""
+"""gRPC metadata with the name of the wanted server: all servers of a host are behind one port."""
 KEY = re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----\n?", re.DOTALL)
 
 

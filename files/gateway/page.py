@@ -72,7 +72,7 @@ async def home(gateway: Gateway, key: Key | None, problem: str) -> bytes:
     """The page of a key's models and usage."""
     values = template_variables(gateway, key, problem)
     if key and key is not NOBODY:
-        async with gateway.usage_turn:  # in threads, whose turns the process's own counting needs every second
+        async with gateway.usage_turn:  # in a thread; the turn lets the process's own counting in every second
             values["usage"] += await asyncio.to_thread(usage_by_day, gateway, key, clock.now())
     return rendered("page.html.j2", path="/", **values)
 

@@ -22,7 +22,8 @@ TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": False}  # a request reads from its model on
+# Keeps the order of fields: a request begins with its model.
+TEMPLATES.policies["json.dumps_kwargs"] = {"sort_keys": False}
 LINKS = {
     "/": "Models",
     "/try": "Chat",

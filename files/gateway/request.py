@@ -83,7 +83,8 @@ class Request:
     def hold_answer(self, size: int) -> None:
         """Reserves memory for an answer of this many bytes more, until the client has taken it.
 
-        Raises: ApiError 429, 503; in the midst of a model's answer, which then counts as used, they say what helps.
+        Raises: ApiError 429 or 503; during a model's answer, whose tokens then count as used, the message has the
+        remedy.
         """
         self.exchange.answer = self.exchange.answer or self.gateway.answer_of(self.key.tenant)
         try:
@@ -170,9 +171,8 @@ class Request:
         """
         secret = self.gateway.settings.salt
         if not model.salts and not (secret and any(model.runtimes)):
-            return (
-                ""  # a program beside Triton may be another one than the settings name: it gets a salt if it takes one
-            )
+            # A program beside Triton may differ from the settings' one, so it gets a salt if it may take one.
+            return ""
         return hmac.new(secret, self.key.tenant.encode(), "sha256").hexdigest()[:32]
 
     def session(self, cache_key: str = "") -> str:
@@ -191,7 +191,7 @@ class Request:
         self.exchange.record.server = server
 
     def _queued(self, seconds: float) -> None:
-        record = self.exchange.record  # of the parts of a request the one that waited longest
+        record = self.exchange.record  # the longest wait among the parts of the request
         record.queued = max(record.queued or 0.0, seconds)
 
     @property

@@ -47,15 +47,16 @@ async def _cohere(request: Request, fields: Fields, documents: list[Document], r
     model, _ = request.model(name, "reranker")
     query = fields.text("query")
     is_voyages = fields.has("top_k") or fields.has("truncation")
-    most = min(fields.whole(name, 1, 2**31 - 1, len(documents)) for name in ("top_n", "top_k"))  # Cohere's and Voyage's
+    # Cohere's name and Voyage's name.
+    most = min(fields.whole(name, 1, 2**31 - 1, len(documents)) for name in ("top_n", "top_k"))
     kept = fields.whole("max_tokens_per_doc", 1, 2**31 - 1, model.max_tokens)
-    if kept < model.max_tokens:  # the model cuts query and document together, at its own length
+    if kept < model.max_tokens:  # the model truncates query and document together, at its own length
         reason = f"a document and its query are cut at {model.max_tokens} tokens together; no other length is supported"
         raise FieldError("max_tokens_per_doc", f"`max_tokens_per_doc`: {reason}", "unsupported")
     fields.ignore("priority", 0, because="all requests have the same priority")
     fields.only("rank_fields", ["text"], because="documents have only the field `text`")
     truncates = fields.flag("truncation", True)
-    cuts_at_the_end(fields)  # which is done without it as well
+    cuts_at_the_end(fields)  # accepted without effect: texts are truncated anyway
     is_raw = fields.flag("raw_scores", False)
     fields.only("instruction", because="the model's own instruction is used")
     fields.only("max_doc_length", because="documents can only be cut at the model's length")
@@ -93,7 +94,7 @@ async def score(request: Request) -> None:
     texts = listed.texts(second, request.exchange.limits.documents)
     truncates = cuts_at_the_end(fields)
     fields.only("use_activation", True, because="a score is a number from 0 to 1; POST /rerank has `raw_scores`")
-    fields.text("user", "")  # changes nothing
+    fields.text("user", "")  # accepted without effect
     fields.close()
     ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": truncates})
     places = sorted(zip(ranked.order, ranked.scores, strict=True))

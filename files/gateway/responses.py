@@ -49,7 +49,7 @@ async def responses(request: Request) -> None:
     echo = echo_of(body) | {"metadata": _metadata(fields)}
     seals = await _read(fields, chat, request.gateway.pauses)
     understood_chat = await generation(request, chat)
-    request.hold_answer(len(compact(echo)))  # it stays until the answer's end
+    request.hold_answer(len(compact(echo)))  # the repeated fields are in memory until the answer ends
     del body, fields, chat
     await answer(understood_chat, ResponseWriter(understood_chat, echo, seals))
 
@@ -231,7 +231,7 @@ def _tool(tool: Fields) -> dict[str, Any]:
     if kind != "function":
         raise FieldError(tool.path("type"), f"`{tool.path('type')}`: {OTHER_TOOL}", "unsupported")
     function = function_of(tool, "parameters")
-    tool.flag("strict", False)  # a call that is demanded keeps its schema; no other does
+    tool.flag("strict", False)  # only a required call is held to its schema, with or without this flag
     passed_over(tool, "defer_loading", "allowed_callers", "async", "output_schema")
     tool.close()
     return function
@@ -270,6 +270,7 @@ def _format(text: Fields, chat: Translation) -> None:
 def _reason(reasoning: Fields, chat: Translation) -> None:
     effort = reasoning.text("effort", "", choices=("", *EFFORTS))
     chat.think(effort, False if effort == "none" else None)
-    for name in ("summary", "generate_summary"):  # the model's own reasoning is sent, and no summary of it
+    # Accepted without effect: the reasoning is sent whole, without a summary.
+    for name in ("summary", "generate_summary"):
         reasoning.text(name, "", choices=("", "auto", "concise", "detailed"))
     reasoning.close()

@@ -87,15 +87,15 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     """
     numbers = {"temperature": 1.0, **defaults}
     requested = {name: _requested(fields, name) for name in SAMPLING_NUMBERS}
-    if requested["top_k"] is not None and requested["top_k"] < 1:  # vLLM's word for all tokens
+    if requested["top_k"] is not None and requested["top_k"] < 1:  # vLLM's value for all tokens
         requested["top_k"] = None
         numbers.pop("top_k", None)
     numbers |= {name: float(value) for name, value in requested.items() if value is not None}
-    if numbers["temperature"] == 0:  # greedy: what narrows a choice says nothing, and TensorRT-LLM refuses some of it
+    if numbers["temperature"] == 0:  # greedy: narrowing has no effect, and TensorRT-LLM refuses some of these values
         numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
     seed = fields.maybe_whole(
         "random_seed" if fields.has("random_seed") else "seed", -MOST_SEED, MOST_SEED
-    )  # Mistral's
+    )  # Mistral's name for the seed
     most = _most_tokens(fields)
     return Sampling(
         numbers=numbers,
@@ -159,7 +159,7 @@ def _guide(fields: Fields, no_guide: str) -> tuple[str, str] | None:
         named = form.inner("json_schema")
         named.text("name")
         named.text("description", "")
-        named.flag("strict", False)  # every answer keeps the schema
+        named.flag("strict", False)  # without effect: every answer keeps the schema
         schema = _schema_of(named, "schema")
         named.close()
     form.close()

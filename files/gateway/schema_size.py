@@ -105,7 +105,7 @@ class _Sizes:
         place = self._open[reference] = len(self._open)
         size = self.of(self._at(reference))
         del self._open[reference]
-        if self._leads_back_to >= place:  # else a part of it was counted as 1 for being followed already
+        if self._leads_back_to >= place:  # otherwise a part was counted as 1, because its reference was being followed
             self._named[reference] = size, frozenset(self._followed)
         self._leads_back_to = min(before, self._leads_back_to)
         self._followed |= followed

@@ -44,10 +44,10 @@ class Joining:
     def write(self, data: bytes) -> None:
         if not self._head and data.startswith(HEAD):
             self._head = data
-            self._loop.call_soon(self._flush)  # the answer to HEAD has nothing that follows
+            self._loop.call_soon(self._flush)  # sends the head alone if no body follows, as after HEAD
         else:
             head, self._head = self._head, b""
-            if not self._transport.is_closing():  # uvloop raises an error once the client has left
+            if not self._transport.is_closing():  # uvloop raises an error once the client has disconnected
                 self._transport.write(head + data)
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ def serve(gateway: Gateway, port: int) -> int:
     """0 after a stop request, once its requests have ended; 1 if it could not start."""
     listen, app = gateway.settings.listen, App(gateway)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a connection is a file, and 1,024 the usual bound
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each connection is a file, and the usual limit is 1,024
     config = uvicorn.Config(
         app,
         host=listen.address,
@@ -184,7 +184,7 @@ def serve(gateway: Gateway, port: int) -> int:
         ws="none",
         loop="uvloop",
         lifespan="on",
-        log_config=None,  # what uvicorn logs of a request has its address and path; the audit has the request
+        log_config=None,  # uvicorn's lines contain address and path; the audit's line describes the request
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -192,7 +192,7 @@ def serve(gateway: Gateway, port: int) -> int:
         timeout_graceful_shutdown=listen.drain_seconds,
     )
     server = Server(config, app)
-    gc.freeze()  # what is loaded by now stays: a collection of all of it would hold up every stream for 10 ms
+    gc.freeze()  # excludes loaded modules from garbage collection, which would delay every stream by 10 ms
     server.run()
     return 0 if server.started else 1
 

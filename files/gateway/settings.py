@@ -306,7 +306,7 @@ def _named(top: Fields, name: str) -> list[tuple[str, Fields]]:
 def _url(top: Fields) -> str:
     url = top.text("url", "").rstrip("/")
     if url and not re.fullmatch(r"https?://[A-Za-z0-9.:\[\]_/~-]+", url):
-        raise top.wrong("url", "an address as https://llm.example.com")  # it stands in commands to paste
+        raise top.wrong("url", "an address as https://llm.example.com")  # part of commands that people paste
     return url
 
 

@@ -108,7 +108,7 @@ class Template:
             raise
         except jinja2.TemplateError as error:
             raise TemplateError(str(error)) from None
-        except Exception as error:  # a template is a stranger's program, and may do anything with these messages
+        except Exception as error:  # a template is foreign code, and may raise anything
             raise TemplateError(f"the template refuses these messages ({type(error).__name__})") from None
         return "".join(parts)
 

@@ -29,18 +29,19 @@ MESSAGE_BYTES = 2**28
 OPTIONS = [
     ("grpc.max_send_message_length", MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    # A server in its swap is away for a minute; gRPC alone would let two minutes pass between tries.
+    # A swapping server is away for a minute; by default gRPC would wait up to two minutes between attempts.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_retries", 0),
-    # No keepalive: Triton closes a connection that pings oftener than once in five minutes. Deadlines end what is dead.
+    # No keepalive: Triton closes a connection that pings more often than every five minutes. Deadlines end dead
+    # requests.
 ]
 KEEPALIVE = [
-    # A host that lost its power says nothing any more, and requests to it would wait until their deadlines. HAProxy is
-    # what answers there, and takes as many pings as come.
+    # A host without power does not answer, so its requests would wait until their deadlines. HAProxy answers pings on
+    # that port, and does not limit them.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
-    ("grpc.http2.ping_timeout_ms", 5_000),  # without it gRPC 1.85 waits a minute for the answer
+    ("grpc.http2.ping_timeout_ms", 5_000),  # otherwise gRPC 1.85 waits a minute for the answer
     ("grpc.http2.max_pings_without_data", 0),
 ]
 """Options of a channel to another host."""
@@ -72,8 +73,8 @@ class Triton:
             self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._named = ((SERVER, name),) if identity else ()
         self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
-        # On the wire a stream of one request is a request. gRPC then sends it with its headers and the end of what the
-        # client says, as one batch; of a stream it waits for each of the three.
+        # On the wire, a stream with a single request equals a unary request. gRPC then sends headers, request and end
+        # of stream in one batch; for a stream it would wait for each of the three.
         self._events = self._channel.unary_stream(
             "/inference.GRPCInferenceService/ModelStreamInfer",
             request_serializer=service_pb2.ModelInferRequest.SerializeToString,
@@ -129,7 +130,8 @@ class Triton:
                 is_final = FINAL in response.parameters and response.parameters[FINAL].bool_param
                 if response.outputs:
                     yield readable(partial(outputs_of, response))
-                if is_final:  # whoever reads is not made to wait for the end: it could leave meanwhile
+                # Ends here: a reader that waits for the end of the stream may disconnect, which would cancel the call.
+                if is_final:
                     break
         except grpc.aio.AioRpcError as error:
             raise _upstream(error) from None

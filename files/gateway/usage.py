@@ -118,10 +118,10 @@ class Log:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._held = folder, b""
-        self._lock = threading.Lock()  # requests end in the event loop, and are counted in a thread
+        self._lock = threading.Lock()  # the event loop adds requests, and a thread counts them
         self._handle, self.name = self._opened()
         self._written, self._closed = threading.Event(), threading.Event()
-        self._sync_lock = threading.Lock()  # the handle stays open during a sync; never held while a line is written
+        self._sync_lock = threading.Lock()  # keeps the handle open during a sync; never held while a line is written
         self._sync_error = self._named = ""
         self._syncing = threading.Thread(target=self._keep_synced, name="usage-sync", daemon=True)
         self._syncing.start()
@@ -192,7 +192,8 @@ class Log:
             handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX)
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(path.stat(), os.fstat(handle)):  # nobody took it for a dead one before the lock
+                # No other process removed it as a dead log before it was locked.
+                if os.path.samestat(path.stat(), os.fstat(handle)):
                     return handle, name
             os.close(handle)
 
@@ -231,12 +232,12 @@ class Counters:
     def count_all(self) -> None:
         """Counts all logs of the folder, and removes those of dead processes."""
         for path in sorted(self._folder.glob("*.log")):
-            with contextlib.suppress(FileNotFoundError):  # another process removed it
+            with contextlib.suppress(FileNotFoundError):  # another process has removed it
                 self._count_and_remove(path)
         known = [name for (name,) in self._file.execute("SELECT name FROM logs")]
         gone = [name for name in known if not (self._folder / name).exists()]
         if gone:
-            # A log that came back after its row went would be counted again: that it is gone has to outlive the power.
+            # A removed log must not return after a power cut: without its row it would be counted again.
             _sync_folder(self._folder)
             with transaction(self._file):
                 self._file.executemany("DELETE FROM logs WHERE name = ?", [(name,) for name in gone])
@@ -300,7 +301,7 @@ class Counters:
         times: dict[tuple[Group, int], int] = {}
         for line in lines.splitlines():
             ended = _ended(line)
-            if ended is None:  # power failed while it was written
+            if ended is None:  # an incomplete line, after a power cut
                 continue
             group, numbers, bucket = ended
             sums = counts.setdefault(group, [0] * len(COUNTS))
@@ -384,7 +385,7 @@ class Usage:
         cost, currency = (price.cost(*tokens), price.currency) if price else (0, "")
         if self.is_counting:
             self._write(Ended((day, key, tenant, model, currency), is_error, *tokens, cost, seconds))
-        # After its line, so that what the counters are about to have is never missing here.
+        # After the line, so that these sums never lack what the counters will have.
         self.periods.add(day, (key, tenant, currency, tokens[0] + tokens[2], cost))
 
     def _write(self, ended: Ended) -> None:
@@ -460,7 +461,7 @@ def report(folder: Path, since: str) -> dict[str, Any]:
     Raises: OSError, sqlite3.Error.
     """
     status = folder.stat()
-    if os.geteuid() == 0:  # files that root made would be closed to the gateway
+    if os.geteuid() == 0:  # as root, takes the folder's owner: the gateway could not open files of root
         os.setegid(status.st_gid)
         os.seteuid(status.st_uid)
     counters = Counters(folder)

@@ -92,7 +92,7 @@ class Worker:
             "TOKENIZERS_PARALLELISM": "false",
             "MALLOC_ARENA_MAX": "1",
         }
-        quiet = subprocess.DEVNULL  # what it might say has words of messages
+        quiet = subprocess.DEVNULL  # its output could contain words of messages
         with theirs:
             self._process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=quiet, stderr=quiet, env=environment)
         self._end = weakref.finalize(self, end, self._channel, self._process)
@@ -155,7 +155,7 @@ def accepted(answer: memoryview) -> memoryview:
 def end(channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
     """Ends the process."""
     channel.close()
-    process.kill()  # one that is dead keeps what it died of
+    process.kill()  # keeps the exit status of a process that has already ended
     process.wait()
 
 
@@ -183,7 +183,7 @@ def bounded(most_bytes: int) -> None:
     """
     for name in LATE_IMPORTS:
         importlib.import_module(name)
-    os.environ.setdefault("TZ", ":/etc/localtime")  # without a name libc reads the file again for every date
+    os.environ.setdefault("TZ", ":/etc/localtime")  # without a name, libc reads the file again for every date
     time.tzset()
     bounds = {resource.RLIMIT_AS: most_bytes, resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
     for limit, most in bounds.items():
@@ -203,7 +203,8 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
     os.chdir("/")
     os.nice(NICE)
     channel = socket.socket(fileno=0)
-    for number in (signal.SIGINT, signal.SIGTERM):  # meant for the gateway, which ends this process last
+    # Ignored here: the signal is for the gateway, which ends this process last.
+    for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     start = received(channel)
     if start is None:
@@ -214,12 +215,12 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
     try:
         prepare = load(program["prepare"])
         bounded(bounds["bytes"] or memory_bytes() + bounds["more_bytes"])
-    except (OSError, ValueError) as error:  # nothing of a stranger's is worked on by a process that has rights
+    except (OSError, ValueError) as error:  # a process with rights does not work on foreign input
         send(channel, refusal(error))
         return
     message: bytes | None = b""
     while message is not None:
-        # Nobody handles the signal, so it ends the process wherever that is, C's loops too.
+        # The signal has no handler, so it ends the process anywhere, loops in C included.
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             if work is None:
@@ -233,7 +234,7 @@ def serve(load: Callable[[Mapping[str, Any]], Callable[[], tuple[Work, bytes]]])
             answer = REFUSED + bounds["too_much"].encode()
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        message = b""  # not held while nobody asks
+        message = b""  # frees the message while waiting for the next one
         send(channel, answer)
         answer = b""
         message = received(channel)

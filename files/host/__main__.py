@@ -55,7 +55,7 @@ def main() -> int:
 def hold(version: str) -> int:
     """A lock on this version, which the kernel releases when the process ends."""
     handle = os.open(version, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # nothing of ours may fail to start for want of it
+    with contextlib.suppress(OSError):  # a missing lock must not keep a program from starting
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     return handle
 

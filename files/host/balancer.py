@@ -134,12 +134,12 @@ def lined_up(text: str) -> Iterator[str]:
         until(partial(deleted, line.place), ANSWER_SECONDS, f"{line.place} could not be removed")
         yield f"server removed: {line.place}"
     for line in joining:
-        # A line's end within a word has a backslash before it, or it would end the command.
+        # HAProxy needs a backslash before a line break within a word; otherwise the command would end there.
         words = " ".join(line.words).replace("\\n", "\\\n")
         answer = answer_to(f"add server {line.place} {words}")
         if "registered" not in answer:
             raise HaproxyError(answer)
-        # An agent that says `ready` says nothing of `up`, which HAProxy takes for granted of lines in its file only.
+        # An agent's `ready` does not imply `up`, which HAProxy assumes only for lines of its file.
         for command in ("enable health {}", "enable agent {}", "set server {} agent up"):
             apply(command.format(line.place))
         yield f"server added: {line.place}"
@@ -164,7 +164,7 @@ def read_anew(path: Path) -> Iterator[str]:
         for begin in range(0, len(wanted), ENTRIES):
             rows = [f"{key} {value}" for key, value in list(wanted.items())[begin : begin + ENTRIES]]
             apply(f"add map @{version} {path} <<\n" + "\n".join(rows) + "\n")
-        apply(f"commit map @{version} {path}")  # all at once: no request meets half a file
+        apply(f"commit map @{version} {path}")  # atomic: every request sees either all old keys or all new ones
         if entries_running(path) != wanted:
             raise HaproxyError(f"the process has other keys than {path}")
         yield f"keys updated: {path.name}"
@@ -286,7 +286,7 @@ def until(holds: Callable[[], bool], seconds: float, problem: str) -> None:
         try:
             if holds():
                 return
-        except OSError:  # the process before and the one after share the place of the socket
+        except OSError:  # during a reload the old and the new process share the path of the socket
             pass
         if time.monotonic() >= last:
             raise HaproxyError(problem)

@@ -54,7 +54,7 @@ class Origin:
         if host == "docker.io":
             host, path = "registry-1.docker.io", path.removeprefix("docker.io/")
             path = path if "/" in path else f"library/{path}"
-        # As Docker does, which takes a registry without TLS on loopback alone.
+        # As in Docker, only a registry on loopback may be without TLS.
         self.scheme = "http" if host.partition(":")[0] in ("127.0.0.1", "localhost") else "https"
         self.root, self.path = f"{self.scheme}://{host}/v2/{path}", path
         self.basic = f"Basic {base64.b64encode(f'{username}:{key}'.encode()).decode()}" if key else ""
@@ -88,7 +88,7 @@ class Origin:
     def _ask(self, path: str, start: int) -> Any:
         request = urllib.request.Request(self.root + path, headers={"Accept": ", ".join(TYPES)})
         if self.login:
-            request.add_unredirected_header("Authorization", self.login)  # the key of one host is no other's
+            request.add_unredirected_header("Authorization", self.login)  # not sent to the host of a redirect
         if start:
             request.add_header("Range", f"bytes={start}-")
         return self.opener.open(request, timeout=60)

@@ -28,7 +28,7 @@ from host.disk import flush, sha256
 SIGNERS = Path(os.environ.get("ENGINEHOUSE_SIGNERS", "/etc/enginehouse/engine_signers"))
 RECORD, SIGNATURE = "engine.json", "engine.json.sig"
 PRINCIPAL, NAMESPACE = "enginehouse", "enginehouse-engine"
-# What lies beside an engine and is never loaded, so that no signature needs to cover it.
+# Files beside an engine that are never loaded, so the signature need not cover them.
 BESIDE = {RECORD, SIGNATURE, "build.log", "answers.jsonl", "reference.jsonl"}
 FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 

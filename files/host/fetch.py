@@ -42,14 +42,14 @@ from host.hub import Hub, Refused, shards_in
 from host.systemd import say
 
 T = TypeVar("T")
-Source = Callable[[str, int], Any]  # an open answer with a file from some byte on
+Source = Callable[[str, int], Any]  # opens a file of the hub from a byte on
 
-# Loading one of these runs code that somebody else wrote.
+# Loading a file of these types executes code inside it.
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
 MANIFEST = "manifest.sha256"
 MIB, CHUNK, MOST_FILE_BYTES = 1 << 20, 1 << 20, 1 << 53
 BROKEN = (OSError, EOFError, http.client.HTTPException)
-# Too slow, and too often: hubs limit how often one address may ask.
+# Statuses of a slow server and of a rate limit.
 ASK_AGAIN = (408, 429)
 ATTEMPTS = 8
 AT_ONCE = 4
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     """0 once the step is done; 1 after printing the reason."""
     step, settings = arguments[0], json.loads(Path(arguments[-1]).read_text())
     if step in ("--prepare", "--publish"):
-        os.umask(0o022)  # the unit's is for its user's files
+        os.umask(0o022)  # the unit's umask is for the files of its user
     target = Path(settings["target"])
     if (target / MANIFEST).exists():
         say(f"{target} is published already")
@@ -122,7 +122,7 @@ def publish_checked(settings: dict[str, Any], target: Path) -> None:
         sums, wrong = publishing.differing(staging)
     except ValueError as problem:
         raise Refused(str(problem)) from None
-    (staging / MANIFEST).unlink()  # a fetch that follows writes its own
+    (staging / MANIFEST).unlink()  # the next fetch writes its own
     patterns = convert_weights.published(settings["files"])
     chosen([{"rfilename": name, "size": 0} for name in sums], patterns)
     strange = [name for name in sums if not any(fnmatch.fnmatchcase(name, glob) for glob in patterns)]
@@ -224,7 +224,7 @@ def download_once(source: Source, file: WantedFile, path: Path, progress: Progre
     if wrong:
         path.unlink(missing_ok=True)
         raise OSError(f"{file.path} does not have the hub's checksum")
-    path.touch()  # an empty one was never received
+    path.touch()  # creates an empty file, for which no byte was received
     return sha256.hexdigest()
 
 
@@ -234,7 +234,7 @@ def receive(source: Source, file: WantedFile, path: Path, have: int, progress: P
         if have and answer.status != 206:
             raise_restart(path)
         left = file.size - have
-        while chunk := answer.read(min(CHUNK, left)):  # an answer of more bytes than listed would fill the disk
+        while chunk := answer.read(min(CHUNK, left)):  # at most the listed size, so that an answer cannot fill the disk
             content.write(chunk)
             left -= len(chunk)
             for digest in sums:
@@ -266,7 +266,7 @@ def publish(staging: Path, target: Path, sums: dict[str, str]) -> None:
     (staging / MANIFEST).write_text(manifest_of(sums))
     (staging / MANIFEST).chmod(0o644)
     staging.chmod(0o755)
-    if not (target / MANIFEST).exists():  # a half one, left by a cut removal; a whole one is another's, of just now
+    if not (target / MANIFEST).exists():  # left by an interrupted removal; a complete one is from another run
         shutil.rmtree(target, ignore_errors=True)
     os.sync()
     staging.rename(target)

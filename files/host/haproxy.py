@@ -33,7 +33,7 @@ def answer_to(command: str, master: bool = False) -> str:
         channel.settimeout(ANSWER_SECONDS)
         channel.connect(str(socket_file().with_name("master.sock") if master else socket_file()))
         channel.sendall(f"{command}\n".encode())
-        if master:  # it waits for more commands else
+        if master:  # the master process would otherwise wait for more commands
             channel.shutdown(socket.SHUT_WR)
         answer = b""
         while part := channel.recv(65536):
@@ -46,7 +46,7 @@ def of_every_worker() -> list[Callable[[str], str]]:
     open requests."""
     try:
         rows = answer_to("show proc", master=True).partition("# old workers")[2].splitlines()
-    except FileNotFoundError:  # begun by a unit of before, without this socket
+    except FileNotFoundError:  # a process of an older unit, without this socket
         rows = []
     numbers = [row.split()[0] for row in rows if row[:1].isdigit()]
     return [answer_to, *(partial(_of_worker, number) for number in numbers)]
@@ -61,5 +61,5 @@ def end(worker: Callable[[str], str], numbers: set[str]) -> int:
     known = re.findall(r"(?m)^(0x[0-9a-f]+): \[.*\] id=(\d+) ", worker("show sess all") if numbers else "")
     pointers = [pointer for pointer, number in known if number in numbers]
     for pointer in pointers:
-        worker(f"shutdown session {pointer}")  # one that has just ended by itself is no error
+        worker(f"shutdown session {pointer}")  # no error if the session has just ended by itself
     return len(pointers)

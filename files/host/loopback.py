@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers by digest alone."""
 
     protocol_version = "HTTP/1.1"
-    # Docker tries TLS first. It goes on without where what answers its hello begins with "HTTP/".
+    # Docker tries TLS first. It falls back to HTTP only if the answer to its TLS hello begins with "HTTP/".
     default_request_version = "HTTP/1.1"
     timeout = 600.0
     """Seconds without a byte, after which a connection ends: every user of the host reaches this port."""

@@ -21,7 +21,7 @@ def query(*words: str) -> list[list[str]]:
     try:
         output, errors = process.communicate(timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()  # and not awaited, as subprocess.run would: it may never end
+        process.kill()  # unlike subprocess.run, does not wait for it: it may never end
         raise NoAnswer(f"nothing within {ANSWER_SECONDS} s") from None
     if process.returncode:
         lines = (output + errors).strip().splitlines()

@@ -76,7 +76,7 @@ def written(path: Path, proof: dict[str, Any]) -> int:
     """Writes the proof; returns the exit status of its program."""
     try:
         path.write_text(json.dumps(proof) + "\n")
-    except OSError as problem:  # a full disk: what has answered serves all the same
+    except OSError as problem:  # on a full disk, the answered models serve anyway
         print(f"{path.name} was not written: {problem}", file=sys.stderr)
     return 0 if proof["ok"] else 1
 
@@ -94,12 +94,14 @@ def prove(triton: Triton, server: dict[str, Any], seconds: dict[str, float], ans
         say(f"asking {model['name']} ({number} of {len(server['models'])})", also_print=True)
         first_answer(triton, model)
         seconds[model["name"]] = round(time.monotonic() - began, 1)
-    for name in server.get("own_models", []):  # last: one that takes more memory than was declared fails, and no other
+    # Last, so that only this model fails if it needs more memory than declared.
+    for name in server.get("own_models", []):
         say(f"loading {name}, the operator's own model", also_print=True)
         triton.load(name)
         triton.wait_until_ready(name)
-    triton.deadline = time.monotonic()  # a model that has answered and now hangs holds nobody up for long
-    for model in server["models"]:  # measured now that nothing loads beside them
+    # The deadline is now: a model that answered before and hangs delays the start only shortly.
+    triton.deadline = time.monotonic()
+    for model in server["models"]:  # measured once no other model is loading
         answers |= fastest_answer(triton, model)
     say("serving " + ", ".join(f"{name} ({time_taken} s)" for name, time_taken in seconds.items()), also_print=True)
 
@@ -145,7 +147,7 @@ class Triton:
     def __init__(self, server: dict[str, Any], name: str) -> None:
         address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(server["address"], server["address"])
         self.base = f"http://{f'[{address}]' if ':' in address else address}:{server['http_port']}"
-        # A proxy that systemd hands to every service is for the world outside, not for this host.
+        # A proxy in systemd's environment is for other hosts, not for this one.
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.header, self.key_file = server["restricted_header"], places.RUNTIME / f"triton-{name}" / "key"
         self.deadline = time.monotonic() + server["start_seconds"]
@@ -231,7 +233,7 @@ def llm_answers(triton: Triton, model: dict[str, Any]) -> None:
         question = {"text_input": PROMPT, "max_tokens": 8, "stream": bool(model["decoupled"])}
         for name in (model["name"], f"{model['name']}_tensorrt_llm_bls"):
             generates(triton, name, model["decoupled"], question)
-        if ours not in model.get("loads", []):  # a release from before this model, taken back
+        if ours not in model.get("loads", []):  # an older release without this model, restored by a rollback
             return
     question = {
         "text_input": PROMPT,

@@ -110,7 +110,8 @@ def _take_file(folder: int, name: str, owner: Owner) -> bool:
     handle = os.open(name, FILE, dir_fd=folder)
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:  # another directory's file must not change hands
+        # A second name of the file may be in another directory, whose file must stay unchanged.
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
             return False
         _seize(handle, owner, owner.file_mode)
         return not _has_writer(handle)
@@ -134,7 +135,7 @@ def _has_writer(handle: int) -> bool:
     except OSError as problem:
         return (
             problem.errno == errno.EAGAIN
-        )  # a file system without leases: the unit's processes have ended all the same
+        )  # the file system has no leases; the processes of the unit have ended in any case
     fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 
@@ -142,8 +143,9 @@ def _has_writer(handle: int) -> bool:
 def move_into_place(staging: Path, target: Path) -> None:
     """Publishes the verified `staging` as `target`, durably, in one rename."""
     for path in [*staging.rglob("*"), staging]:
-        flush(path)  # on the disk before the name says that it is: no power cut leaves half a published directory
-    if target.exists():  # a half one: a published directory has the same manifest and nothing would be sent
+        flush(path)  # content first, then the name: a power cut cannot leave a partial directory under the name
+    # Incomplete: a complete directory would have the same manifest, and no transfer would have begun.
+    if target.exists():
         (target / MANIFEST).unlink(missing_ok=True)
         flush(target)
         shutil.rmtree(target)

@@ -33,7 +33,7 @@ from host import blobs, loopback
 from host.systemd import say
 
 SOCKET = os.environ.get("ENGINEHOUSE_DOCKER_SOCKET", "/run/docker.sock")
-# nvcr.io has answered single anonymous and token requests with 401 although nothing was wrong (Triton server#7356).
+# nvcr.io sometimes answers valid requests with 401, anonymous ones and such with a token (Triton server#7356).
 PAUSES_SECONDS = (2, 5, 10)
 PASSING = ("eof", "timeout", "timed out", "connection re", "temporary failure", "no such host", "too many requests")
 PASSING_STATUS = re.compile(r"\b(429|50[0234])\b")
@@ -48,7 +48,7 @@ class Refused(Exception):
         self.status = judge(words)
         passing = any(word in words.lower() for word in PASSING) or PASSING_STATUS.search(words)
         self.may_pass = self.status == 401 or (not self.status and bool(passing))
-        # A layer that breaks off the engine has asked for five times already, for a minute: once more, and no longer.
+        # The engine itself retries an interrupted layer five times within a minute, so one more attempt is enough.
         self.was_retried = "unexpected eof" in words.lower()
 
 
@@ -169,7 +169,7 @@ def ask(settings: dict[str, Any], key: str) -> None:
             raise Refused(event["error"])
         progress.add(event)
         if event.get("status") == "Pull complete":
-            os.sync()  # the engine does not: after a power cut it would take a layer of empty files for a whole one
+            os.sync()  # the engine does not sync: after a power cut it would accept a layer of empty files as complete
 
 
 def lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -241,7 +241,7 @@ def record(settings: dict[str, Any]) -> int:
         kept["blobs"] = shared["blobs"]
     new = target.with_name(f".{target.name}.new")
     new.write_text(json.dumps(kept, indent=2) + "\n")
-    os.sync()  # the image too: nothing is written down that a power cut could take away
+    os.sync()  # syncs the image too, so that the record never outlives it
     new.rename(target)
     say(f"have {' '.join(image['RepoDigests']) or image['Id']}")
     return 0

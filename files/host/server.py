@@ -109,7 +109,7 @@ class Server:
         if self.has_llm(release):
             (self.place / "proof-llm.json").unlink(missing_ok=True)
             if systemd.show(self.llm, "SubState")["SubState"] == "auto-restart":
-                self.systemctl("stop", self.llm)  # a start between two tries would be counted as a failed one
+                self.systemctl("stop", self.llm)  # otherwise this start would count as a failed automatic restart
             self._start(release, self.llm)
 
     def _start(self, release: str, name: str) -> None:
@@ -164,7 +164,7 @@ class Server:
             reason = proof["reason"] if proof["release"] == release else ""
         lines = ["journalctl", "-q", "-o", "cat", "-n", str(LAST_LINES), f"_SYSTEMD_INVOCATION_ID={invocation}"]
         log = ""
-        if invocation:  # a container may print any bytes
+        if invocation:  # a container may print bytes that are not UTF-8
             log = subprocess.run(lines, capture_output=True, text=True, errors="replace", check=False).stdout.strip()
         last_lines = "\n".join(f"  | {line.strip()[:200]}" for line in log.splitlines() if line[:1] not in "|+")
         return f"{reason or 'its unit did not become active'}\n{last_lines}".strip()
@@ -195,7 +195,7 @@ class Server:
                     old.append((path.stat().st_mtime, path))
         for written, path in sorted(old, reverse=True)[keep:]:
             if time.time() - written > FRESH_SECONDS:
-                disk.remove(path)  # half of a release with its server.json would be taken for a whole one
+                disk.remove(path)  # removed as a whole: a partial release with server.json would count as complete
                 disk.remove(caches / path.name)
 
     def asked_for(self) -> str:

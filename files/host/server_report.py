@@ -52,7 +52,7 @@ def verdict(server: Server) -> dict[str, Any]:
 
 def problem(server: Server) -> str:
     """The problem of the first model without a correct answer; empty if all answer."""
-    from host import prove  # here alone: who asks no model is spared what speaks HTTP
+    from host import prove  # imported here, because a report without test requests needs no HTTP client
     from host.watch import Asker, answered
 
     served = json.loads((server.place / "current" / "server.json").read_text())
@@ -62,7 +62,7 @@ def problem(server: Server) -> str:
         try:
             prove.QUESTIONS[model["kind"]](asker, model)
         except prove.NoRoom:
-            continue  # who has clients serves
+            continue  # a full queue proves that the server has clients
         except prove.NotServing as wrong:
             return str(wrong)
         except OSError as silence:

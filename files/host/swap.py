@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     server = Server(name)
     with server.locked(wait=verb == "run") as mine:
         if not mine:
-            return 0  # a swap is under way and knows what it does
+            return 0  # another process swaps at the moment
         if verb == "run":
             return swap(server)
         cut = server.swap_file.exists()
@@ -74,16 +74,16 @@ def swap(server: Server) -> int:
         (server.place / file).unlink(missing_ok=True)
     wanted, began = json.loads(server.wanted_file.read_text()), time.monotonic()
     target, before = str(wanted["release"]), server.release("current")
-    # A release that served and is down stays what the next boot starts, where there is no other one to put back.
+    # A release that served before and is down now is started by the next boot, if no other one can be restored.
     fallback = before if before != target else server.release("previous") or before
     aside = server.in_its_way(target, wanted.get("instead_of", []))
-    answers_before = server.answers(before)  # the start of another release takes its proof away
+    answers_before = server.answers(before)  # read first, because the start of another release deletes this proof
     entry = {"when": history.now(), "who": wanted["who"], "server": server.name, "plan": wanted["plan"], "from": before}
     entry |= {"release": target, "image": server.image_of(target), "asked": wanted.get("asked", "")}
     entry |= (of_run := {key: wanted[key] for key in OF_RUN if key in wanted})
     try:
         offered.keep()
-    except OSError as problem:  # a rollback then leaves the gateway's settings as they are
+    except OSError as problem:  # without the copy, a rollback leaves the gateway's settings unchanged
         print(f"the gateway's settings were not copied: {problem}", file=sys.stderr)
     try:
         if "replay" in wanted and (reason := recording.record(server, before, target, wanted["replay"])):
@@ -115,7 +115,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
             server.ready("current", target)
         disk.replace_durably(server.swap_file, json.dumps(cut) + "\n")
     except OSError as problem:
-        server.swap_file.unlink(missing_ok=True)  # it may be there, and only its folder not be on the disk
+        server.swap_file.unlink(missing_ok=True)  # the file may exist although its directory could not be synced
         raise DoesNotServe(f"the swap did not begin, and nothing was stopped: {problem}") from None
     for neighbour in aside:
         say(f"stopping server {neighbour.name}")
@@ -125,7 +125,7 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
         server.stop()
         server.point("current", target)
     elif server.show("SubState")["SubState"] == "auto-restart":
-        # Between two tries of its own (the engine was down): a start on top of it would be counted as a failed one.
+        # The unit is between two automatic restarts (the engine was down): this start would count as a failed one.
         server.systemctl("stop", server.unit)
     server.start(target)
 
@@ -152,7 +152,7 @@ def put_back(server: Server, target: str, fallback: str, aside: list[Server]) ->
     remember(server, target, str(json.loads(server.wanted_file.read_text()).get("run", "")))
     server.end_swap()
     aside = [neighbour for neighbour in aside if neighbour.release("current")]
-    start(aside)  # at once, and awaited later: were this killed meanwhile, nobody would come back for them
+    start(aside)  # started first and awaited later: if this process is killed meanwhile, they start all the same
     result = "stopped"
     if fallback not in ("", target) and serves_again(server, fallback):
         result = "put back"

@@ -46,7 +46,7 @@ def say(status: str, also_print: bool = False, is_ready: bool = False) -> None:
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as channel:
             channel.connect("\0" + address[1:] if address.startswith("@") else address)
-            line = status.replace("\n", " ")  # a further line would be a further message to systemd
+            line = status.replace("\n", " ")  # a line break would begin another message to systemd
             channel.send(f"{'READY=1' if is_ready else ''}\nSTATUS={line}".strip().encode())
 
 

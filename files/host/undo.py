@@ -103,7 +103,7 @@ def watch(name: str, seconds: int, making: bool) -> int:
     (KEPT / name / MAKING).touch() if making else (KEPT / name / MAKING).unlink(missing_ok=True)
     unit = f"enginehouse-undo-{name}"
     systemctl("stop", f"{unit}.timer")
-    host = os.path.abspath(sys.argv[0])  # the link, and not the version it names now
+    host = os.path.abspath(sys.argv[0])  # the link, not the version behind it
     command = ["/usr/bin/python3", "-B", host, "undo", "back", name]
     timer = ["--quiet", "--collect", f"--unit={unit}", f"--on-active={seconds}", "--timer-property=AccuracySec=100ms"]
     started = subprocess.run(["systemd-run", *timer, *command], check=False)

@@ -149,10 +149,10 @@ def act(
 ) -> None:
     """Restarts the unit and records that; or prints the reason against it."""
     now = time.time()
-    # A restart of a clock that was a year ahead would count until that year has passed.
+    # abs(): restarts recorded by a clock that was ahead must not count until that time is reached.
     recent = [when for when in memory["restarts"] if abs(now - when) < 3600 * settings["restart_hours"]]
     reason = f"{', '.join(silent)} did not answer {settings['misses']} probes in a row"
-    # The LLM beside Triton has a unit of its own, which restarts without taking the encoders along.
+    # The LLM beside Triton is a unit by itself, so its restart does not affect the encoders.
     unit = server.llm if silent == [memory.get("llm")] else server.unit
     if len(recent) >= settings["restarts"]:
         warn(f"{reason}; restarted {len(recent)} times in {settings['restart_hours']} h already, so a person must act")

@@ -47,7 +47,7 @@ def main(words: list[str]) -> int:
         os.close(asks)
         os.read(question, 1)
         trace(parent, answered)
-    libc.prctl(SET_TRACER, child, 0, 0, 0)  # where Yama lets only ancestors trace; elsewhere it says EINVAL
+    libc.prctl(SET_TRACER, child, 0, 0, 0)  # needed if Yama lets only ancestors trace; fails with EINVAL otherwise
     os.close(answered)
     os.write(asks, b"x")
     if not os.read(answer, 1):

@@ -30,7 +30,7 @@ from llm.requests import Metrics, Requests
 from llm.tokens import Growing, Tokens
 
 for _name in [name for name in os.environ if name.startswith(("OMPI_", "PMIX_", "PMI_", "PRTE_"))]:
-    del os.environ[_name]  # inherited from mpirun; this process is no rank (tensorrtllm_backend issue 553)
+    del os.environ[_name]  # inherited from mpirun, but this process is not a rank (tensorrtllm_backend issue 553)
 
 MAX_TOKENS = 32
 """Default number of new tokens; also the default of TensorRT-LLM's SamplingParams, which the llmapi model uses."""
@@ -107,7 +107,7 @@ class TritonPythonModel:
             "request_output_len": _single(sampling["max_tokens"], np.int32),
             "end_id": _single(ends[0] if ends else NO_END, np.int32),
             "pad_id": _single(ends[0] if ends else 0, np.int32),
-            # read along where a stop string may end it
+            # Streams internally if a stop string may end the answer.
             "streaming": _single(self._streams and (request.streaming or bool(request.stops)), np.bool_),
             "exclude_input_in_output": _single(True, np.bool_),
         }
@@ -173,7 +173,7 @@ class TritonPythonModel:
             if events:
                 entered.say(request, events, False, prompt, -1)
             if all(sequence.is_finished for sequence in sequences):
-                entered.work.stop()  # a stop string may have ended it, of which the engine knows nothing
+                entered.work.stop()  # the engine does not know about a stop string that ended the answer
         for sequence in growing:
             sequence.end()
         events = events_of(range(count), is_last=True)
@@ -216,7 +216,7 @@ class Work:
             if self._is_stopped:
                 return
             self._is_stopped = True
-        # a request to the engine's model always has the first three
+        # Requests to the engine's model must have these three.
         tensors = {"input_ids": [[0]], "input_lengths": [[1]], "request_output_len": [[1]]}
         inputs = {name: np.array(value, np.int32) for name, value in tensors.items()}
         for _ in self._ask(inputs | {"stop": _single(True, np.bool_)}):

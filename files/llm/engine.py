@@ -49,7 +49,7 @@ def rename_neighbours(public: str) -> None:
         def _exec_triton_request_single(self, request):
             if not self._engines_stream or "output_ids" not in request.requested_output_names():
                 return super()._exec_triton_request_single(request)
-            # to the last one, or Triton takes the request for unfinished and waits for it when it stops
+            # Reads all responses; otherwise Triton counts the request as unfinished and waits for it at its stop.
             whole, *_ = [response for response in self._exec_triton_request(request) if response.output_tensors()]
             return whole
 
@@ -59,7 +59,7 @@ def rename_neighbours(public: str) -> None:
 def image_model(role: str):
     """The image's module for preprocessing, postprocessing or tensorrt_llm_bls."""
     folder = IMAGE_MODELS / role / "1"
-    sys.path.insert(0, str(folder))  # tensorrt_llm_bls imports its own `lib` by that bare name
+    sys.path.insert(0, str(folder))  # tensorrt_llm_bls imports its own `lib` by this name without a package
     if role == "tensorrt_llm_bls":
         rename_neighbours(MODEL.removesuffix(f"_{role}"))
     spec = importlib.util.spec_from_file_location(f"{role}_of_the_image", folder / "model.py")

@@ -96,7 +96,7 @@ class Sequence:
         self.is_finished = True
         event.finish_reason = reason
         event.stop_reason = "" if stopped_by is None else str(stopped_by)
-        # a stop token was generated, and TensorRT-LLM takes it off the ids again
+        # A stop token was generated, and TensorRT-LLM removes it from the ids.
         event.generated = self._ids + (isinstance(stopped_by, int) and self._ids == len(output.token_ids))
         event.cumulative_logprob = output.cumulative_logprob or 0.0
 

@@ -87,7 +87,7 @@ class TritonPythonModel(_module.TritonPythonModel):
                 "files/llm/llmapi.py was written for (1.0 to 1.2.1)"
             )
         parameters = inspect.signature(self._llm_engine.generate_async).parameters
-        # a decorator may hide the names; then TensorRT-LLM itself refuses what it does not know
+        # A decorator may hide the names; TensorRT-LLM itself then refuses unknown ones.
         hidden = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         self._takes = frozenset(parameters) | (frozenset(KEYWORDS) if hidden else frozenset())
         for name in ("sampling_params", "streaming"):
@@ -130,7 +130,7 @@ class TritonPythonModel(_module.TritonPythonModel):
             raise Mistake("Streaming is only supported in decoupled mode, and more than one sequence as well.")
         if request.streaming and request.sampling.get("best_of", 1) > request.sampling.get("n", 1):
             raise Mistake("the best of several sequences are known at the end: best_of above n does not stream")
-        # a stop string is found by reading along, or the engine would go on to max_tokens
+        # Streams internally to find stop strings; otherwise the engine would continue to max_tokens.
         streaming = request.streaming or bool(request.stops)
         named = {"streaming": streaming, "sampling_params": self._sampling_params(request)}
         if request.adapter:
@@ -189,7 +189,7 @@ class TritonPythonModel(_module.TritonPythonModel):
                 raise RuntimeError("TensorRT-LLM gave the request up")
             if not is_over and all(sequence.is_finished for sequence in sequences):
                 is_over = True
-                result.abort()  # a stop string was found; the engine knows nothing of it
+                result.abort()  # the engine does not know about the stop string that was found
             if not request.streaming:
                 for event in events:
                     whole[event.sequence] = whole[event.sequence].and_then(event) if event.sequence in whole else event

@@ -34,7 +34,7 @@ class Metrics:
         self._cache_tokens, self._held, self._held_due = cache_tokens, 0, 0.0
         self._answers = self._work = self._cache = None
         if hasattr(pb_utils, "MetricFamily"):
-            self._families = [  # kept: a metric dies with its family
+            self._families = [  # keeps references, because a metric ends with its family
                 pb_utils.MetricFamily(name=name, description=description, kind=kind)
                 for name, description, kind in (
                     (
@@ -90,7 +90,7 @@ class Metrics:
 def _update(setter: Any, value: float) -> None:
     try:
         setter(value)
-    except Exception as trouble:  # no reason to keep an answer from a client
+    except Exception as trouble:  # a metrics failure does not affect answers
         pb_utils.Logger.log_error(f"a metric was not updated: {trouble}")
 
 
@@ -175,7 +175,7 @@ class Requests:
         )
         try:
             request.get_response_sender().send(_error(message, "UNAVAILABLE"), flags=_flags(is_last=True))
-        except Exception as trouble:  # a client that is gone must not fail the requests beside its own
+        except Exception as trouble:  # a disconnected client must not fail other requests
             pb_utils.Logger.log_error(f"a refusal could not be sent: {trouble}")
 
     def _send(self) -> None:
@@ -192,13 +192,14 @@ class Requests:
                 pb_utils.Logger.log_error(f"an answer could not be sent: {trouble}")
                 entered.is_torn = True
                 continue
-            if tensors:  # and on its way: one that cannot be sent is no sign of life
+            if tensors:  # counted only once sent: an answer that cannot be sent does not prove a working engine
                 self._metrics.add_answer(is_last)
 
     def _deliver(self, entered: Entered, response: Any, is_last: bool) -> None:
         with entered.lock:
             entered.is_over = entered.is_over or is_last
-        if is_last:  # the place is free before the last response is on its way, for who waits for that response
+        # Frees the place before the last response is sent, so that a client that waits for it can send the next request
+        if is_last:
             self._taken.discard(entered)
         if response is None:
             entered.sender.send(flags=_flags(is_last))
@@ -211,7 +212,7 @@ class Requests:
                 try:
                     if entered.has_left():
                         self._on_leave(entered)
-                except Exception as trouble:  # the others are asked all the same
+                except Exception as trouble:  # the check of the other clients continues
                     pb_utils.Logger.log_error(f"a client could not be asked after: {trouble}")
             taken = list(self._taken)
             self._metrics.set_running(len(taken))

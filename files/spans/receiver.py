@@ -1,14 +1,14 @@
-"""Takes Triton's spans inside its container, and prints what may be known of each as a line of JSON.
+"""Receives Triton's spans inside its container, and prints the permitted fields of each as a line of JSON.
 
     {"span":"InferRequest","request":"4f0c…","id":"67010872b95352c3","parent":"cdcdcdcdcdcdcdcd",
      "start_ns":1795472141340759576,"end_ns":1795472141342147966,"at":{"GRPC_WAITREAD_START":18000}}
     {"span":"minilm",…,"model":"minilm","version":1,"asked":"9b1d…"}
 
-`request` is the trace's id, which the front door made the request's own; `at` has nanoseconds since `start_ns`; `asked`
-is the id under which Triton knows the request. Whatever is not named here is dropped, and what is named has to look as
-it does above: no text of a request can be in a line.
+`request` is the trace's id, which the gateway made equal to the request's own; `at` has nanoseconds since `start_ns`;
+`asked` is the id under which Triton knows the request. Other fields are dropped, and these must have the forms above,
+so that no line has text of a request.
 
-The container has no way out and its standard output is the journal, which bounds what is kept. Standard library only:
+The container has no network; its standard output goes to the journal, whose size is limited. Standard library only:
 the image's own Python runs it. Triton's exporter (OpenTelemetry C++ 1.13) sends JSON.
 """
 
@@ -25,7 +25,7 @@ from typing import Any
 
 PORT = 4318
 MOST_BYTES = 4 * 2**20
-"""A batch is 512 spans at most, half a MiB."""
+"""Largest body of an export; a batch has at most 512 spans, half a MiB."""
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 IDENTITY = re.compile(r"[0-9a-f]{16}|[0-9a-f]{32}")
 TIMES = re.compile(
@@ -38,7 +38,7 @@ TIMES = re.compile(
 def lines(body: bytes) -> Iterator[str]:
     """A line for each span of one export.
 
-    Raises: ValueError, KeyError, TypeError, AttributeError for what is no export.
+    Raises: ValueError, KeyError, TypeError, AttributeError for anything but an export.
     """
     for resource in json.loads(body)["resourceSpans"]:
         for scope in resource["scopeSpans"]:
@@ -47,7 +47,7 @@ def lines(body: bytes) -> Iterator[str]:
 
 
 def kept(span: dict[str, Any]) -> dict[str, object]:
-    """The fields of a span that may be known; a value of an unexpected form is left out."""
+    """The permitted fields of a span; a value of an unexpected form is left out."""
     about = {entry["key"]: entry["value"] for entry in span.get("attributes", ())}
     start = int(span["startTimeUnixNano"])
     fields = {
@@ -75,7 +75,7 @@ def matched(pattern: re.Pattern[str], text: object) -> str:
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Triton's exporter, served on connections that stay open. It sends nothing twice."""
+    """Triton's exporter, served on connections that stay open. The exporter does not retry."""
 
     protocol_version = "HTTP/1.1"
 
@@ -86,7 +86,8 @@ class Receiver(BaseHTTPRequestHandler):
         if length <= MOST_BYTES:
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 for line in lines(self.rfile.read(length)):
-                    os.write(sys.stdout.fileno(), f"{line}\n".encode())  # whole: what a pipe takes at once is 4 KiB
+                    # Unbuffered and whole: a pipe accepts 4 KiB at once.
+                    os.write(sys.stdout.fileno(), f"{line}\n".encode())
                 status = 200
         self.send_response(status)
         self.send_header("Content-Length", "0")

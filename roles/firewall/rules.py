@@ -17,7 +17,7 @@ from deploy.topology.gateway import ACME_PORT
 from roles._shipping.templates import template
 
 BRIDGE = "enginehouse0"
-"""Triton's containers are behind it (files/shell/prepare.sh)."""
+"""The bridge of Triton's containers (files/shell/prepare.sh)."""
 
 
 class Networks(NamedTuple):

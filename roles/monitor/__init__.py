@@ -13,7 +13,7 @@ from roles.monitor.facts import MonitorPrograms
 
 
 def apply(mine: MonitorSlice) -> None:
-    """The three programs run with the targets, rules and receivers of the plan."""
+    """Runs the three programs with the targets, rules and receivers of the plan."""
     fact, wanted = CachedFact(MonitorPrograms), operations.texts(mine)
     package = step(fact, operations.package, name="Monitor | Install Prometheus, its own units masked")
     placed = undo.put_texts("monitor", wanted, after=[package], name="Monitor | Write units")

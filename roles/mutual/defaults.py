@@ -23,4 +23,4 @@ class Defaults:
     """The place of the fleet's authority."""
 
     authority: str = AUTHORITY_FOLDER
-    """Folder of the control machine with the key that signs certificates; keep a copy, and out of the clone."""
+    """Folder of the control machine with the key that signs certificates; back it up, and keep it out of the clone."""

@@ -65,7 +65,7 @@ def reversal_of(slices: Sequence[Slice], run_id: str) -> Reversal:
 
 
 def announcement(reversal: Reversal) -> Iterator[str]:
-    """Lines for the operator: the coming changes, and the changes that taking a run back does not undo."""
+    """Lines for the operator: the coming changes, and the changes that a reversal does not undo."""
     if not reversal.changes:
         yield f"run {reversal.run} is already reverted on {shown(reversal.done)}: there is nothing to do"
         yield "--data run=ID reverts another run:"
@@ -101,7 +101,7 @@ def revert(mine: Slice, plan: str, reversal: Reversal, wave: int) -> list[Operat
 
 
 def restore(mine: Slice, plan: str, wave: int, releases: Mapping[str, str]) -> Iterator[PyinfraCommand]:
-    """The commands with which servers return to these releases, by server, when a gate takes its own run back."""
+    """The commands with which servers return to these releases, by server, when a gate reverts its own run."""
     settings = overridden(host, "triton", Defaults())
     asking = Asking.of(host.state, plan, wave, this_run(host.state).id)
     for server in mine.servers:

@@ -17,7 +17,8 @@ from deploy.models.files import WEIGHTS
 IMAGE = "enginehouse-gateway"
 PLACEHOLDER = f"registry.example.internal/{IMAGE}:TAG"
 UID = 61141
-"""The user after the containers' own; on a host it is the system user `enginehouse-gateway`."""
+"""User id of the gateway's containers: the next id after Triton's. On a host it is the system user
+`enginehouse-gateway`."""
 KEYS_SECRET = "enginehouse-gateway"
 SHARED, STATE = "/run/enginehouse-gateway", "/var/lib/enginehouse-gateway"
 STATE_GIB = 2
@@ -33,7 +34,7 @@ START_PERIOD_SECONDS, START_TRIES = 5, 36
 def settings_of(gateway: ServedGateway, addresses: Mapping[str, dict[str, str]]) -> dict[str, Any]:
     """The host's settings for a Pod; it listens on all addresses and reaches servers by the names of their Services.
 
-    Servers of other hosts too; between Pods a network policy takes the place of mutual TLS.
+    Servers of other hosts are reached in the same way: between Pods, a network policy replaces mutual TLS.
     """
     kept = {key: value for key, value in gateway.settings.items() if key != "mutual"}
     servers = {

@@ -144,7 +144,8 @@ def _pod_settings(host: ServedHost, server: ServedServer, label: str) -> dict[st
 
 
 def _namespace(name: str) -> Manifest:
-    """The strictest standard of Pod security. GPUs need no exception: the device plugin hands them over."""
+    """The namespace, with the strictest Pod security standard. GPUs need no exception, because the device plugin
+    assigns them."""
     marks = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": PART_OF | marks}}
 

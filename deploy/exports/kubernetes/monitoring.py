@@ -42,7 +42,8 @@ def _pod_monitor(name: str, app: str, endpoints: list[dict[str, Any]], namespace
 
 
 def _endpoint(job: str, port: str, path: str, instance: list[str]) -> dict[str, Any]:
-    """Series have the labels that alerts and dashboards read: `job`, and `instance` as HOST or HOST/SERVER."""
+    """A PodMonitor's endpoint; its series get the labels of alerts and dashboards: `job`, and `instance` as HOST or
+    HOST/SERVER."""
     return {
         "port": port,
         "path": path,

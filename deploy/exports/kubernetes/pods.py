@@ -248,7 +248,7 @@ def _page_probe(server: str) -> dict[str, Any]:
 def _resources(
     host: ServedHost, server: ServedServer, container: ContainerSlice, *, holds_gpus: bool
 ) -> dict[str, Any]:
-    """The device plugin's resource. Memory has no limit, as in the host's start line."""
+    """Requests and limits of the container: GPUs by the device plugin's resource, memory unlimited as on a host."""
     requests = {"cpu": "2", "memory": f"{container.shm_mib + container.tmp_mib + HEADROOM_MIB}Mi"}
     count = {gpu_resource(host, server): len(server.slice.devices)} if holds_gpus and server.slice.devices else {}
     return {"requests": requests | count, "limits": count} if count else {"requests": requests}

@@ -15,7 +15,7 @@ CREDENTIALS = "/run/credentials/enginehouse"
 TOKEN_SECRET = "enginehouse-hub"
 AUTHORITY = "hub-ca.crt"
 SPARE_PERCENT = 15
-"""Part of the claim for half-done fetches, packages, and the file system's own use."""
+"""Percent of the claim that is reserved for partial downloads, packages, and the file system's own use."""
 KEPT_RELEASES = 2
 """Sets of weights that a claim has room for: those that serve, and those of the next plan."""
 DAY_SECONDS = 24 * 3600

@@ -22,12 +22,12 @@ UID = 61140
 LABEL = "enginehouse.build"
 TMP_MIB = 4096
 PIDS_LIMIT = 16384
-# A build takes what nobody else wants: what serves goes first.
+# A build gets only the CPU time that servers leave.
 CPU_SHARES = 64
 TAIL_BYTES = 1 << 20
-# Without a network a hub is only waited for: say so at once instead.
+# The container has no network, so a request to a hub would only time out.
 OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
-# The image's own path, if it sets one, stays behind it.
+# The image's own path, if set, comes after the repairs.
 REPAIRED = 'export PYTHONPATH="$ENGINEHOUSE_REPAIRS${PYTHONPATH:+:$PYTHONPATH}"; exec "$@"'
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -39,24 +39,25 @@ def name_of(model: str) -> str:
 def options(settings: dict[str, Any], staging: Path, read_only: list[str]) -> list[str]:
     """The arguments of `docker run` up to the command."""
     environment = {"HOME": str(staging / "home"), "USER": "enginehouse", "PYTHONUNBUFFERED": "1", "COLUMNS": "200"}
-    # Newer packages that repair a known defect of the image come first, as they do where it serves.
+    # Packages that repair a known defect of the image take precedence, as on a serving host.
     repairs = [settings["python_path"]] if settings.get("python_path") else []
     environment |= {"ENGINEHOUSE_REPAIRS": repairs[0]} if repairs else {}
     mounts = dict.fromkeys([*settings["mounts"], *read_only, *repairs])
     return [
         *("docker", "run", "--rm", "--name", name_of(settings["model"]), "--pull", "never"),
         *("--label", f"{LABEL}={settings['fingerprint']}", "--network", "none"),
-        # MPI and NCCL ask for the address of the machine they are on, and nobody else could tell them.
+        # MPI and NCCL resolve the hostname, and the container has no name service.
         *("--hostname", "localhost"),
         *(word for device in settings["devices"] for word in ("--device", device)),
         *("--user", f"{UID}:{UID}", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
-        # exec, said aloud: Docker adds noexec to a tmpfs, and compilers load what they have just built from there.
+        # `exec` is explicit, because Docker's default for a tmpfs is noexec, and compilers load their results from
+        # there.
         *("--tmpfs", f"/tmp:rw,exec,nosuid,nodev,size={TMP_MIB}m", "--pids-limit", str(PIDS_LIMIT)),
         *("--shm-size", f"{settings['shm_mib']}m", "--cpu-shares", str(CPU_SHARES)),
         *("--ulimit", f"memlock={memlock()}", "--ulimit", "stack=67108864"),
         *(word for place in mounts for word in ("--mount", f"type=bind,source={place},target={place},readonly")),
         *("--mount", f"type=bind,source={staging},target={staging}"),
-        # The builder leaves its timing cache where it stands.
+        # The builder writes its timing cache to the working directory.
         *("--workdir", str(staging / "work"), "--log-driver", "none"),
         *(word for name, value in (environment | OFFLINE).items() for word in ("--env", f"{name}={value}")),
         settings["image"],

@@ -33,7 +33,7 @@ from host.nvidia_smi import NoAnswer
 from host.systemd import say
 
 REPLAY = Path(__file__).resolve().parents[1] / "replay.py"
-"""Path in this version's own directory, which stays while this runs: a container mounts it hours later."""
+"""Path inside this version's directory, which is kept while this program runs: a container mounts the file hours later."""
 CORRECT = "enginehouse check '<the command>', then correct the inventory, or choose another release"
 STORE = (
     "answer the prompts with the published weights on a machine that holds them, and name the file: Replay(answers=…)"
@@ -121,7 +121,7 @@ class Build:
         if wrong:
             print(engine.refuse(self.path, wrong[0]), file=sys.stderr)
             return False
-        shutil.rmtree(self.staging, ignore_errors=True)  # cut between the rename and the end
+        shutil.rmtree(self.staging, ignore_errors=True)  # left by an interruption between the rename and the cleanup
         say(f"{self.path} is published already")
         return True
 

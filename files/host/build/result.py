@@ -79,7 +79,7 @@ def keep_failure(settings: dict[str, Any], stopped: Stopped) -> None:
     last_lines = "".join(f"\n  | {line}" for line in stopped.log)
     print(f"{settings['name']}: {stopped.stage}: {stopped.cause}\n{text}{last_lines}", file=sys.stderr)
     why = {"stage": stopped.stage, "exit": stopped.exit_status, "cause": stopped.cause, "remedy": stopped.remedy}
-    with contextlib.suppress(OSError):  # the disk may be what is full; the journal has it all
+    with contextlib.suppress(OSError):  # the disk may be full; the journal has the same text
         failed.mkdir(parents=True, exist_ok=True)
         (failed / "build.log").unlink(missing_ok=True)
         if (staging / "build.log").exists():

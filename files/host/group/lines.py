@@ -48,7 +48,7 @@ def relay(target: tuple[str, int], own: str, allowed: Collection[str]) -> Any:
                 there_reader, there_writer = await asyncio.open_connection(*target, local_addr=(own, 0))
                 await asyncio.gather(pass_on(reader, there_writer), pass_on(there_reader, writer))
         except (OSError, asyncio.CancelledError):
-            pass  # whoever asks sees a connection that ends
+            pass  # the client sees its connection end
         finally:
             writer.close()
 

@@ -25,7 +25,7 @@ from typing import Any
 ANSWER_SECONDS = 3.0
 LARGEST_BYTES = 65_536
 TOKEN_SECONDS = 21_600
-PLACES = {  # by number: a name server that hangs cannot be interrupted
+PLACES = {  # addresses instead of names, because a hanging name lookup cannot be interrupted
     "aws": "http://169.254.169.254",
     "gcp": "http://169.254.169.254",
     "azure": "http://169.254.169.254",
@@ -130,7 +130,7 @@ def aws(metadata: Metadata) -> list[Notice]:
         word, ends = action.get("action"), _moment(action.get("time"))
         if word not in ("terminate", "stop", "hibernate"):
             raise Unread("spot/instance-action names no action")
-        # It hibernates at once, whatever the time says.
+        # Hibernation begins at once, whatever time the notice has.
         is_at_once = word == "hibernate"
         notices.append(Notice(f"spot-{word}-{ends:.0f}", f"spot {word}", ends=0.0 if is_at_once else ends))
     if warned is not None:

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         return 64
     step, settings = arguments[0], Settings.read(Path(arguments[-1]))
     if step not in ("receive", "give"):
-        os.umask(0o022)  # the unit's is for its user's files
+        os.umask(0o022)  # the unit's umask is for the files of its user
     try:
         if step == "prepare":
             publishing.prepare(settings, arguments[1])

@@ -30,7 +30,7 @@ def prepare(settings: Settings, user: str) -> None:
         received.rename(settings.staging)
     shutil.rmtree(earlier, ignore_errors=True)
     if settings.is_published and offered(settings) != verified.manifest(settings.target):
-        settings.beside(OFFER).unlink(missing_ok=True)  # nobody is told of it while the files are read
+        settings.beside(OFFER).unlink(missing_ok=True)  # no peer gets an outdated offer while the files are read
     verified.take(settings.folder, user)
 
 
@@ -59,11 +59,12 @@ def _publish_received(settings: Settings) -> None:
     session = session_of(settings)
     is_whole = bool(session.get("is_whole"))
     if is_whole and not wrong:
-        verified.tidy(settings.staging, {*settings.offer.files, verified.MANIFEST})  # another offer may have begun more
+        # Removes files that were begun for another offer.
+        verified.tidy(settings.staging, {*settings.offer.files, verified.MANIFEST})
         verified.move_into_place(settings.staging, settings.target)
         return
     if is_whole:
-        noted = session.get("senders")  # by a user that is not believed: no words of it are printed
+        noted = session.get("senders")  # written by an untrusted user, so its text is not printed
         names = sorted(name for name in settings.peers.values() if isinstance(noted, list) and name in noted)
         senders = ", ".join(names) or "no peer of this session"
         print(
@@ -98,7 +99,8 @@ def _keep_whole(settings: Settings, offer: Offer) -> int:
     with contextlib.suppress(FileNotFoundError):
         verified.take(partial)
     for name in offer.files:
-        if (settings.staging / name).is_file() and not (partial / name).exists():  # others are gone: they differed
+        # Differing files were removed already.
+        if (settings.staging / name).is_file() and not (partial / name).exists():
             (partial / name).parent.mkdir(parents=True, exist_ok=True)
             (settings.staging / name).rename(partial / name)
             kept += 1

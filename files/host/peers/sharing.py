@@ -63,7 +63,7 @@ def receive_from_peers(settings: Settings) -> None:
     torrents.join(settings.offer.digest, settings.staging.parent)
     until_whole(torrents, settings, settings.offer)
     until = time.monotonic() + LINGER_SECONDS
-    while time.monotonic() < until:  # the others see that it is whole here
+    while time.monotonic() < until:  # lets the others see that this host is complete
         torrents.heed(TICK_SECONDS)
         torrents.connect_peers()
     (settings.folder / publishing.RESUME).write_bytes(torrents.resume_data(settings.patience_seconds))
@@ -122,7 +122,7 @@ def until_whole(torrents: TorrentSession, settings: Settings, offer: Offer) -> N
             reached = time.monotonic()
             torrents.connect_peers()
             say(f"{now.done // MIB:,} of {offer.size // MIB:,} MiB, from {len(torrents.senders)} hosts")
-    if not is_judged:  # a small torrent comes whole between two looks
+    if not is_judged:  # a small torrent may arrive between two checks
         judge(torrents.files(), offer)
     torrents.connect_peers()
     torrents.flush()

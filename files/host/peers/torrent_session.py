@@ -23,7 +23,7 @@ BANNED = "peer banned"
 """Libtorrent's message when smart_ban bans the sender of a corrupt block; libtorrent has no alert type for it."""
 SETTINGS = {
     "user_agent": "enginehouse",
-    # The port is the one that the others were told and the firewall lets through.
+    # The other hosts and the firewall know this one port.
     "max_retry_port_bind": 0,
     "listen_system_port_fallback": False,
     "enable_dht": False,
@@ -34,18 +34,18 @@ SETTINGS = {
     "enable_outgoing_utp": False,
     "in_enc_policy": int(lt.enc_policy.pe_disabled),
     "out_enc_policy": int(lt.enc_policy.pe_disabled),
-    # A peer that is not there yet is asked again at once, and for as long as this host waits.
+    # An absent peer is retried at once, for as long as this host waits.
     "min_reconnect_time": 1,
     "max_failcount": 1 << 16,
     "peer_connect_timeout": 5,
     "peer_timeout": 20,
-    # 16 peers, 300 MB, 100 Mbit/s, 16 cores, 2026-11-23: 44 s when all are served at once, 38 s with 8 at a time, 39 s
-    # with 4; 41 s with 8,192 pieces in place of 2,048.
+    # 16 peers, 300 MB, 100 Mbit/s, 16 cores, 2026-11-23: 44 s if all are served at once, 38 s with 8 at a time, 39 s
+    # with 4; 41 s with 8,192 pieces instead of 2,048.
     "unchoke_slots_limit": 8,
-    # Hosts that have everything stay connected: each sees when nobody needs it any more.
+    # Complete hosts stay connected, so that each of them sees when all peers are complete.
     "close_redundant_connections": False,
-    # Its disk threads lose writes when they fall behind: blocks that were verified in memory are zero in the file, for
-    # good (2.0.8, 16 peers on two busy cores, 2026-11-23: 8 runs of 11; three of three were right without them).
+    # libtorrent's disk threads lose writes if they fall behind: verified blocks stay zero in the file (2.0.8, 16 peers
+    # on two busy cores, 2026-11-23: in 8 of 11 runs; none of three runs without these threads).
     "aio_threads": 0,
     "hashing_threads": 0,
     "alert_mask": lt.alert.category_t.error_notification
@@ -92,7 +92,7 @@ class TorrentSession:
         self.peers = {split(peer): name for peer, name in peers.items()}
         self.names = {address: name for (address, _), name in self.peers.items()}
         self.session.set_ip_filter(only(set(self.names)))
-        # Otherwise every address of a private network is "local" as well, and no limit holds for it.
+        # Otherwise addresses of private networks count as "local", and no rate limit applies to them.
         self.session.set_peer_class_filter(everywhere(1 << self.session.global_peer_class_id))
         self.wrong: set[str] = set()
         """Hosts that sent wrong data, and from which no more data is accepted."""
@@ -134,7 +134,7 @@ class TorrentSession:
 
     def _add(self, parameters: lt.add_torrent_params, folder: Path) -> None:
         parameters.save_path = str(folder)
-        # All of it at once: a disk that fills up later would end this process in the middle of a write.
+        # Allocates the whole files now: a disk that fills up later would end this process during a write.
         parameters.storage_mode = lt.storage_mode_t.storage_mode_allocate
         parameters.flags &= ~DIRECT
         self.torrent = self.session.add_torrent(parameters)

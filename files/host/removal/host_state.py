@@ -59,7 +59,7 @@ def set_aside(data: Path) -> None:
     for folder in folders:
         gone = folder.with_name(f".{folder.name}.removing")
         shutil.rmtree(gone, ignore_errors=True)
-        with contextlib.suppress(OSError):  # one that is mounted there has to keep its name
+        with contextlib.suppress(OSError):  # a mount point cannot be renamed
             folder.rename(gone)
     os.sync()
 

@@ -129,7 +129,7 @@ def purge(names: list[str], before: set[str]) -> None:
     """Purges the packages, and their dependencies that no other package needs."""
     idle = unneeded()
     shipped = re.findall(r"(?m)/systemd/system/([^/\n]+\.(?:service|socket|path|timer))$", run("dpkg", "-L", *names))
-    run("systemctl", "disable", *shipped)  # not every package takes back the links it made
+    run("systemctl", "disable", *shipped)  # some packages leave their units' links behind
     apt("purge", "--allow-change-held-packages", *names)
     for _ in range(5):
         spare = sorted((unneeded() - idle) - before)

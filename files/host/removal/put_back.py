@@ -24,7 +24,7 @@ def merged_settings() -> Iterator[Step]:
         wanted = unmerged(now, before)
         if wanted != now:
             keys = ", ".join(changed(now, wanted))
-            # Not by a restart of ours: it would stop whatever else runs there.
+            # No restart: it would stop foreign containers.
             yield (
                 f"keys of {path} (a Docker that stays reads it at its next start): {keys}",
                 lambda: rewrite(path, wanted, kept, before),

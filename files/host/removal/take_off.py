@@ -88,7 +88,7 @@ def steps() -> Iterator[Step]:
     yield from merged_settings()
     yield from apt_sources()
     yield from disk()
-    docker_roots, is_ours = roots_of_docker(), bool(contents(DATA))  # asked before they go
+    docker_roots, is_ours = roots_of_docker(), bool(contents(DATA))  # read before the files are removed
     yield from files()
     yield from users()
     if contents(DATA):
@@ -103,13 +103,13 @@ def units() -> Iterator[Step]:
     listed = run("systemctl", "list-units", "--all", "--plain", "--no-legend", *UNITS).splitlines()
     names = sorted(line.split()[0] for line in listed if line.strip() and line.split()[1] != "not-found")
     if names:
-        # Timers first, or one fires between. What starts them at boot goes with the files.
+        # Timers first, so that none fires in between. Their links for boot are removed with the files.
         ordered = sorted(names, key=lambda name: (not name.endswith(".timer"), name))
 
         def stop() -> None:
             run("systemctl", "stop", *ordered)
             if any(name.startswith("enginehouse-swap@") for name in names):
-                # A swap that is stopped on its way puts back what served before, and starts it.
+                # A stopped swap restores the earlier release and starts it.
                 run("systemctl", "stop", *ordered)
 
         yield f"units: {', '.join(names)}", stop
@@ -160,7 +160,7 @@ def images() -> Iterator[Step]:
 def disk() -> Iterator[Step]:
     """The step that unmounts the data disk; its file system is kept, because its content may be needed."""
     table, mount = Path(f"{PREFIX}/etc/fstab"), "/var/lib/enginehouse"
-    # As adopt-disk wrote it, and nobody changed it since: the same options for another mount are somebody else's.
+    # Only the unchanged line of adopt-disk: any other line for this mount belongs to somebody else.
     written = rf"UUID=[^ ]+ {re.escape(mount)} (ext4|xfs) defaults,noatime,(x-systemd[^ ]+,)?{FSTAB_END}\n?"
     lines = table.read_bytes().splitlines(keepends=True) if table.exists() else []
     ours = [line for line in lines if re.fullmatch(written.encode(), line)]

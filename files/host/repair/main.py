@@ -55,7 +55,8 @@ def main(arguments: list[str]) -> int:
     if arguments != ["serve"]:
         print("host repair serve", file=sys.stderr)
         return 64
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # servers that a repair stopped are started on the way out
+    # Exits by an exception, so that servers that a repair stopped are started again.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     settings = json.loads((places.SETTINGS / "repair.json").read_text())
     repairs = Repairs(settings, traffic_settings())
     say("GPUs are watched", is_ready=True)

@@ -38,7 +38,7 @@ def hold(servers: list[str], until: float, who: str, mark: str, now: float) -> N
             hold_file(server).parent.mkdir(parents=True, exist_ok=True)
             disk.replace_durably(hold_file(server), json.dumps(record) + "\n")
             hold_file(server).chmod(0o644)
-        except OSError as problem:  # whoever stops it stops it all the same
+        except OSError as problem:  # the caller stops the server even without a hold
             print(f"<4>{server} could not be held: {problem}", flush=True)
 
 

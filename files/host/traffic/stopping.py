@@ -28,7 +28,7 @@ def drained(server: str) -> int:
     """
     try:
         mark(server)
-    except OSError as problem:  # the service sees it a few seconds later, at its next look at systemd
+    except OSError as problem:  # the service notices the stop a few seconds later, at its next query of systemd
         print(f"<4>{server} could not announce its stop: {problem}", flush=True)
     try:
         wanted = settings()
@@ -101,7 +101,7 @@ Line = tuple[str, str]
 
 def lines_at(address: str, seconds: float) -> tuple[dict[Line, str], dict[Line, int]]:
     """State and open requests of every line of a balancer, by its exporter. Raises OSError or ValueError."""
-    plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are no proxy's to reach
+    plain = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # balancers are reached without a proxy
     with plain.open(address, timeout=seconds) as answer:
         content = answer.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
