@@ -21,6 +21,7 @@ from deploy.io.bundle_store import MIB, Store, sha256_of, write_list
 from deploy.io.bundle_verify import opened, write_verified
 from deploy.io.local_paths import local_path
 from deploy.io.secrets import read
+from deploy.models.files import TOKENIZER_FILES
 from deploy.refusals import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.slices.image import ImageSlice
@@ -194,10 +195,12 @@ def downloads(order: Order, work: Path) -> Iterator[Download]:
             if download.folder not in seen:
                 seen.add(download.folder)
                 yield download
-        for weights in mine.weights:
-            if weights.repository and (download := weights_download(mine, weights, work)).folder not in seen:
-                seen.add(download.folder)
-                yield download
+    weighed = ((mine, weights) for mine in order.slices for weights in mine.weights if weights.repository)
+    # A commit has one folder, so the whole files of one host come before the tokenizer that another host needs alone.
+    for mine, weights in sorted(weighed, key=lambda pair: pair[1].files == TOKENIZER_FILES):
+        if (download := weights_download(mine, weights, work)).folder not in seen:
+            seen.add(download.folder)
+            yield download
 
 
 def image_download(mine: Slice, image: ImageSlice, work: Path) -> Download:

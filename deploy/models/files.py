@@ -43,6 +43,12 @@ FINISHED_FILES = (
 )
 """A finished TensorRT-LLM checkpoint, with the tokenizer that serving wants."""
 
+TOKENIZER_FILES = tuple(name for name in FINISHED_FILES if not name.endswith(".safetensors"))
+"""The files that a gateway reads of an LLM of another host: all of them exact names, none of them weights."""
+
+TOKENIZER_MIB = 32
+"""Largest size of these files; 27 MiB with a vocabulary of 262,144 tokens."""
+
 HEAD_FILES = ("config.json", "*.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
@@ -90,6 +96,11 @@ def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
     """Every set of files of a model: its own files, its speculation's, and its adapters'."""
     beside = beside_of(served)
     return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
+
+
+def tokenizer_of(weights: WeightsSlice) -> WeightsSlice:
+    """The tokenizer, template and configuration of an LLM, in a directory that its weights never use."""
+    return replace(weights, model=f"{weights.model}-tokenizer", files=TOKENIZER_FILES, size_mib=TOKENIZER_MIB)
 
 
 def weights_path(weights: WeightsSlice) -> str:

@@ -103,7 +103,7 @@ class Gateway:
     Embedders with tasks have NAME:query and NAME:document anyway, and LoRA adapters NAME:ADAPTER."""
     others: tuple[str, ...] = ()
     """Hosts and pools to whose servers this gateway sends as well, over mutual TLS (`Traffic.gateways_port` there).
-    Their encoders need no files here; an LLM of theirs has to be served on this host too, for its tokenizer."""
+    Of an LLM that only they serve, this host gets the tokenizer and template, and no weights."""
     trace_one_in: int | None = None
     """Number of requests of which one is traced: Triton writes the start of each step, and no content, to its unit's
     journal. None traces nothing. Setting it for the first time, or removing it, swaps the host's servers. A client's

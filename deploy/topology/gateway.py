@@ -54,7 +54,7 @@ def gateway_slice(host: Host, servers: tuple[ServerSlice, ...]) -> GatewaySlice 
         python=SYSTEMS[host.machine.os].python,
         fingerprint=fingerprint(servers),
         models=models,
-        aliases=(*task_aliases(models), *_adapter_aliases(host), *_declared_aliases(gateway)),
+        aliases=(*task_aliases(models), *adapter_aliases(host), *_declared_aliases(gateway)),
     )
 
 
@@ -83,7 +83,7 @@ def gateway_models(host: Host, servers: Iterable[ServerSlice]) -> tuple[GatewayM
         for model in server.models:
             serving.setdefault(model.name, []).append(server.name)
             first.setdefault(model.name, (model, server.image.trtllm))
-    return tuple(_model(*first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
+    return tuple(gateway_model(*first[name], tuple(serving[name]), llms.get(name)) for name in sorted(first))
 
 
 def takes_salt(path: str, trtllm: str) -> bool:
@@ -118,7 +118,8 @@ def _image_values(image: ImageSlice) -> dict[str, object]:
     return {name: value for name, value in asdict(image).items() if name != "shared_port"}
 
 
-def _model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | None) -> GatewayModelSlice:
+def gateway_model(model: ModelSlice, trtllm: str, servers: tuple[str, ...], llm: LLM | None) -> GatewayModelSlice:
+    """A model as clients see it; `llm` is its declaration, None for an encoder."""
     if llm:
         tool_parser, reasoning_parser = parsers_of(llm)
         return GatewayModelSlice(
@@ -192,7 +193,8 @@ def _declared(name: str, alias: str | tuple[str, ...] | Alias) -> GatewayAliasSl
     )
 
 
-def _adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
+def adapter_aliases(host: Host) -> list[GatewayAliasSlice]:
+    """Names of the host's LoRA adapters: NAME:ADAPTER."""
     names = {name: None for _, model in host.served_models for name in adapter_names(model)}
     return [GatewayAliasSlice(name=f"{model}:{name}", models=(model,), adapter=name) for model, name in names]
 

@@ -19,8 +19,9 @@ Files = tuple[str, str, tuple[str, ...], str]
 
 def with_sharing(slices: Sequence[Slice], hosts: Iterable[Host]) -> tuple[Slice, ...]:
     """The slices, each with the files that its host shares; a host without common files shares no files."""
-    declared = {host.name: host for host in hosts if host.sharing}
-    private = private_sources(declared.values())
+    known = list(hosts)
+    declared = {host.name: host for host in known if host.sharing}
+    private = private_sources(known)
     wanting = _wanting([slice_ for slice_ in slices if slice_.host in declared], private)
     numbers = {files: number for number, files in enumerate(sorted(wanting))}
     return tuple(_with(slice_, declared, wanting, numbers) for slice_ in slices)

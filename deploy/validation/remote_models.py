@@ -65,7 +65,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
             if model in server.beside:
                 yield _beside_elsewhere(model, remote, server.name)
                 continue
-            if isinstance(model, LLM) and model.name not in own:
+            if isinstance(model, LLM) and model.name not in own and model.weights.path:
                 yield _no_tokenizer(model, remote)
                 continue
             place, known = own.setdefault(model.name, (remote.name, model))
@@ -100,11 +100,12 @@ def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
 def _no_tokenizer(model: Model, remote: Host) -> Refusal:
     return refuse(
         "gateway-without-weights",
-        f"the gateway sends to {model.name} of {remote.name}, whose tokenizer is not on the gateway's host",
+        f"the gateway sends to {model.name} of {remote.name}, whose tokenizer only that host has",
         where="gateway.others",
-        seen=f"{model.name}, an LLM that this host does not serve",
-        wanted="hosts whose LLMs this host serves too; embedders and rerankers may be anywhere",
-        attempt=f"the Gateway on a host that serves {model.name}; or take {remote.name} and its pool out of others",
+        seen=f'{model.name}, an LLM that this host does not serve, from Weights.on_host("{model.weights.path}")',
+        wanted="an LLM of a hub or of the control machine, whose tokenizer is brought to the gateway's host; or an LLM "
+        "that this host serves too",
+        attempt=f"Weights.hub(REPOSITORY, REVISION) for {model.name}; or take {remote.name} and its pool out of others",
     )
 
 

@@ -150,11 +150,11 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list only safetensors")
         if name.startswith("/") or ".." in name.split("/") or not name.isprintable():
             raise Refused(f"{name[:80]!r} points outside the model's directory, or is not a file name")
-    if not any(name.endswith(".safetensors") or name in rewritten for name in names):
-        offered = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
-        raise Refused(
-            f"no safetensors among the requested files ({', '.join(patterns)}); the repository has: {offered}"
-        )
+    is_tokenizer = all(name.endswith((".json", ".jinja")) and "*" not in name for name in patterns)  # of a gateway
+    needed = "tokenizer.json" if is_tokenizer else "safetensors"
+    if not any(name.endswith(needed) or name in rewritten for name in names):
+        has = ", ".join(sorted(file["rfilename"] for file in listing)[:12])
+        raise Refused(f"no {needed} among the requested files ({', '.join(patterns)}); the repository has: {has}")
     return [wanted_of(file) for file in matching if file["rfilename"] in names]
 
 

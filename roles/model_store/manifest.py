@@ -21,6 +21,7 @@ from gevent.lock import BoundedSemaphore
 
 from deploy.io.bundle_store import sha256_of
 from deploy.io.local_paths import json_object
+from deploy.models.files import TOKENIZER_FILES
 from deploy.refusals import Refusal
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
@@ -33,7 +34,8 @@ _turn = BoundedSemaphore()
 
 
 def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
-    """Files that match the patterns, sorted. Refuses a pickle among them, and a choice without safetensors."""
+    """Files that match the patterns, sorted. Refuses a pickle among them, and a choice without safetensors; for a
+    gateway's copy of a tokenizer, one without tokenizer.json."""
     paths = sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())
     names = [name for name in paths if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
     pickles = [name for name in names if name.lower().endswith(PICKLES)]
@@ -41,7 +43,10 @@ def chosen(directory: Path, patterns: tuple[str, ...]) -> list[str]:
         raise _refusal(
             directory, f"{pickles[0]} is a pickle: loading it runs its author's code", "list safetensors only"
         )
-    if not any(name.endswith(".safetensors") for name in names):
+    if set(patterns) <= set(TOKENIZER_FILES):
+        if "tokenizer.json" not in names:
+            raise _refusal(directory, "no tokenizer.json", "put the model's tokenizer.json and chat template beside it")
+    elif not any(name.endswith(".safetensors") for name in names):
         raise _refusal(
             directory,
             f"no safetensors among {', '.join(patterns)}",

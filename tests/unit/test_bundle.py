@@ -14,13 +14,14 @@ import pytest
 
 from deploy.bundle.contents import LIST, SIGNATURE, Contents, Part
 from deploy.io import bundle_verify
-from deploy.io.bundle_make import Order, confirm_room
+from deploy.io.bundle_make import Order, confirm_room, downloads
 from deploy.io.bundle_store import Store
 from deploy.io.bundle_verify import confirm_whole, opened, unpack
+from deploy.models.files import tokenizer_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import EngineTrust
 from tests.unit.bundles import BIG, COMMIT, FILES, key_pair, made
-from tests.unit.samples import TODAY
+from tests.unit.samples import GPT_OSS, TODAY, main, plan
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +190,18 @@ def test_the_control_machine_s_part_is_unpacked_and_verified(tmp_path: Path, tru
     with pytest.raises(Refusal):
         unpack(tmp_path / "bundle", contents, tmp_path / "again")
     assert [path for path in (tmp_path / "again").rglob("*") if path.is_file()] == [], "half of a file is no file"
+
+
+def test_weights_are_in_a_bundle_whole_if_a_gateways_host_needs_their_tokenizer_alone(
+    tmp_path: Path, trust: EngineTrust
+) -> None:
+    (serving,) = plan(**main(GPT_OSS)).slices
+    front = replace(serving, host="a-front", weights=tuple(map(tokenizer_of, serving.weights)))
+    order = Order(slices=(front, serving), needs=(), directory=tmp_path, trust=trust, report=print, today=TODAY)
+    (fetched,) = (
+        download.request["files"] for download in downloads(order, tmp_path) if "revision" in download.request
+    )
+    assert fetched == list(serving.weights[0].files)
 
 
 def test_too_little_space_is_refused_after_the_sizes_are_printed(tmp_path: Path, trust: EngineTrust) -> None:

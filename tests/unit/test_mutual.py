@@ -7,26 +7,39 @@ from dataclasses import replace
 
 import pytest
 
+from deploy.models.files import TOKENIZER_FILES, weights_path
 from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.reports.plan import plan_report
 from deploy.slices.gateway import MutualGatewaySlice, MutualSlice
-from deploy.spec import LLM, Gateway, Traffic
+from deploy.spec import LLM, Adapter, EngineTrust, Gateway, LoRA, Sharing, Traffic, Weights
 from deploy.topology.mutual import common_name
+from roles.gateway.settings import rendered
+from tests.unit.golden import same_as_golden
 from tests.unit.samples import EMBEDDER, GPT_OSS, LLAMA, MACHINE, MAIN, RERANKER, Source, main, plan
 from tests.unit.test_report import printed
+
+LORA = LoRA(adapters=(Adapter(name="sql", task_id=1, weights=Weights.hub("acme/sql", "1" * 40)),))
 
 
 def fleet(others: tuple[str, ...] = ("search",), llm: LLM = GPT_OSS, **changes: object) -> Plan:
     """`front` has a gateway and an LLM, `back` of the pool `search` the encoders."""
-    data = {"machine": MACHINE, "release": "26.07"}
-    front = data | {"servers": (replace(MAIN, models=(llm,)),), "peer_address": "10.0.0.1"}
-    back = data | {"servers": (replace(MAIN, models=(RERANKER, EMBEDDER)),), "peer_address": "10.0.0.2"}
+    back = {"machine": MACHINE, "release": "26.07"} | {
+        "servers": (replace(MAIN, models=(RERANKER, EMBEDDER)),),
+        "peer_address": "10.0.0.2",
+    }
     hosts = (
         Source("back", {**back, "gateway": None, "pool": "search", **changes}),
-        Source("front", {**front, "gateway": Gateway(others=others)}),
+        front(others, llm),
     )
     return plan(*hosts)
+
+
+def front(
+    others: tuple[str, ...], llm: LLM = GPT_OSS, name: str = "front", number: int = 1, **changes: object
+) -> Source:
+    data = {"machine": MACHINE, "release": "26.07", "peer_address": f"10.0.0.{number}", **main(llm)}
+    return Source(name, {**data, "gateway": Gateway(others=others), **changes})
 
 
 def test_a_gateway_offers_the_models_of_its_other_hosts() -> None:
@@ -57,6 +70,45 @@ def test_a_model_of_two_hosts_has_both_servers() -> None:
         "gpt-oss-20b": ("main", "back/main"),
         "nomic": ("back/main",),
     }
+
+
+def test_the_gateways_host_gets_the_tokenizer_of_an_llm_that_only_another_host_serves() -> None:
+    tuned = replace(LLAMA, path="engine", precision="float16", lora=LORA)
+    reached = fleet(engine_trust=EngineTrust(key="keys/engines"), **main(tuned, EMBEDDER))
+    alone, front = fleet(()).for_host("front"), reached.for_host("front")
+    assert front.gateway
+    model = next(model for model in front.gateway.models if model.name == "llama")
+    (tokenizer,) = set(front.weights) - set(alone.weights)
+    same_as_golden("gateway/settings-remote-llm.json", rendered(front, front.gateway))
+    assert model.servers == ("back/main",) and model.context_tokens == tuned.max_seq_len
+    assert model.files == weights_path(tokenizer) and "/llama-tokenizer/" in model.files
+    assert tokenizer.files == TOKENIZER_FILES and not any("safetensors" in name for name in tokenizer.files)
+    assert "llama:sql" in {alias.name for alias in front.gateway.aliases}
+    assert front.servers == alone.servers and front.engines == alone.engines
+    assert front.disk_needed_mib == alone.disk_needed_mib + tokenizer.size_mib
+
+
+def test_the_tokenizer_of_a_private_model_is_shared_by_no_gateways_hosts() -> None:
+    """The host that serves it shares nothing, so that it says the word `private` alone."""
+    llama = replace(LLAMA, path="pytorch", weights=replace(LLAMA.weights, private=True))
+    back = {"machine": MACHINE, "gateway": None, "peer_address": "10.0.0.9", **main(llama)}
+    fronts = [front(("back",), name=f"front-{number}", number=number, sharing=Sharing()) for number in (1, 2)]
+    for host in plan(Source("back", back), *fronts).slices[1:]:
+        assert len(host.weights) == 2 and host.sharing
+        assert "gpt-oss-20b" in {files.model for files in host.sharing.files}
+        assert "llama-tokenizer" not in {files.model for files in host.sharing.files}
+
+
+def test_an_llm_that_takes_other_requests_on_two_other_hosts_is_refused() -> None:
+    """The gateway's host serves neither; release 25.10 does not separate tenants, 26.07 does."""
+    llama = replace(LLAMA, path="pytorch")
+    data = {"machine": MACHINE, "gateway": None, **main(llama)}
+    hosts = (
+        Source("back", {**data, "release": "25.10", "peer_address": "10.0.0.2"}),
+        Source("rear", {**data, "release": "26.07", "peer_address": "10.0.0.3"}),
+    )
+    with pytest.raises(Refusal, match="cannot ask llama on back/main and on rear/main alike"):
+        plan(*hosts, front(("back", "rear")))
 
 
 def test_the_plan_of_a_fleet_without_remote_gateways_has_no_field_for_them() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Traffic
+from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Traffic, Weights
 from tests.unit.samples import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
@@ -32,7 +32,9 @@ OTHERS = {
     "a gateway's other hosts are reached": wrong_others("no-peer-address", "peer_address", peer_address=""),
     "a gateway's host is seen by others": wrong_others("no-peer-address", "peer_address", here={"peer_address": ""}),
     "a gateway has the tokenizer of others' models": wrong_others(
-        "gateway-without-weights", "gateway.others", **main(replace(GPT_OSS, name="other"))
+        "gateway-without-weights",
+        "gateway.others",
+        **main(replace(GPT_OSS, name="other", weights=Weights.on_host("/mnt/models/gpt-oss"))),
     ),
     "one name is one model on all hosts of a gateway": wrong_others(
         "one-name-two-models", "gateway.others", **main(replace(RERANKER, max_items=16), GPT_OSS)

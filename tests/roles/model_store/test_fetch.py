@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from deploy.models.files import TOKENIZER_FILES
 from host import fetch
 from tests.roles.web import Answer, Request, Web, serving
 
@@ -156,6 +157,19 @@ def test_a_choice_without_safetensors_names_the_existing_files(
 ) -> None:
     assert call(web, tmp_path, ["*.json"]) == 1
     assert "no safetensors among the requested files (*.json)" in capsys.readouterr().err
+
+
+def test_a_gateways_host_fetches_a_tokenizer_without_its_weights(web: Web, hub: FakeHub, tmp_path: Path) -> None:
+    hub.files["tokenizer.json"] = hub.content["tokenizer.json"] = b"{}"
+    assert call(web, tmp_path, list(TOKENIZER_FILES)) == 0
+    assert sorted(os.listdir(tmp_path / "weights/m")) == ["config.json", "manifest.sha256", "tokenizer.json"]
+
+
+def test_a_repository_without_the_tokenizer_of_a_gateway_is_refused(
+    web: Web, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(web, tmp_path, list(TOKENIZER_FILES)) == 1
+    assert "no tokenizer.json among the requested files (config.json, tok" in capsys.readouterr().err
 
 
 def test_a_shard_that_the_index_names_must_be_among_the_files(

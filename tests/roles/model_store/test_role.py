@@ -18,6 +18,7 @@ from typing import Any
 import gevent
 import pytest
 
+from deploy.models.files import ROOT, tokenizer_of, weights_path
 from deploy.refusals.errors import Refusal
 from deploy.slices.host import Slice, WeightsSlice
 from deploy.spec import Hub, Secret
@@ -289,6 +290,23 @@ def test_a_pickle_among_local_files_is_refused(source: WeightsSlice) -> None:
 def test_local_files_without_safetensors_are_refused(source: WeightsSlice) -> None:
     with pytest.raises(Refusal, match="no safetensors among"):
         manifest.chosen(Path(source.directory), ("*.txt",))
+
+
+def test_a_gateways_host_gets_a_local_tokenizer_without_its_weights(
+    source: WeightsSlice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roles.model_store.rsync.Rsync.execute", lambda *_: True)
+    tokenizer = tokenizer_of(source)
+    mine, staging = replace(MINE, weights=(tokenizer,)), f"{ROOT}/weights/chat-tokenizer/.local-1.partial"
+    (Path(source.directory) / "tokenizer_config.json").write_bytes(b"{}")
+    with pytest.raises(Refusal, match=r"no tokenizer\.json"):
+        manifest.chosen(Path(source.directory), tokenizer.files)
+    (Path(source.directory) / "tokenizer.json").write_bytes(b"{}")
+    assert manifest.chosen(Path(source.directory), tokenizer.files) == ["tokenizer.json", "tokenizer_config.json"]
+    ran = essential(play(mine, "model=chat-tokenizer", placed(mine)))
+    assert f"rsync {source.directory}/ to {staging}/" in ran and ran[-1].endswith(
+        f"{staging} {weights_path(tokenizer)}"
+    )
 
 
 def test_the_hubs_message_reaches_the_operator_and_the_token_does_not(tmp_path: Path) -> None:
