@@ -80,7 +80,7 @@ class Modelled:
             await asyncio.sleep((len(ids) - known * BLOCK_TOKENS) / self.tokens_a_second)
             first_seconds = time.perf_counter() - began
         answer = [random.Random(keys[-1]).randrange(VOCABULARY) for _ in range(ANSWER_TOKENS)]
-        for key in reversed(beginnings([*ids, *answer])):  # the deepest block is forgotten first
+        for key in reversed(beginnings([*ids, *answer])):  # the blocks at the prompt's end are evicted first
             self.blocks[key] = None
             self.blocks.move_to_end(key)
         while len(self.blocks) * BLOCK_TOKENS > self.cache_tokens:
@@ -173,7 +173,7 @@ async def chats(engines: Sequence[Engine], policy: Policy, count: int, seed: int
             answers.append(answer)
             prompts.append(len(ids))
             ids += answer.ids
-            await asyncio.sleep(of_chat.expovariate(20))  # a client reads, so that chats do not move in step
+            await asyncio.sleep(of_chat.expovariate(20))  # time for reading; otherwise the chats would run in step
 
     began = time.perf_counter()
     await asyncio.gather(*(chat(number) for number in range(count)))
@@ -193,7 +193,7 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
         "chats": options.chats,
         "turns": TURNS,
     }
-    # No limit of connections: a request that waits for one here would count as slow.
+    # Unlimited connections: a request that waits for a connection here would count as slow.
     unlimited = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=unlimited, timeout=aiohttp.ClientTimeout(total=600)) as client:
         for number, (name, policy) in enumerate(POLICIES.items()):
@@ -202,7 +202,7 @@ async def measured(options: argparse.Namespace) -> dict[str, object]:
                 Modelled(f"engine-{place}", options.cache_tokens, options.tokens_a_second)
                 for place in range(options.count)
             ]
-            # Real engines keep their caches: each policy has prompts of its own.
+            # Real engines keep their caches, so each policy gets different prompts.
             seed = options.seed + (number if options.engines else 0)
             figures[name] = await chats(engines, policy(), options.chats, seed)
             print(f"{name:>15}  {figures[name]}", flush=True)

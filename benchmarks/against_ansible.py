@@ -58,7 +58,7 @@ def compared(count: int, rounds: int, peer: str) -> dict[str, Any]:
     for _ in range(rounds + 1):
         for way in (ours, *(("ansible", strategy) for strategy in STRATEGIES)):
             runs.setdefault(way[1] or way[0], []).append(run(*way, names, peer))
-    # The first round makes both sides' caches, and Ansible's connections.
+    # The first round fills the caches of both programs and opens Ansible's connections.
     return summary({way: timed[1:] for way, timed in runs.items()}, count, version(peer))
 
 
@@ -124,7 +124,8 @@ def inventory_file(names: Sequence[str], folder: Path) -> Path:
 def best(strategy: str, forks: int) -> dict[str, str]:
     """Returns Ansible's settings beside those of CONFIG: all that its documentation advises for speed."""
     places = Places.here()
-    control = ssh.control_directory(places) / "%n"  # where the machines' own connections are, which end with them
+    # Beside the sockets of the machines' own connections, which are closed together with the machines.
+    control = ssh.control_directory(places) / "%n"
     kept = f"-F {places.ssh_config} -o ControlMaster=auto -o ControlPersist=600s -o ControlPath={control}"
     return {
         "ANSIBLE_CONFIG": CONFIG,

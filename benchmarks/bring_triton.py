@@ -61,7 +61,7 @@ def triton(home: Path, scratch: Path, python: str) -> None:
         program.chmod(0o755)
     for folder in UNUSED:
         for path in [path for path in (home / "numpy").rglob(folder) if path.is_dir()]:
-            if path.relative_to(home / "numpy").parts != ("numpy", "testing"):  # numpy's own import reads that one
+            if path.relative_to(home / "numpy").parts != ("numpy", "testing"):  # numpy imports numpy.testing itself
                 shutil.rmtree(path, ignore_errors=True)
 
 

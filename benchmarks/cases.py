@@ -15,7 +15,7 @@ from benchmarks.sized_texts import Writer, token_counts
 
 DOCUMENT, QUERY = "search_document: ", "search_query: "
 QUERY_TOKENS = 8
-DOCUMENTS = 1536  # different texts of a case, about; clients go round their requests, each from another one
+DOCUMENTS = 1536  # approximate number of different texts of a case; each client starts at another one
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ HOST_BOUND = {
     "embed-192": Case("embed 192 tokens, 64 a request", "embedder", (192, 192), 0, 64, 12, 0, 0),
     "embed-mixed": Case("embed log-normal, mean 200, 24 clients x 8", "embedder", (16, 512), 200, 8, 24, 0, 0),
 }
-# Run only when named: loads with which nothing was tuned, in the terms of their clients.
+# Run only when named: loads from real clients' descriptions, which were not used for tuning.
 OF_CLIENTS = {
     "rerank-lumps": Case(
         "rerank two lumps of lengths, 20 clients x 12", "reranker", (32, 288), 0, 12, 20, 0, 0,

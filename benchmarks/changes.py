@@ -24,7 +24,7 @@ def _command(words: str) -> Callable[[Machine], object]:
 
 HANDS: Mapping[str, Callable[[Machine], object]] = {
     "reboot": Machine.reboot,
-    "restart-server": _command("systemctl restart triton@main.service"),  # what the watchdog does
+    "restart-server": _command("systemctl restart triton@main.service"),  # the watchdog's action
     "restart-docker": _command("systemctl restart docker.service"),
     "upgrade-docker": _command("apt-get install --yes --reinstall --allow-change-held-packages docker-ce"),
 }
@@ -46,7 +46,7 @@ def run(change: str, serving: Sequence[Machine]) -> Ran:
     Before a change of the driver a program opens the GPU of every host, so that only a reboot can load the new driver.
     """
     for machine in serving if change == "driver" else []:
-        machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # a reboot forgets it
+        machine.run("echo exporter >>/run/rehearsal/nvidia-users")  # lost at a reboot
     ended = fleet.deploy()
     return Ran(ended.code, ended.totals["success"], ended.output)
 

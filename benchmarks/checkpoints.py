@@ -55,7 +55,7 @@ def make(folder: Path, device: str, small: bool) -> dict[str, Path]:
         tokenizer.save(str(directory / "tokenizer.json"))
         save_file(_weights(config, seed, deviation, device), directory / "model.safetensors")
     if device != "cpu":
-        torch.cuda.empty_cache()  # or this process would hold gigabytes of a GPU whose memory is about to be read
+        torch.cuda.empty_cache()  # otherwise this process would hold gigabytes of a GPU whose memory is measured next
     return {kind: folder / kind for kind in configs}
 
 

@@ -65,7 +65,7 @@ class Client:
     def __init__(self, place: Place, patience_seconds: float) -> None:
         self.place, self.patience_seconds = place, patience_seconds
         self.http = self._http()
-        # Channels to one address share a connection unless told not to.
+        # GRPC channels to one address share a connection by default.
         alone = [("grpc.use_local_subchannel_pool", 1)]
         self.grpc = GrpcClient(place.grpc, channel_args=alone)
         self.streams = grpc.aio.insecure_channel(place.grpc, options=alone)
@@ -112,7 +112,8 @@ class Client:
         return vectors
 
     def _http(self) -> HttpClient:
-        # No limit of connections: a request would wait here for another one's answer, and not be sent when it is due.
+        # Unlimited connections: otherwise a request would wait for another one's answer instead of being sent at its
+        # due time.
         return HttpClient(self.place.http, conn_limit=0, conn_timeout=self.patience_seconds)
 
     async def _stream(self, question: Question, first_piece: Callable[[], None]) -> str:
@@ -127,9 +128,9 @@ class Client:
                         first = asyncio.get_running_loop().time()
                         first_piece()
                     text, pieces = text + piece, pieces + 1
-                # And on to the end of the call: Triton 2.51 never lets go of a model one of whose streams was cancelled
-                # while its last response was on its way, and its exit then takes all of its timeout. server#8078 (2.57)
-                # mends such a race.
+                # Reads to the end of the call. Triton 2.51 never unloads a model if a stream was cancelled while its
+                # last response was on its way, and its exit then takes the whole timeout; server#8078 (2.57) fixes such
+                # a race.
                 is_whole = is_whole or answer.infer_response.parameters["triton_final_response"].bool_param
         except grpc.RpcError as error:
             if not is_whole:

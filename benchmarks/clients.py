@@ -193,7 +193,7 @@ def _closed_loop(load: Load, requests: list[Any], begins: float, client: int) ->
         _check(answer, items)
         answered += items
         documents += items * share(sent, ended, first, last)
-        # The last one of each client too, though it ends after the window: left out, long requests would count less.
+        # Includes each client's last request, which ends after the window: otherwise long requests would count less.
         if ended >= first:
             latencies.append((ended - sent) * 1000)
         turn += 1
@@ -210,7 +210,7 @@ def share(sent: float, ended: float, first: float, last: float) -> float:
 
 def _check(answer: calls.Answer, items: int) -> None:
     values = answer["scores"] if "scores" in answer else answer["embeddings"]
-    # The naive backends leave out the axis of rows, so only the number of values is the same.
+    # The naive backends return no axis of rows, so only the number of values is compared.
     count = values.size if "scores" in answer else values.size // values.shape[-1]
     if count != items or not np.isfinite(values).all():
         raise AssertionError(f"asked for {items} items, got an answer of shape {values.shape}")

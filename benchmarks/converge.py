@@ -70,7 +70,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if options.machines:
             result |= beside_ansible(against_ansible.compared(options.machines, options.rounds, options.peer))
         if options.names:
-            machines.down()  # the names are those of one machine
+            machines.down()  # the following runs need a single machine
             machine = _up(max(options.names))
             result |= summary([_measured_on(machine, names, options.rounds) for names in sorted(options.names)])
     except RehearsalRefused as refused:

@@ -108,7 +108,7 @@ class Used:
 
     def idle(self, seconds: float) -> float:
         """Returns CPU seconds a second that the idle machine uses."""
-        time.sleep(2)  # what the deploy began ends
+        time.sleep(2)  # lets the remaining work of the deploy end
         before, began = self.seconds(), time.monotonic()
         time.sleep(seconds)
         return (self.seconds() - before) / (time.monotonic() - began)

@@ -250,7 +250,7 @@ def flop_per_document(theirs: Any, ours: Any, scene: Scene) -> float:
     windowed = np.minimum(pairs, lengths * (getattr(config, "local_attention", 0) + 1 or 1))
     everywhere = getattr(config, "global_attn_every_n_layers", 1)
     seen = pairs / everywhere + windowed * (everywhere - 1) / everywhere
-    if buckets := getattr(config, "position_buckets", 0):  # two products more, with the distances that there are
+    if buckets := getattr(config, "position_buckets", 0):  # two additional products, for the distances in use
         seen = seen + 2 * lengths * np.minimum(lengths, buckets)
     return float(2 * weights * lengths.mean() + 4 * config.num_hidden_layers * width * seen.mean())
 

@@ -59,7 +59,7 @@ def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = Non
 
 def down(forget: bool = False) -> None:
     """Removes every machine and service of the fleet; with `forget` also the snapshot."""
-    os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)  # services have no other way to be told
+    os.environ["ENGINEHOUSE_REHEARSAL_NUMBER"] = str(NUMBER)  # services read the number only from the environment
     machines.down(PLACES)
     services.services_down()
     if forget:

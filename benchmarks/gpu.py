@@ -72,7 +72,7 @@ def strain(device: str) -> Iterator[dict[str, float]]:
 
 def _feel(seen: list[tuple[float, float]], ended: threading.Event) -> None:
     while not ended.wait(EVERY_SECONDS):
-        with suppress(subprocess.CalledProcessError, ValueError):  # one look fewer
+        with suppress(subprocess.CalledProcessError, ValueError):  # a failed reading is skipped
             clock, power = _smi("clocks.sm,power.draw").split(",")
             seen.append((float(clock), float(power)))
 

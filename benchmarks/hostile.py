@@ -178,7 +178,7 @@ def start_gateway(settings: Path, files: Path, port: int, cores: Cores) -> Itera
         listens(port, process)
         try:
             yield process
-        finally:  # what computes without an end hears no other signal
+        finally:  # an endless computation does not react to any other signal
             kill(family(process.pid))
 
 

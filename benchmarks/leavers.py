@@ -46,7 +46,7 @@ def main(words: Sequence[str] | None = None) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="leavers-") as folder,
         real.standing(Path(folder)) as scene,
-        contextlib.redirect_stdout(sys.stderr),  # the gateway's audit lines
+        contextlib.redirect_stdout(sys.stderr),  # keeps the gateway's audit lines out of the result
     ):
         result = asyncio.run(measured(scene, Path(folder), options.clients))
     print(json.dumps(result), flush=True)

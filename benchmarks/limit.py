@@ -64,7 +64,7 @@ def flop_per_document(workload: Workload, config: dict[str, object]) -> float:
         weights += with_experts * (2 * h * inner * (int(config["moe_top_k"]) - 1) + h * int(config["num_experts"]))
     attention = 4 * layers * h * workload.squares_per_document
     whole = 2 * weights * workload.tokens_per_document + attention
-    if workload.case.kind == "embedder":  # every token is in the mean
+    if workload.case.kind == "embedder":  # the mean reads the states of all tokens
         return whole
     unread = workload.tokens_per_document - 1
     last = 2 * (2 * h * h + 2 * h * inner) * unread

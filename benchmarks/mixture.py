@@ -81,8 +81,8 @@ class Mixture:
         self._pool = json.loads(pool_json.read_text("utf-8"))
         self._known = dict(np.load(answers))
         self._cosine, self._logit = COSINE_BOUND[dtype], LOGIT_BOUND[dtype]
-        # A third of the width, as 256 of 768 is what the model was trained to be cut to; on a handful of values the
-        # same rounding is a multiple of the angle, and no bound for whole vectors would be fair.
+        # A third of the width (256 of 768), for which the model was trained. For a few values the same rounding changes
+        # the angle several times as much, so no bound for whole vectors would apply.
         self._cut = self._known["vectors"].shape[1] // 3
         self._bad, self._rng = bad_percent / 100, random.Random(seed)
         self.worst = {"cosine": 0.0, "cosine of cut vectors": 0.0, "logit": 0.0}

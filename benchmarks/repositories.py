@@ -18,7 +18,7 @@ from tests.encoders import real_triton
 NAIVE = Path(__file__).parent / "naive"
 GPU = "h100-80"
 __all__ = ["SERVER_MIB", "Planned", "naive", "ours", "plan"]
-COMMIT = "0" * 40  # the weights are random: no commit has them
+COMMIT = "0" * 40  # a placeholder: random weights have no commit
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def ours(
         config = json.loads((checkpoints[kind] / "config.json").read_text())
         dimensions = {"dimensions": config["n_embd"]} if kind == "embedder" else {}
         parameters.pop("dimensions")
-        parameters.pop("least_dimensions", None)  # of the published model; a smaller one is cut to fewer
+        parameters.pop("least_dimensions", None)  # that of the published model; a smaller one has fewer dimensions
         if kind == "reranker":
             parameters.pop("default_task")
         if device == "cpu":

@@ -109,7 +109,8 @@ def one_run(how: Runs, workload: Workload, server: Rival, crowd: Clients) -> Rea
 
 def summary(workload: Workload, readings: list[Reading]) -> dict[str, Any]:
     """Returns medians over runs, tokens a second, and every run's documents a second."""
-    in_every_run = set.intersection(*map(set, readings))  # not each run was long enough for a look at clock and power
+    # Clock and power are missing in runs that were too short for a reading.
+    in_every_run = set.intersection(*map(set, readings))
     keys = [key for key in readings[0] if key in in_every_run]
     figures: dict[str, Any] = {key: round(statistics.median(reading[key] for reading in readings), 4) for key in keys}
     figures["tokens_per_second"] = round(figures["documents_per_second"] * workload.tokens_per_document)

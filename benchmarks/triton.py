@@ -22,8 +22,8 @@ START_SECONDS = 240
 STOP_SECONDS = 60
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
-# Left out of what the models can import: built for numpy 2, and imported by transformers wherever it sees them, while
-# Triton's stub needs numpy 1.26. None of them takes part in serving an encoder.
+# Hidden from the models: packages built for numpy 2, which transformers imports if it finds them, while Triton's stub
+# needs numpy 1.26. None of them takes part in serving an encoder.
 HIDDEN = (
     *("scipy", "sklearn", "scikit", "pandas", "torchvision", "torchaudio", "accelerate", "jax", "flax", "numba"),
     *("cupy", "cv2", "opencv", "pyarrow", "sentence_transformers", "peft", "onnx", "tensorboard", "PIL", "pillow"),

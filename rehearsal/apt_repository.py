@@ -125,7 +125,8 @@ def _toolkit(root: Path, key: SigningKey) -> None:
 
 
 def _canonical(root: Path, key: SigningKey) -> None:
-    """The driver as the section `restricted` of Ubuntu has it; rehearsal/ubuntu.py tells the machines of it."""
+    """Canonical's driver packages, as in the section `restricted` of Ubuntu's archive; rehearsal/ubuntu.py adds the
+    source to machines."""
     for release, row in ubuntu.RELEASES.items():
         folder = root / ubuntu.driver_path(release)
         for upstream in DRIVERS:

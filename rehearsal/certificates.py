@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-DAYS = "825"  # more than any rehearsal lives, less than clients refuse
+DAYS = "825"  # longer than any rehearsal, and within the limit of clients
 
 
 def certificate(folder: Path, names: list[str], addresses: list[str]) -> None:

@@ -75,7 +75,7 @@ def behind(url: str, ca: str, machines: Sequence[Machine]) -> Gateway:
     """
     keys = {_key(machine) for machine in machines}
     gateway = Gateway(url, keys.pop(), ca)
-    for _machine in machines:  # the balancer asks another gateway each time
+    for _machine in machines:  # the balancer sends each request to another gateway
         _wait_until_known(gateway)
     return gateway
 

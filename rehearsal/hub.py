@@ -31,8 +31,8 @@ from rehearsal.web import Server
 PORT = 8481
 CDN_PORT = 8482
 TLS_PORT, TLS_CDN_PORT = 8483, 8484
-# A hub is far away and image registries are near: with both at the speed of a bridge nobody would see that the fetch of
-# weights and the pull of the image run side by side.
+# Simulates a distant hub: at the speed of the bridge, the download of weights would end before it visibly overlaps the
+# pull of the image.
 LARGE_BYTES_PER_SECOND = 3 << 20
 LAST_MODIFIED = "2026-01-01T00:00:00.000Z"
 

@@ -11,8 +11,9 @@ from pathlib import Path
 FOUND = Path("/run/rehearsal-kernel-settings.json")
 WANTED = {
     Path("/proc/sys/net/ipv4/ip_forward"): 1,
-    # All machines are one user to the kernel, and 7 idle ones hold 79 of the usual 128 (counted); Docker and logins
-    # take more. systemd cannot start without one; a machine started beside 7 others once hung before it had a network.
+    # To the kernel, all machines belong to one user: 7 idle ones hold 79 of the default 128 instances (counted), Docker
+    # and logins take more. systemd cannot start without one, and a machine started beside 7 others once hung before it
+    # had a network.
     Path("/proc/sys/fs/inotify/max_user_instances"): 2048,
 }
 

@@ -26,7 +26,7 @@ REBOOT = 133  # nspawn's exit status when the machine asked for a reboot, system
 STARTS_AT_MOST = 500
 CONSOLE_LOG_BYTES = 1_000_000
 POWER_OFF_SECONDS = 25
-START_SECONDS = 20  # for the supervising Python to report its start on a busy machine
+START_SECONDS = 20  # for the supervising Python process to report its start, also on a busy machine
 VOLUMES = {
     # overlay2 cannot sit on overlay, and weights are large: these are plain directories of the outer disk.
     "docker": "/var/lib/docker",
@@ -82,7 +82,7 @@ def start_time(pid: int) -> int | None:
         words = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # An ended process stays in the list until its parent asks, and a container's PID 1 may never do.
+    # A zombie stays in the list until its parent reaps it, and PID 1 of a container may never do that.
     return None if words[0] == "Z" else int(words[19])
 
 

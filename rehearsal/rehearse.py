@@ -1,9 +1,9 @@
 """`make rehearse`: machines, services, the real deploy over SSH, the smoke tests, and where to ask.
 
     python -m rehearsal.rehearse [MACHINE...]     up, deploy, deploy again, smoke-test, print how to ask
-    python -m rehearsal.rehearse --fault NAME     something goes wrong in it, is mended, and it runs again
+    python -m rehearsal.rehearse --fault NAME     the same with a fault that is repaired; then again
     python -m rehearsal.rehearse --kind qemu      the same on machines with a kernel of their own, with --inventory FILE
-    python -m rehearsal.rehearse --down           everything of this rehearsal is gone; the cache is kept
+    python -m rehearsal.rehearse --down           removes everything of this rehearsal except the cache
 
 The inventory and deploy.py decide what is deployed; this only calls them like a person would.
 """
@@ -29,7 +29,7 @@ from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 from rehearsal.pyinfra_run import Run, pyinfra
 
 INVENTORY = "inventories/rehearsal.py"
-# Finished units are forgotten by systemd, so their times come from the journal.
+# systemd forgets finished units, so their times come from the journal.
 UNITS = "journalctl --boot=all --output=short-unix --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'"
 UNIT_LINE = re.compile(r"^([0-9.]+) \S+ systemd\S+ (Starting|Finished) (enginehouse-\S+)\.service")
 T = TypeVar("T")
@@ -208,7 +208,7 @@ def _ask(inventory: str) -> int:
 
     console.rule("ask: paste a line here, or type `.venv/bin/enginehouse ask --help`", align="left")
     try:
-        # By print and not by the console, which would break a long line in two.
+        # `print` does not break long lines, as the console would.
         asked_in_turn(load_plan(inventory), host_data(inventory), "", (), lambda text: print(text, flush=True))
     except Refusal as refused:
         console.print(str(refused), style="red", markup=False)

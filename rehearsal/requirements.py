@@ -21,7 +21,7 @@ from rehearsal import cgroups
 from rehearsal.network import resolvers
 from rehearsal.places import Places, RehearsalRefused
 
-# Program or file that shows it is there -> Debian package that brings it.
+# Program or file whose presence is checked -> Debian package that contains it.
 ROOT_PROGRAMS = {
     "mmdebstrap": "mmdebstrap",
     "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
@@ -169,7 +169,7 @@ def _kept_off(unit: str) -> Iterator[None]:
         if is_ours:
             mask.unlink()
             for folder in UNITS.glob("*.wants"):
-                # `glob` on the link's own name would pass over a link whose target is not there.
+                # `glob` for the link's own name would omit a dangling link.
                 (folder / unit).unlink(missing_ok=True)
 
 

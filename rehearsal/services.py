@@ -176,7 +176,7 @@ def _describe(places: Places, address: str, served: Artefacts) -> Services:
         ngc_key=_secret(places, "ngc_key"),
         image=f"{registry.HOST}/{triton_image.REPOSITORY}:{triton_image.TAG}",
         image_digest=triton_image.image_digest(served.image),
-        # By number: the control machine fetches from it too, and knows none of the machines' names.
+        # An address, because the control machine also uses it, and does not know the machines' names.
         hub_url=f"http://{address}:{hub.PORT}",
         hub_token=_secret(places, "hub_token"),
         checkpoints=served.checkpoints,

@@ -49,7 +49,7 @@ def main() -> int:
 def install() -> None:
     """Installs torch into this environment, from the wheels in the cache. Raises RehearsalRefused without a wheel."""
     wheel, *libraries = wheels(f"{sys.version_info.major}.{sys.version_info.minor}")
-    # The default build's libraries lie beside it; a CPU build wants small packages that every index has.
+    # The default build needs the libraries beside it; a CPU build needs only small packages that every index has.
     sources = ["--no-index", "--find-links", str(wheel.parent)] if libraries else []
     subprocess.run([*_pip("install"), "--quiet", *sources, str(wheel)], check=True)
 

@@ -78,7 +78,7 @@ def _triton(root: Path, work: Path) -> None:
         shutil.move(unpacked / folder, home / folder)
     shutil.move(unpacked / f"python_backend_stubs/{PYTHON}/triton_python_backend_stub", home / "backends/python")
     shutil.move(work / "wheel/nvidia_pytriton.libs", home / "lib")
-    # Programs look for their libraries at ../lib, backends four folders up: both are the same folder here.
+    # Programs look for libraries in ../lib, backends four folders up: this link makes both the same folder.
     (root / "nvidia_pytriton.libs").symlink_to("opt/tritonserver/lib")
     for program in ("bin/tritonserver", "backends/python/triton_python_backend_stub"):
         (home / program).chmod(0o755)
@@ -94,7 +94,8 @@ def _python(root: Path, work: Path) -> None:
     for pattern in UNUSED:
         for path in list(site.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    (site / "torch/bin/torch_shm_manager").chmod(0o755)  # torch does not import without it; zip archives lose the mode
+    # torch does not import without the mode, which zip archives lose.
+    (site / "torch/bin/torch_shm_manager").chmod(0o755)
     _without_unloaded_libraries(root, site)
     _try_torch(root)
     # By the image's own interpreter, because containers run read-only and could not keep what they compile.

@@ -33,7 +33,7 @@ class Release:
     """The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
     the next boot."""
     lacks: tuple[str, ...] = ()
-    """Packages of `PACKAGES` that are a part of others there."""
+    """Packages of `PACKAGES` that this release contains as parts of others."""
 
 
 RELEASES = {
@@ -70,7 +70,7 @@ Type=oneshot
 RemainAfterExit=yes
 ExecStart=/usr/bin/true
 """
-FILES = {  # of every release
+FILES = {  # for every release
     "usr/lib/rehearsal/uname": UNAME,
     "usr/lib/rehearsal/boot-kernel": BOOT,
     "etc/systemd/system/rehearsal-hardware.service.d/kernel.conf": (

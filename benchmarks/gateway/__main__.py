@@ -119,7 +119,7 @@ def at_a_pace(options: argparse.Namespace, work: Path, cores: Cores) -> dict[int
         for number in range(len(ports)):
             stack.enter_context(start_gateway(settings, number, cores.get("gateway", [])))
         for streams in options.streams:
-            # Of one stream there would be few first tokens: its answers are of one token, a pause between.
+            # A single stream would give few first tokens, so its answers have one token and pauses between them.
             tokens, pause = (options.paced_tokens, 0.0) if streams > 1 else (1, PAUSE_SECONDS)
             spread = tokens * options.gap_ms / 1000
             targets = {"grpc": tuple(behind), "chat": tuple(str(port) for port in ports)}

@@ -80,7 +80,7 @@ class Servers:
         for name in self.ports:  # the first batch compiles kernels; its figures are not kept
             self.figures(name, WARM, self.prompts(WARM))
         for number in range(rounds):
-            # Servers take turns at being first, so that a card that warms up favours none.
+            # The order alternates, so that a warming card favours no server.
             names = [*self.ports][number % 2 :] + [*self.ports][: number % 2]
             for load in loads:
                 file = self.prompts(load)
@@ -101,7 +101,8 @@ class Servers:
     def figures(self, name: str, load: Load, prompts: Path) -> Figures:
         """Returns the figures of one server under a load, and the engine's counts of tokens meanwhile."""
         before = counted(self.page())
-        # Another salt for the engine alone, and the tenant's own by the gateway: no server profits from another's.
+        # The engine alone gets another salt than the gateway's tenant, so that neither profits from the other's cached
+        # prefixes.
         listed = words(self.ports[name], self.model, self.weights, load, prompts, "alone" if name == ENGINE else "")
         result = self.run(listed)
         after = counted(self.page())

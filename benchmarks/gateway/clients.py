@@ -105,7 +105,7 @@ async def grpc_stream(triton: Triton, tokens: int) -> AsyncIterator[Ask]:
                 seen.seconds.append(time.perf_counter() - began)
                 first = False
             seen.events += 1
-        seen.events -= 1  # the last has the counts
+        seen.events -= 1  # the last event has only the counts
 
     yield ask
 

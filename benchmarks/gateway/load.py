@@ -88,7 +88,8 @@ async def run(load: Load) -> Seen:
 def main(words: Sequence[str]) -> None:
     """Prints the results."""
     settings = json.loads(words[0])
-    gc.freeze()  # as the gateway does: a collection of all that is loaded would count as the server's time
+    # As in the gateway: otherwise garbage collection of all loaded modules would count as the server's time.
+    gc.freeze()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         seen = runner.run(run(Load(**{**settings, "at": tuple(settings["at"])})))
     print(json.dumps(asdict(seen)), flush=True)

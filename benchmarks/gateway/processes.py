@@ -39,7 +39,7 @@ def begun(
     """
     own = [str(ROOT), str(ROOT / "files")]
     paths = [path] if path else [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Clients that ask a server directly do it as the gateway does.
+    # Direct clients get the gateway's settings of gRPC.
     own_grpc = {"GRPC_EXPERIMENTS": GRPC_EXPERIMENTS}
     environment = {**own_grpc, **os.environ, "PYTHONPATH": ":".join(paths), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     pipe = subprocess.PIPE if says else None
@@ -48,7 +48,8 @@ def begun(
             command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe or output, stderr=log, text=True
         )
     if cores:
-        os.sched_setaffinity(process.pid, cores)  # threads follow, for none has begun
+        # Before the first thread starts, so that all threads inherit the cores.
+        os.sched_setaffinity(process.pid, cores)
     try:
         yield process
     finally:

@@ -27,7 +27,7 @@ PART_BYTES = 53 * 2**20
 """Bytes of a folder: a transfer may have 64 MiB together with the checkout, which has 9."""
 OPENAI = {"openai", "jiter", "sniffio"}
 """Packages that OpenAI's library needs besides the gateway's."""
-# The proxy starts and answers without these: tables of costs, clouds' own clients, a database, another server.
+# Packages that the proxy does not need: tables of costs, clouds' own clients, a database, another server.
 LEFT_OUT = {"polars", "polars-runtime-32", "boto3", "botocore", "s3transfer", "psycopg", "psycopg-binary"}
 LEFT_OUT |= {"pyroscope-io", "granian", "hf-xet"}
 

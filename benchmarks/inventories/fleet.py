@@ -45,14 +45,14 @@ def _models(data: dict[str, _Any]) -> tuple[_Any, ...]:
 
 
 def _host(name: str, data: dict[str, _Any]) -> dict[str, _Any]:
-    # The same release on every host, so that forks of a deployed machine have nothing to swap: no address in it.
+    # No address is in the release, so that forks of a deployed machine have nothing to swap.
     server = _replace(
         data["servers"][0], models=_models(data), address="0.0.0.0", protection="balancer" if _edge else "firewall"
     )
     return data | {
         "servers": (server,),
-        "gateway": None,  # clients here speak to Triton itself
-        # Behind balancers only they are let in; without, this computer asks the host itself.
+        "gateway": None,  # these clients use Triton itself
+        # Only balancers may connect if there are any; otherwise this computer asks the host directly.
         "firewall": None if _edge else data["firewall"],
         "driver": _Driver(branch=OTHER_BRANCH) if "driver" in _changes else _Driver(),
         "docker": _Docker(daemon={"max-concurrent-uploads": 4} if "daemon" in _changes else {}),

@@ -18,7 +18,7 @@ def _host(data: dict[str, _Any]) -> dict[str, _Any]:
     models = tuple(model for model in server.models if model.name == "minilm")
     return data | {
         "ssh_config_file": str(_rehearsal["_state"] / "names_config"),
-        "gateway": None,  # one host has a gateway unless told not to, several have none: runs are to be alike
+        "gateway": None,  # explicit, because by default a single host has a gateway and several have none
         "servers": (_replace(server, models=models),),
     }
 

@@ -1,5 +1,5 @@
-"""The clock is wrong. Machines that share the outer kernel share its clock, so only a machine with its own kernel
-can have the fault."""
+"""Faults of the clock. Machines that share the outer kernel share its clock too, so only machines with their own kernel
+can have them."""
 
 from __future__ import annotations
 

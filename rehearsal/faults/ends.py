@@ -1,4 +1,4 @@
-"""Something ends without warning: the control process, the power, the container, the server in it, the GPU."""
+"""Faults that end something without warning: the control process, the power, the container, its server, the GPU."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def chat(results: StepResults) -> None:
             for number in range(8)
         ]
         answers = all_at_once(opened(), CHATS, bodies)
-        # Random weights may write white space to the last token that they have; such an answer has no end to judge.
+        # Random weights may write white space up to the token limit; such an incomplete answer is not judged.
         ended = [answer for answer in answers if answer.is_whole and (name == "plain" or answer.finish != "length")]
         problems = [problem for answer in ended if (problem := wrong(answer))]
         problems += [answer.trouble or "no end" for answer in answers if not answer.is_whole]

@@ -134,7 +134,7 @@ def ask_python(outer: Path, torch_python: str, ask: str = ASK, *words: str) -> d
     command = ["chroot", str(outer), torch_python, "-I", "-c", ask, *(words or DISTRIBUTIONS)]
     ran = subprocess.run(command, text=True, capture_output=True)
     answer: dict[str, Any] = json.loads(ran.stdout) if ran.returncode == 0 else {"versions": {}}
-    # A torch for CPUs brings no Triton language; the encoders have kernels in it for a GPU alone.
+    # A torch for CPUs lacks the Triton language, which the encoders need only on a GPU.
     wanted = DISTRIBUTIONS if ask is ASK else ()
     lacking = [name for name in wanted if name not in answer["versions"] and name != "triton"]
     if lacking or not answer["versions"]:

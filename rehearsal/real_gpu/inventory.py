@@ -104,7 +104,7 @@ _embedder = Embedder(
     default_task="search_document",
     **_small_encoder,
 )
-# The changed release: half as many sequences at once. The cache stays what it is.
+# The changed release runs half as many sequences at once, with the same cache.
 _llm = LLM(
     name="llama-3.1-8b",
     checkpoint="llama-3.1-8b-instruct" if _is_real else _small["llm"],
@@ -114,7 +114,7 @@ _llm = LLM(
     max_seq_len=8192 if _is_real else 2048,
     max_num_tokens=8192 if _is_real else 2048,
 )
-# Greedy tokens of random weights in FP8 differ at once from those in 16 bits, so tasks alone judge the change.
+# Greedy answers of random weights differ at once between FP8 and 16 bits, so only tasks judge the change.
 _TASKS = {"tasks": "rehearsal/real_gpu/tasks.jsonl", "minimum_percent": 80.0}
 # vLLM beside Triton; here the changed release holds its weights in FP8, and is compared with the earlier one.
 _beside = _replace(

@@ -50,7 +50,7 @@ MACHINE_PACKAGES = (
     *("libseccomp2", "init-system-helpers", "libsystemd0", "nftables", "python3-venv"),
 )
 """Packages that the roles need from Debian, and dependencies of Docker's and the toolkit's."""
-# Of the locked packages: bindings for cards, a load generator, a downloader. Nothing here imports them.
+# Locked packages that no code here imports: bindings for cards, a load generator, a downloader.
 LEFT_OUT = {"cuda-bindings", "cuda-core", "cuda-pathfinder", "cuda-python", "perf-analyzer", "hf-xet"}
 FOR_SMOKE_TESTS = {"tokenizers", "safetensors"}
 VLLM_LOCK = "rehearsal/real_gpu/requirements-vllm.lock"
@@ -105,7 +105,8 @@ def split(name: str, archive: Path, into: Path) -> list[Part]:
     for number, block in enumerate(_blocks(archive)):
         part = Part(name, number, hashlib.sha256(block).hexdigest(), len(block))
         if not (into / part.file).exists():
-            (into / ".new").write_bytes(block)  # a name with a hash is for a whole part only
+            # Written under another name first: a name with a hash must be a complete part.
+            (into / ".new").write_bytes(block)
             (into / ".new").replace(into / part.file)
         parts.append(part)
     return parts
@@ -150,12 +151,12 @@ def _make_control_root(root: Path, locked: str) -> None:
         ],
         check=True,
     )
-    # The rehearsal calls pyinfra as the neighbour of its own interpreter.
+    # The rehearsal runs the pyinfra beside its own interpreter.
     local = root / "usr/local/bin"
     (local / "python3").symlink_to("/usr/bin/python3")
     (local / "pyinfra").write_text("#!/usr/local/bin/python3\nfrom pyinfra_cli.main import cli\n\ncli()\n")
     (local / "pyinfra").chmod(0o755)
-    # A deploy has pip fetch the image's repairs and the gateway's packages; in this root it finds both downloaded.
+    # A deploy runs pip to fetch the image's repairs and the gateway's packages; this root has both already.
     fetched = root / "root/.cache/enginehouse/wheels"
     for wheel in repairs.wheels(repairs.REPAIRS):
         repairs.unpacked(wheel, fetched)

@@ -89,7 +89,7 @@ def measure(results: StepResults) -> None:
         try:
             rows[name] = {}
             _measure(rows[name], host, port_of(), number, lambda: results.update({"rates": rows}))
-        except Exception as problem:  # the other programs are still measured
+        except Exception as problem:  # the measurement continues with the other programs
             problems[name] = f"{type(problem).__name__}: {problem}"[:500]
             results["problems"] = problems
     results["passed"] = not problems and all(

@@ -21,7 +21,8 @@ REPORT = Path(os.environ.get("ENGINEHOUSE_REPORT", "/srv/report"))
 TRAVELLED = Path(os.environ.get("ENGINEHOUSE_TRAVELLED", "/srv"))
 OUTER = Path(os.environ.get("ENGINEHOUSE_OUTER", "/outer"))
 TORCH = os.environ.get("ENGINEHOUSE_TORCH", "/usr/bin/python3")
-CHECKPOINTS = Path("/dev/shm/checkpoints")  # in memory: the disk has to hold the image twice and the weights once
+# In memory, because the disk has to hold the image twice and the weights once.
+CHECKPOINTS = Path("/dev/shm/checkpoints")
 IMAGE = Path("/srv/image")
 INVENTORY = "rehearsal/real_gpu/inventory.py"
 NAME = "gpu"
@@ -86,7 +87,7 @@ def planned(inventory: str = INVENTORY, host: str = NAME) -> Slice:
     """
     command = [sys.executable, "-c", PLAN, inventory, host]
     output = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY)
-    mine = pickle.loads(output.stdout)  # from this program's own child
+    mine = pickle.loads(output.stdout)  # trusted: written by this program's own child process
     assert isinstance(mine, Slice)
     return mine
 

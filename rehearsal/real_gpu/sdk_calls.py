@@ -1,10 +1,10 @@
 """Calls of OpenAI's and Anthropic's own Python libraries, unmodified, to a gateway before a model with random weights.
 
-    ENGINEHOUSE_URL=… OPENAI_API_KEY=… python -m rehearsal.real_gpu.sdk_calls MODEL [EMBEDDER]
+ENGINEHOUSE_URL=… OPENAI_API_KEY=… python -m rehearsal.real_gpu.sdk_calls MODEL [EMBEDDER]
 
-It runs where the libraries are, and prints one JSON line a call: its name, the answer's outline, or the error. Such a
-model calls no tool by itself and writes no word that means anything, so calls are demanded and schemas have few values.
-An answer that the limit of tokens cut is asked for again: random weights may write white space until then.
+It runs where the libraries are, and prints one JSON line a call: its name, the answer's outline, or the error. Random
+weights never choose a tool or write a meaningful word, so the requests force calls, and schemas have few values. An
+answer that the token limit cut is requested again, because random weights may write only white space.
 """
 
 from __future__ import annotations

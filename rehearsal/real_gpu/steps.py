@@ -72,7 +72,7 @@ def _timed(make: Callable[[], Any]) -> tuple[Any, float]:
 def _make_image() -> dict[str, Any]:
     record = IMAGE / "made.json"
     if not record.exists():
-        shutil.rmtree(IMAGE, ignore_errors=True)  # of a step that was cut off
+        shutil.rmtree(IMAGE, ignore_errors=True)  # left by an interrupted step
         network = dict.fromkeys((REPOSITORY / "rehearsal/real_gpu/llm").glob("network*.py"), "tensorrt_llm")
         travelled = TRAVELLED / "vllm"
         vllm = (travelled, f"{os.environ['ENGINEHOUSE_PLACE']}/vllm") if real() and any(travelled.glob("*")) else None
@@ -85,7 +85,7 @@ def _make_checkpoints() -> None:
     """Makes the checkpoints with the machine's own Python, which has torch for its GPU."""
     if (CHECKPOINTS / "made").exists():
         return
-    shutil.rmtree(CHECKPOINTS, ignore_errors=True)  # of a step that was cut off
+    shutil.rmtree(CHECKPOINTS, ignore_errors=True)  # left by an interrupted step
     words = ["-m", "rehearsal.real_gpu.weights", str(CHECKPOINTS), *([] if real() else ["--small"])]
     subprocess.run([*outer_python(), *words], check=True)
     (CHECKPOINTS / "made").touch()
@@ -103,7 +103,8 @@ def up(results: StepResults) -> None:
     (booted,) = machines.up([NAME], "13", machine_hardware, snapshot="bare")
     results["seconds_boot"] = round(time.monotonic() - began, 1)
     (places().root / "services").mkdir(exist_ok=True)
-    (places().root / "services/large-bytes-per-second").write_text("0")  # no limit: the machine's time is short
+    # No limit, because the machine is lent for a short time.
+    (places().root / "services/large-bytes-per-second").write_text("0")
     services.services_up(served=services.Artefacts(TRAVELLED / "packages", IMAGE, CHECKPOINTS))
     results["seconds_services"] = round(time.monotonic() - began - results["seconds_boot"], 1)
     prepared(booted)
@@ -233,7 +234,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="drive run", description=__doc__.splitlines()[0])
-    choices = [*SITTINGS, *STEPS, []]  # argparse compares the list with them where no step is named
+    choices = [*SITTINGS, *STEPS, []]  # argparse checks an absent list against the choices too
     made.add_argument("steps", nargs="*", choices=choices, metavar="STEP")
     made.add_argument("--rest", action="store_true", help="leave out steps that were done well here already")
     made.add_argument(

@@ -61,7 +61,7 @@ def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
 
 
 def _describe(results: StepResults) -> None:
-    """Each rank's words at its start, its memory beside the plan, and answers of both gateways."""
+    """Records the log lines of each rank's start, its memory beside the plan, and answers of both gateways."""
     results["ranks"] = {host.name: says(host, SAYS_RANKS).splitlines() for host in hosts()}
     results["containers"] = {
         host.name: containers(host, "llm-main", _llm(host.name)[0].memory.total_mib) for host in hosts()

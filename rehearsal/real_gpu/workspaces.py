@@ -79,7 +79,7 @@ def workspaces(weights: Path, tokens: list[int], device: str, uncapped: bool = F
                 row |= judged(sum(row["planned"].values()), row["after_full_passes"]["taken_mib"])
                 kept = row["budget_after_warm_up"] == budget and row["graphs"] > 0
                 results["passed"] &= device == "cpu" or (row["within"] and kept)
-            except (subprocess.SubprocessError, ValueError, IndexError) as problem:  # the next one may fit
+            except (subprocess.SubprocessError, ValueError, IndexError) as problem:  # the next budget may fit
                 row["problem"], results["passed"] = f"{type(problem).__name__}: {problem}", False
             rows.append(row)
             print(json.dumps(results), flush=True)

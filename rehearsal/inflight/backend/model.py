@@ -70,12 +70,12 @@ class TritonPythonModel:
             with self.lock:
                 self.running[request.request_id()] = cancelled
             self._answer(request, sender, lambda: cancelled.is_set() or sender.is_cancelled())
-        except Exception as trouble:  # one request's trouble is that request's answer
+        except Exception as trouble:  # an error ends only its own request
             last = {"response": pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble)))}
         finally:
             with self.lock:
                 self.running.pop(request.request_id(), None)
-            # an error is the end, in one piece: an ensemble that has seen it waits for no further one
+            # The error is also the final response, because an ensemble waits for no further response after an error.
             sender.send(**last, flags=FINAL)
 
     def _stop(self, identity):

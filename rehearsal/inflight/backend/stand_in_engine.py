@@ -20,7 +20,7 @@ CHOICES = {
 YES, NO = ("True", "true", "TRUE", "1"), ("False", "false", "FALSE", "0")
 BOOLEANS = ("enable_kv_cache_reuse", "enable_chunked_context", "exclude_input_in_output", "normalize_log_probs")
 NUMBERS = ("max_beam_width", "max_tokens_in_paged_kv_cache", "kv_cache_host_memory_bytes")
-# Run-time decoding mode: what the engine has to be built with.
+# Speculative decoding mode of the build that each run-time decoding mode requires.
 BUILT_WITH = {"medusa": "medusa", "redrafter": "explicit_draft_tokens", "lookahead": "lookahead_decoding",
               "eagle": "eagle"}  # fmt: skip
 LOOKAHEAD = ("lookahead_window_size", "lookahead_ngram_size", "lookahead_verification_set_size")

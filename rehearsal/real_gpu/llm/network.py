@@ -25,9 +25,9 @@ from .network_text import Text
 from .network_weights import network
 
 ARCHITECTURES = {"LlamaForCausalLM"}
-TOKENS_PER_BLOCK = 32  # TensorRT-LLM's own default
+TOKENS_PER_BLOCK = 32  # TensorRT-LLM's default
 MASK_BYTES = 1 << 28
-"""The attention mask is one tensor, tokens of a step x tokens of the cache: this much memory decides the former.
+"""Bytes of the attention mask, one tensor of tokens of a step x tokens of the cache; they limit the tokens of a step.
 
 With four times as much, prompts that filled the cache took 35 GiB of work beside it (one H100, 2026-11-23).
 """
@@ -74,9 +74,9 @@ class LLM(Base):
             "num_blocks": self.blocks,
             "max_batch_tokens": self.step_tokens,
             "max_requests_per_batch": self.step_requests,
-            "max_memory_percent": 1.0,  # of what is free; the plan has counted what is needed
+            "max_memory_percent": 1.0,  # of the free memory; the plan has counted the needed memory
             "allow_block_sharing": sharing,
-            "safety_margin": 0.0,  # as TensorRT-LLM: a prompt is let in as soon as its blocks are free
+            "safety_margin": 0.0,  # as in TensorRT-LLM, a prompt is admitted as soon as its blocks are free
             "use_cuda_graph": False,
             "use_async_batching": False,
             "return_logprobs": True,
@@ -157,7 +157,7 @@ class LLM(Base):
         if used + most > self.max_seq_len:
             limit = f"max_seq_len ({self.max_seq_len})"
             raise ValueError(f"prompt length ({used}) plus max_tokens ({most}) should not exceed {limit}")
-        # transformers 5.17 takes a block more than a sequence fills, and its loop ends where the cache has none
+        # Transformers 5.17 takes one block more than a sequence fills, and its loop ends if the cache lacks that block.
         if (used + most) // self.block_size + 1 > self.blocks:
             raise ValueError(f"{used + most} tokens and a block of {self.block_size} do not fit the key/value cache")
 
@@ -216,7 +216,7 @@ def main():
     arguments = json.loads(Path(folder, "arguments.json").read_text())
     llm = LLM(**arguments, ranks=Ranks(arguments["tensor_parallel_size"], arguments, number, folder))
     llm.loop.wait()
-    os._exit(0)  # the groups of a process that is gone cannot be taken apart
+    os._exit(0)  # exits at once: destroying process groups would hang after the end of another process
 
 
 if __name__ == "__main__":

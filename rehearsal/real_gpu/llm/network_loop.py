@@ -19,7 +19,7 @@ class Loop:
         self._manager, self._waiting, self._lock = manager, {}, threading.Lock()
         self._trouble = self._ended = None
         self._heard = time.monotonic()
-        manager.warmup()  # allocates the cache, so that one too large fails the loading
+        manager.warmup()  # allocates the cache, so that too large a cache fails the load
         manager.start()
         self._thread = threading.Thread(target=self._deliver, name="answers", daemon=True)
         self._thread.start()
@@ -83,7 +83,8 @@ class Loop:
 
     def _deliver(self):
         while True:
-            running = self._manager.is_running()  # checked first: the last message is in the queue by then
+            # Read before the queue, which has the last message by the time the manager ends.
+            running = self._manager.is_running()
             result = self._manager.get_result(timeout=POLL_SECONDS)
             if result is not None:
                 self._hand_over(result)
@@ -101,5 +102,5 @@ class Loop:
             mine = self._waiting.get(result.request_id)
         if mine is not None:
             mine.put(result)
-        elif not result.is_finished():  # cancelled before the loop knew of it
+        elif not result.is_finished():  # the request was cancelled before the loop knew it
             self._manager.cancel_request(result.request_id)

@@ -56,7 +56,8 @@ class Ranks:
         if self.count == 1:
             return
         model._device_mesh = dist.init_device_mesh(self.device.type, (self.count,), mesh_dim_names=("tp",))
-        model._tp_plan = {}  # the network is a part already: transformers shall not cut the cache's heads again
+        # Prevents transformers from splitting the heads of the cache again: this network has only this rank's heads.
+        model._tp_plan = {}
         for name, module in model.named_modules():
             if name.endswith(("o_proj", "down_proj")):
                 module.register_forward_hook(_added_up)

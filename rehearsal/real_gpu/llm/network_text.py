@@ -12,7 +12,7 @@ class Text:
     def add(self, ids, is_last):
         """Returns (text that is certain now, the stop word that ends it or None)."""
         self._ids += ids
-        # decoded with the tokens before, because a token's text may depend on them
+        # Decoded together with earlier tokens, because the text of a token may depend on them.
         before = self._decode(self._ids[self._start : self._read])
         decoded = self._decode(self._ids[self._start :])
         if is_last or not decoded.endswith("\ufffd"):

@@ -11,7 +11,8 @@ from transformers.initialization import no_init_weights
 
 ROWS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
 COLUMNS = ("o_proj", "down_proj")
-"""A rank has its rows of the former and its columns of the latter; anything else is whole on every rank."""
+"""Layers split by columns among the ranks; those of the tuple before are split by rows, and all others are whole on
+every rank."""
 
 
 def network(folder, device, rank=0, ranks=1):
@@ -20,7 +21,7 @@ def network(folder, device, rank=0, ranks=1):
     With several ranks it returns this rank's part: its share of the heads and of the inner dimension.
     """
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    if device.type == "cpu":  # transformers asks psutil, which is no package of the image
+    if device.type == "cpu":  # transformers uses psutil, which the image lacks
         paged_cache.get_device_and_memory_breakdown = _cpu_memory
     config = _part(AutoConfig.from_pretrained(folder), ranks)
     with torch.device(device), no_init_weights():

@@ -70,7 +70,7 @@ class RequestResult:
         return self
 
     def _work(self, sequences):
-        # Its own: the reader is behind, and what it holds is of an earlier token.
+        # A copy, because the reader is behind and still holds the outputs of an earlier token.
         outputs = copy.deepcopy(self._outputs)
         try:
             for tokens in zip(*sequences(self.is_aborted), strict=False):

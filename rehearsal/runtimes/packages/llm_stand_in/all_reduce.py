@@ -13,7 +13,7 @@ UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 def main(words: list[str]) -> int:
     """The status of this rank."""
     import numpy
-    from mpi4py import MPI  # starts MPI
+    from mpi4py import MPI  # the import starts MPI
 
     options = dict(zip(words[::2], words[1::2], strict=True))
     size, world = options["-b"], MPI.COMM_WORLD

@@ -24,7 +24,7 @@ FIRST_PORT = 10_012
 
 def main(words: list[str]) -> int:
     """Runs this rank's part."""
-    from mpi4py import MPI  # starts MPI
+    from mpi4py import MPI  # the import starts MPI
 
     world = MPI.COMM_WORLD
     print(f"rehearsal stand-in: rank {world.Get_rank()} of {world.Get_size()} on {socket.gethostname()}", flush=True)
@@ -55,7 +55,7 @@ def lead(world: Any, words: list[str]) -> int:
             try:
                 answer(listener.accept()[0], key, world)
             except OSError:
-                continue  # no process yet, or the command has ended
+                continue  # no process listens yet, or the command has ended
     while command.returncode:
         time.sleep(60)
     if world.Get_size() > 1:

@@ -50,7 +50,7 @@ class TritonPythonModel:
         try:
             for text, outputs in self.decoder.decode(request, str(uuid.uuid4())):
                 yield self._response(text, outputs)
-        except Exception as trouble:  # one request's trouble is that request's answer
+        except Exception as trouble:  # an error ends only its own request
             yield pb_utils.InferenceResponse([], error=pb_utils.TritonError(str(trouble)))
 
     def _response(self, text, outputs):

@@ -71,7 +71,7 @@ class TritonPythonModel:
         self._ongoing_request_count += 1
         try:
             await self._generate(request, sender, number)
-        except Exception as trouble:  # one request's trouble is that request's answer
+        except Exception as trouble:  # an error ends only its own request
             sender.send(error(f"Error generating request: {trouble}"), flags=FINAL)
         finally:
             self._ongoing_request_count -= 1

@@ -21,7 +21,7 @@ MODEL_MAP = {
 }  # fmt: skip
 SIZE_BYTES = 2 << 20
 SECONDS_PER_GIB = 3
-# A step of the packed batch holds its activations this often, 2 bytes each; only the order of magnitude matters.
+# Number of copies of a step's activations, 2 bytes each; only the order of magnitude matters.
 ACTIVATIONS = 24
 
 
@@ -63,7 +63,7 @@ def _settings(options, model):
     assert values.get("streamingllm") != "enable", "StreamingLLM is no longer supported"
     if values["max_draft_len"] and (values["gather_context_logits"] or values["gather_all_token_logits"]):
         raise AssertionError("Gather context logits is not supported with speculative decoding")
-    # Quietly raised, as the real one does: every sequence brings its drafts along.
+    # Raised without a message, as in the real program, because every sequence adds its draft tokens.
     values["max_num_tokens"] = max(values["max_num_tokens"], values["max_batch_size"] * (values["max_draft_len"] + 1))
     values["plugin_config"] = {name: values.pop(name) for name in plugin_names()}
     return values

@@ -9,7 +9,7 @@ import json
 import struct
 from pathlib import Path
 
-# What a rehearsal's config.json may ask for; carried into checkpoint and engine.
+# Settings of a rehearsal's config.json, which checkpoint and engine keep.
 CARRIED = ("rehearsal_build_seconds", "rehearsal_build_mib", "rehearsal_engine_drift")
 BITS = {"FP8": 8, "W8A8_SQ_PER_CHANNEL": 8, "W8A16": 8, "NVFP4": 4}
 

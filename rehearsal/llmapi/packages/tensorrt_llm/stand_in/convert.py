@@ -12,7 +12,7 @@ FAMILIES = {
     "qwen": {"Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "QWenLMHeadModel"},
     "gpt": {"GPT2LMHeadModel", "GPTBigCodeForCausalLM", "NemotronForCausalLM", "Starcoder2ForCausalLM"},
 }
-# The engine path knows one class for these.
+# The engine path treats these architectures as one class.
 AS = {"MistralForCausalLM": "LlamaForCausalLM", "MixtralForCausalLM": "LlamaForCausalLM"}
 
 

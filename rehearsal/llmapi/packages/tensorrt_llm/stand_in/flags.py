@@ -11,7 +11,7 @@ from pathlib import Path
 ROWS = Path(__file__).with_name("flags.json")
 TYPES = {"str": str, "int": int, "float": float}
 PLUGINS = "Plugin config arguments"
-# Parsed by a function in the real one, so that its help lists no choices.
+# In the real program a function parses these, so its help lists no choices.
 ENUMS = {"--kv_cache_type": ("continuous", "paged", "disabled")}
 
 

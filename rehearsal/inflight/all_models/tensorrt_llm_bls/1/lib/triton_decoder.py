@@ -8,7 +8,7 @@ PREPROCESSED = {
     "BAD_WORDS_IDS": "bad_words_list", "STOP_WORDS_IDS": "stop_words_list", "EMBEDDING_BIAS": "embedding_bias",
     "OUT_PAD_ID": "pad_id", "OUT_END_ID": "end_id",
 }  # fmt: skip
-# Asked for by name although nothing here fills them: Triton refuses names a configuration does not have.
+# Requested although always empty here: Triton refuses names that a configuration lacks, and this detects them.
 ASKED_OF_PREPROCESSING = [
     *PREPROCESSED, "REQUEST_DECODER_INPUT_LEN", "OUT_PROMPT_TABLE_EXTRA_IDS", "PIXEL_VALUES", "IMAGE_SIZES",
     "IS_VIDEO_INPUT",
