@@ -20,14 +20,15 @@ import pytest
 from tests import draw
 
 TESTS = Path(__file__).parent
-# Where a thread of grpc.aio lives, gRPC's handlers of fork write to the standard error of every process started after
-# it, up to its exec: 16 of 300 had a line of gRPC there, and none without the handlers (grpcio 1.85.1, 2026-11-23).
+# A process with a thread of grpc.aio runs gRPC's fork handlers in every child until its exec. They write to the child's
+# standard error: 16 of 300 children had such a line, and none without the handlers (grpcio 1.85.1, 2026-11-23).
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 with contextlib.suppress(ImportError):  # tests/smoke and those on a GPU do without
     from hypothesis import settings
 
-    # How long an example takes is no promise of anybody's, and hypothesis says so only where it recognises a CI.
+    # No test promises a duration for one example. Hypothesis lifts its deadline by itself only in a CI that it
+    # recognises.
     settings.register_profile("patient", deadline=None)
     settings.load_profile("patient")
 

@@ -17,7 +17,7 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 def free_ports(count: int) -> list[int]:
     """Returns a number of free ports, for all addresses of this machine."""
     least_of_clients = int(EPHEMERAL.read_text().split()[0])
-    if least_of_clients <= LEAST:  # a machine of somebody who chose so: any port may be a client's
+    if least_of_clients <= LEAST:  # an operator widened the range of ephemeral ports, so any port may be a client's
         least_of_clients = 32768
     candidates = random.sample(range(LEAST, least_of_clients), least_of_clients - LEAST)
     free = (port for port in candidates if _is_ours(port) and not _is_taken(port))
@@ -36,7 +36,7 @@ def _is_ours(port: int) -> bool:
     except OSError:
         name.close()
         return False
-    name.detach()  # open until this process ends
+    name.detach()  # stays open until this process ends
     return True
 
 

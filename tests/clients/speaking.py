@@ -27,9 +27,9 @@ RUNTIME = os.environ.get("ENGINEHOUSE_CLIENTS_RUNTIME", "")
 """The program of an engine over HTTP that serves the LLM in Triton's place: vllm or trtllm-serve."""
 DSPY = "[[ ## answer ## ]]"
 CLAUDE = "claude-sonnet-4-0"
-"""LlamaIndex asks for models of Anthropic's alone, so the gateway has an alias of that name."""
+"""An alias of the gateway, since LlamaIndex accepts only names of Anthropic's models."""
 CONTEXT = 60_000
-"""Tokens: the small tokenizer makes one of every few letters, and frameworks write long instructions."""
+"""Context in tokens. The small tokenizer makes a token of every few letters, and frameworks write long instructions."""
 
 
 class SpeakingTriton(Triton):

@@ -80,7 +80,8 @@ def test_a_recorded_request_of_anthropics_sdk_gets_an_answer_like_the_recorded_o
     answer = answer_of(house, "/v1/messages", exchange.request)
     if foreign:
         assert answer.status_code == 400 and REFUSED[foreign] in answer.json()["error"]["message"]
-    elif exchange.answer.get("type") == "error":  # of its rate limit, which ours did not reach
+    # The recorded error is a rate limit, which the gateway under test does not reach.
+    elif exchange.answer.get("type") == "error":
         assert set(answer_to_nobody(house)) | {"request_id"} == set(exchange.answer)
     elif exchange.events:
         compare(exchange.events, list(events_of(answer.text)))
@@ -113,7 +114,7 @@ def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(house: Hou
     else:
         choices = exchange.answer["choices"]
         message = choices[0]["message"]
-        if message["refusal"]:  # OpenAI's model says so in a field of its own, and others in their content
+        if message["refusal"]:  # OpenAI's models refuse in a field of its own, others in the content
             message |= {"content": message["refusal"], "refusal": None}
         calls = [call["function"] for call in message.get("tool_calls") or []]
         texts = [tool_call(call["name"], json.loads(call["arguments"])) for call in calls]

@@ -66,7 +66,7 @@ class Life:
     log: Path
     stubs: frozenset[int] = frozenset()
     reported: str = ""
-    """The test that has failed for it."""
+    """ID of the test whose report included this death."""
 
     def death(self) -> str:
         """Returns the process that died, with the log's last lines; empty while server and stubs run."""
@@ -109,7 +109,7 @@ def installation() -> Path:
     home = cache / f"triton-stub-{PYTHON}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{home.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # lanes of tests side by side: one makes it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # parallel test workers share the environment, so one of them makes it
         if not home.exists():
             with tempfile.TemporaryDirectory(dir=cache) as work:
                 _unpack(Path(work) / "home")

@@ -161,7 +161,7 @@ def test_qwen3_scores_are_yes_without_no_of_the_word_that_follows(
     tokenizer = decoder_tokenizer("$A")
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     ours = Reranker(on_cpu(tmp_path))
-    query = "which {passage} flows in london"  # words of a client are no places of the template
+    query = "which {passage} flows in london"  # a placeholder in a client's text is not filled in
     job = ours.read([[[query]], [corpus]], (1, len(corpus)), None)
     ours.work([job])
     text = f"{TEMPLATE.before}<Instruct>: {TASK}\n<Query>: {query}\n<Document>: {corpus[0]}{TEMPLATE.after}"

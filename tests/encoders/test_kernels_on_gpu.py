@@ -78,7 +78,7 @@ def test_every_8_bit_step_equals_its_plain_form(dtype: torch.dtype) -> None:
     near8(*(attend(qkv, 12, batch, 0.01) for attend in (attention.own(), choices.SEQUENCES)), 0.01, dtype)
 
 
-# The last two: several tiles for each program, and one where what is turned ends inside a tile.
+# The last two shapes need several tiles per program, and a last tile that is partly filled.
 PRODUCTS = [(1, 64, 64), (70, 2304, 768), (300, 4096, 1024), (3000, 2304, 768), (6000, 960, 320)]
 
 

@@ -45,7 +45,8 @@ def emptied() -> Iterator[None]:
     """Clears memory and memory caps of earlier tests."""
     yield
     gc.collect()
-    torch._C._cuda_clearCublasWorkspaces()  # kept by stream for ever, and with them the graphs' pool they lie in
+    # cuBLAS keeps its workspaces per stream, and they lie in the memory pool of the graphs.
+    torch._C._cuda_clearCublasWorkspaces()
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(1.0)
 

@@ -175,7 +175,8 @@ def test_waiting_threads_keep_no_reference_to_answered_requests() -> None:
     pipeline.submit(jobs[4:])
     until(lambda: len(replied) == 8)
     replied.clear(), jobs.clear()
-    until(lambda: gc.collect() >= 0 and not any(ref() for ref in kept))  # a thread lets go as it begins to wait
+    # A thread drops its references when it begins to wait.
+    until(lambda: gc.collect() >= 0 and not any(ref() for ref in kept))
     assert [ref() for ref in kept] == [None] * 8
     pipeline.close()
 
@@ -270,7 +271,7 @@ def test_texts_being_encoded_when_the_computing_thread_dies_are_answered_and_clo
     late = sent("paris")
     embed.execute([late])
     assert reached.wait(PATIENCE_SECONDS)
-    monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the next look for arrivals, a second later at most
+    monkeypatch.setattr(embed._pipeline._batcher, "step", die)  # the batcher's next step, at most a second later
     (computing,) = embed._pipeline._stages[1][1]
     computing.join(PATIENCE_SECONDS)
     go_on.set()

@@ -17,8 +17,8 @@ from encoders.reranking import LEAST_TOKENS, Reranker
 from encoders.tokens import Tokenizer, parts
 from tests.encoders.checkpoints import on_cpu, unigram
 
-# Runs by itself, since the library starts its threads once for a process; prints how many encoding added where a
-# process may use so many cores.
+# Runs as a process of its own, since the library starts its threads once per process. Prints how many threads encoding
+# added where the process may use a given number of cores.
 THREADS = """
 import os, sys
 from pathlib import Path

@@ -38,7 +38,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
     http, grpc, metrics = free_ports(3)
     command = [str(triton / "bin" / "tritonserver"), f"--model-repository={repository}"]
     command += ["--model-control-mode=explicit", "--disable-auto-complete-config", "--log-verbose=0"]
-    # Triton 2.51 counts a cancelled stream through an ensemble as in work for ever, and would wait for it.
+    # Triton 2.51 counts a cancelled stream through an ensemble as unfinished, and would wait for it at exit.
     command += ["--exit-timeout-secs=2"]
     command += [f"--backend-directory={_backends(work, triton)}", real_triton.STUB_PATIENCE]
     for kind, port in (("http", http), ("grpc", grpc), ("metrics", metrics)):
@@ -65,7 +65,7 @@ def running(work: Path, trtllm: str, ranks: ServerSlice | None = None) -> Iterat
             real_triton._await(process, http, log)
             started = Running(f"127.0.0.1:{http}", f"127.0.0.1:{grpc}", log, repository, process)
             started.metrics = f"127.0.0.1:{metrics}"
-            # Stubs come and go with its models; and one of several ranks is killed by a test.
+            # Stub processes start and end with the models, and a test kills one of several ranks.
             with nullcontext() if ranks else real_triton.watched(real_triton.Life(process, log)):
                 yield started
         finally:

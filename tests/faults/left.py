@@ -13,14 +13,14 @@ UNREAD_UNIT = f"""
 cd {UNITS} && cp triton@.service /root/right && echo '# before' >>triton@.service && systemctl daemon-reload
 cp /root/right triton@.service && rm /root/right
 """
-"""Killed between writing a unit and `daemon-reload`."""
+"""State of a host whose run was killed between writing a unit and `daemon-reload`."""
 
 UNCONFIRMED = f"""
 for each in 'docker /etc/docker/daemon.json' 'units-triton {UNITS}/triton@.service'; do
   set -- $each; python3 -B {LIB}/host undo save $1 $2 && python3 -B {LIB}/host undo watch $1 900
 done
 """
-"""Killed between a change and its confirmation."""
+"""State of a host whose run was killed between a change and its confirmation."""
 
 ORPHANS = f"""
 docker run --detach --rm --name triton-old --label enginehouse.server=old --network none --entrypoint sleep {IMAGE} 900
@@ -50,7 +50,7 @@ GIVEN_UP = f"""
 systemctl stop triton@main.service && mv {MAIN}/current/run {MAIN}/current/run.away
 for i in $(seq 7); do systemctl start triton@main.service; done; mv {MAIN}/current/run.away {MAIN}/current/run
 """
-"""systemd has given the unit up after too many starts."""
+"""A unit that systemd no longer starts, after too many attempts."""
 
 OUTLIVED = f"""
 export RUNTIME_DIRECTORY=/run/enginehouse/triton-main; mkdir -p $RUNTIME_DIRECTORY && bash {LIB}/prepare.sh main
@@ -58,4 +58,4 @@ setsid bash {MAIN}/current/run </dev/null >/dev/null 2>&1 & client=$!
 for i in $(seq 300); do [ -z "$(docker ps -q --filter name=^triton-main$)" ] || break; sleep 0.1; done
 kill -KILL $client
 """
-"""The container lives on without unit and client: it has the unit's name, ports and GPU."""
+"""A container that runs without its unit and its client, and holds the unit's name, ports and GPU."""

@@ -40,7 +40,8 @@ def push(running: Services, folder: Path, state: Path) -> str:
     login = base64.b64encode(f"{registry.USER}:{running.ngc_key}".encode()).decode()
     port = int((state / "services/backend-port").read_text())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(triton_image, "TAG", "other")  # the storage is shared: the first image keeps its tag
+        # The registry's storage is shared, and the first image keeps its tag.
+        patch.setattr(triton_image, "TAG", "other")
         triton_image.push(folder, port, f"Basic {login}")
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -28,8 +28,8 @@ PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 NAME, SERVED = "fault", "faults-served"
 INVENTORY = "tests/faults/inventories/plain.py"
 MARK = "touch /root/mark; sync; sleep 0.1"
-# What logging in and looking around writes is not the deploy's, nor what Debian does at midnight (and at once when a
-# fault moves the clock past one).
+# The harness logs in and inspects, and Debian runs timers at midnight, also when a fault moves the clock past it.
+# Neither writes for the deploy.
 WRITTEN = (
     "find / /var/lib/enginehouse -xdev"
     r" \( -path /var/log -o -path /var/lib/systemd -o -path /tmp -o -path /var/tmp"

@@ -62,7 +62,8 @@ def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brough
     """Deploys a bare machine with the previous version, then with this version."""
     checkout = unpacked(BEFORE, tmp_path_factory.mktemp("before"))
     gate = checkout / "files/health/swap-gate.conf"
-    gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")  # without it no card lets it in
+    # A rule without which no GPU passes the gate.
+    gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")
     scene = Scene(fresh())
     first = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, checkout=checkout)
     (PLACES.root / "before.log").write_text(first.output)

@@ -20,7 +20,7 @@ def test_a_disk_that_fills_up_ends_the_transfer_and_nothing_that_serves(scene: S
     fault = named("full-disk")
     try:
         scene.mark()
-        scene.machine.limit_rate("20mbit")  # the disk is full before all is sent
+        scene.machine.limit_rate("20mbit")  # so slow that the disk fills up during the transfer
         with scene.polled() as polls:
             run, touched = scene.deploy(inventory=HEAVY, fault=fault), scene.touched()
         findings, after = scene.diagnosed(), scene.machine.run(f"ls {WEIGHTS}").stdout

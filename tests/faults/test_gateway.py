@@ -70,7 +70,7 @@ def test_usage_outlives_a_host_whose_power_is_cut_under_load(behind_gateway: Sce
         under_way = sum(not request.done() for request in load.requests)
         machine.cut_power()
         under_way += sum(not request.done() for request in load.requests)
-        machine.start()  # its kernel ends the connections that it does not know
+        machine.start()  # the rebooted kernel resets connections that it does not know
     answered_before = len(load.waits)
     assert until(lambda: healthy(machine), 300, 1.0)
     with loaded(gateway.opened(machine)) as load_after:

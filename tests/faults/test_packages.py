@@ -1,4 +1,4 @@
-"""apt and dpkg on a bad day: each run has to install a missing package in spite of the fault."""
+"""Faults of apt and dpkg: each run has to install a missing package in spite of one."""
 
 from __future__ import annotations
 

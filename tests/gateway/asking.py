@@ -218,7 +218,7 @@ async def opened(folder: Path, gateway_settings: dict[str, Any]) -> AsyncIterato
     (folder / "settings.json").write_text(json.dumps(gateway_settings))
     app = App(Gateway(folder / "settings.json"))
     async with app.running():
-        await asyncio.sleep(0)  # the servers are followed
+        await asyncio.sleep(0)  # lets the tasks start that follow the servers
         yield app
 
 

@@ -246,7 +246,7 @@ async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
     async with process(tmp_path) as running:
         answers = [await running.sent(raw) for raw in attempts]
     printed = capfd.readouterr()
-    unknown_field = answers.pop(2)  # its name is passed over: the answer names it, and no log does
+    unknown_field = answers.pop(2)  # the unknown field is ignored: the answer names it, and no log does
     assert not unknown_field.startswith(b"HTTP/1.1 4")
     assert all(answer.startswith(b"HTTP/1.1 4") for answer in answers)
     assert KEY not in printed.out + printed.err

@@ -109,10 +109,10 @@ async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
 
 @in_loop
 async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_else() -> None:
-    from gateway.server import Joining  # not where uvicorn is missing
+    from gateway.server import Joining  # imported here, since the module needs uvicorn
 
     transport = Writes()
-    joining = Joining(transport)  # as much of a transport as it needs
+    joining = Joining(transport)  # a stand-in with the methods of a transport that Joining calls
     for data in (b"HTTP/1.1 200 OK\r\n\r\n", b"first", b"second", b"HTTP/1.1 204 No Content\r\n\r\n"):
         joining.write(data)
     assert transport.writes == [b"HTTP/1.1 200 OK\r\n\r\nfirst", b"second"]
@@ -143,10 +143,10 @@ class Writes:
 @in_loop
 async def test_an_answer_to_a_client_that_left_is_no_error() -> None:
     """uvloop raises on a closed transport, so that any client could cause an alert by disconnecting."""
-    from gateway.server import Joining  # not where uvicorn is missing
+    from gateway.server import Joining  # imported here, since the module needs uvicorn
 
     transport = Writes(has_left=True)
-    joining = Joining(transport)  # as much of a transport as it needs
+    joining = Joining(transport)  # a stand-in with the methods of a transport that Joining calls
     joining.write(b"HTTP/1.1 200 OK\r\n\r\n")
     joining.write(b"data")
     assert transport.writes == []

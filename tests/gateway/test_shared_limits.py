@@ -82,7 +82,7 @@ class World:
         self.running[place] = self.started(place)
         for reservation in self.reservations:
             if reservation.process == place and reservation.used is None:
-                reservation.used = reservation.tokens  # nobody settles it
+                reservation.used = reservation.tokens  # the process is gone, and nobody else settles its reservation
 
     def close(self) -> None:
         for budgets in self.running:
@@ -150,7 +150,7 @@ def test_a_client_that_waits_for_retry_after_is_admitted(steps: list[tuple[float
 
 def test_a_host_that_dies_takes_its_share_with_it_and_no_more() -> None:
     with world(hosts=2, processes=2, limits=KeyLimits(requests_per_minute=10)) as made:
-        assert [made.asks(0, 1) for _ in range(5)] == [None] * 5  # host 0, which then is gone
+        assert [made.asks(0, 1) for _ in range(5)] == [None] * 5  # spent by host 0, which then leaves
         taken = [made.asks(number, 1) is None for number in (1, 3) * 10]
         assert sum(taken) == 5
         made.now += 61

@@ -99,7 +99,7 @@ async def test_reasoning_that_the_template_opened_is_recognized(tmp_path: Path) 
     opened = TEMPLATE.replace("<think>\n\n</think>\n\n", "<think>\n")
     async with plain_gateway(tmp_path, template=opened, llm=HERMES) as front:
         front.triton.script = spoken("hm</think>Yes.")
-        thinks = {"enable_thinking": False}  # the template's words for it here
+        thinks = {"enable_thinking": False}  # this template's switch for reasoning
         message = (await front.chat(chat_template_kwargs=thinks)).json()["choices"][0]["message"]
         plain = (await front.chat()).json()["choices"][0]["message"]
     assert (message["reasoning_content"], message["content"]) == ("hm", "Yes.")
@@ -198,7 +198,7 @@ async def test_a_required_tool_call_is_guided_by_the_tools_schema(tmp_path: Path
     assert len(single.json()["choices"][0]["message"]["tool_calls"]) == 1
     schemas = [json.loads(guide["guided_decoding_guide"][0]) for guide in guides[1:]]
     assert [schema.get("maxItems") for schema in schemas] == [None, 1]
-    assert "<think>\n\n</think>" in prompt  # the guide leaves no room for a thought
+    assert "<think>\n\n</think>" in prompt  # the guide allows no reasoning before the call
 
 
 @in_loop

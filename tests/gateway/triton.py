@@ -106,7 +106,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
         try:
             async for request in requests:
                 received = self._remember(request, context)
-                # Counted once it is remembered: a client may leave between the stream's begin and its request.
+                # Counted after it is recorded: a client may leave between the start of its stream and its request.
                 self.running += not is_running
                 is_running = True
                 events, error = self._events(received), self.script.error
@@ -126,7 +126,7 @@ class Triton(service_pb2_grpc.GRPCInferenceServiceServicer):
                     if received.metadata.get("triton_grpc_error") == "true":
                         await context.abort(*error)
                     yield service_pb2.ModelStreamInferResponse(error_message=error[1])
-        except (asyncio.CancelledError, GeneratorExit):  # the latter where it comes while an event is sent
+        except (asyncio.CancelledError, GeneratorExit):  # GeneratorExit where the client cancels while an event is sent
             self.cancelled += 1
             raise
         finally:

@@ -20,7 +20,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         places = Places.here()
         if lacking := [*requirements.missing(places), *requirements.missing_packages()]:
             pytest.skip(requirements.explain(lacking))
-        # The operator's home is the test's own; what the rehearsal itself has made stays where it is.
+        # The test has a home directory of its own, and keeps the rehearsal's cache.
         patch.setenv("ENGINEHOUSE_CACHE", str(cache().parent))
         patch.setenv("HOME", str(places.root / "home"))
         _throw_away(places)

@@ -36,7 +36,7 @@ class Ground:
         places = Places(REPOSITORY / ".rehearsal" / f"number-{number}", number)
         ground = cls(places, inventory, Timeline(), {})
         machine = ground.bare()
-        services.services_up()  # on the bridge, which is there once a machine is, and outlives it
+        services.services_up()  # they listen on the bridge, which exists from the first machine on
         run = ground.run(heard=ground.timeline.heard)
         assert run.code == 0, run.output[-4000:]
         assert ground.ends(machine)[:2] == GOOD[:2]
@@ -88,5 +88,5 @@ def reboots(machine: Machine) -> bool:
     try:
         answer = machine.run("pgrep -f 'systemctl reboo[t]'; systemctl is-system-running", check=False)
     except RehearsalRefused:
-        return False  # it is down already: whoever waits for it sees it come back
+        return False  # it is shut down already: whoever waits for it sees it boot
     return answer.stdout.split()[-1:] == ["stopping"] or len(answer.stdout.split()) > 1

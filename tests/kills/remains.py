@@ -15,7 +15,8 @@ ROOTS = "/etc /usr/local /opt /srv /root /home /tmp /var/tmp /var/lib/enginehous
 ASKED = {
     "path": rf"find {ROOTS} -printf '%p\t%y %m %u %l\n'",
     "content": f"find {ROOTS} -type f -exec sha256sum {{}} + | sed -E 's/^(\\S+)  (.*)/\\2\\t\\1/'",
-    # Without versions: Debian publishes updates between two runs. Versions that a plan pins are for the second run.
+    # Names without versions, since Debian publishes updates between two runs. Versions that a plan pins are checked by
+    # the second run.
     "package": r"dpkg-query -W -f '${Package}\t${db:Status-Abbrev}\n'",
     "half a package": r"dpkg --audit; ls -A /var/lib/dpkg/updates",
     "hold": "apt-mark showhold",
@@ -27,22 +28,23 @@ ASKED = {
     "image": r"docker image ls --all --digests --format '{{.Repository}}\t{{.ID}} {{.Digest}}'",
     "network": r"docker network ls --format '{{.Name}}\t{{.Driver}}'",
     "mount": "findmnt --noheadings --list --output TARGET,FSTYPE | grep -vE 'docker|containerd|/run/user|credentials'",
-    # What was started over SSH and still runs: an apt-get, an rsync. Logins that are open are the harness's own.
+    # Processes started over SSH that still run, as an apt-get or an rsync. Open logins belong to the harness.
     "process": "cat $(find /sys/fs/cgroup -path '*/session-*' -name cgroup.procs) 2>/dev/null"
     " | xargs -r ps -o args= -p | grep -vE '^(sshd|ps|\\(sd-pam|/usr/lib/systemd/systemd)'",
 }
 VARIES = re.compile(
     r"path /var/lib/enginehouse/(metrics(/.*)?|servers/main/\.?watch\.json(\.new)?)$"
-    # Timers of ours that look every minute, while they look.
+    # Runtime directories of timers that run every minute.
     r"|path (/var)?/tmp/systemd-private-enginehouse-(watch@\S+|gpu-state)\.service(/tmp)?$"
-    # There, and empty, where a pull began after the last boot: it runs beside the driver's installation, which boots.
+    # An empty directory that remains where a pull began after the last boot: pulls run beside the driver's
+    # installation, which reboots.
     r"|path /run/enginehouse/registry$"
     r"|content /(etc/(machine-id|hostname|hosts|mtab|shadow|ssh/.*|resolv\.conf|.*-|ld\.so\.cache|docker/key\.json)"
     r"|run/enginehouse/triton-main/key"
     r"|var/lib/enginehouse/(history\.jsonl|probes/.*|servers/main/.*\.json|metrics/.*|cache/.*))$"
 )
-"""Differences between two uninterrupted runs: keys, clocks, how long something took, what timers bring later, and in
-/etc/shadow the day on which a package made its user."""
+"""Differences between two uninterrupted runs: keys, times, durations, files of later timers, and in /etc/shadow the day
+on which a package created its user."""
 PRIVATE = re.compile(r"systemd-private-[0-9a-f]{32}-(\S+?\.service)-\w{6}")
 
 

@@ -11,7 +11,7 @@ from tests.faults import variants
 from tests.rehearsal.variants import Data, with_model
 
 BANDWIDTH = "25m"
-"""rsync's, so that sending minilm (87 MiB) takes seconds, as models do, and not the blink of an eye."""
+"""Limit for rsync. With it sending minilm (87 MiB) takes seconds, as larger models do."""
 
 
 def hosts(fetch_on: Literal["host", "control"]) -> list[tuple[str, Data]]:

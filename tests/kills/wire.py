@@ -78,7 +78,7 @@ class Wire:
             self._ended.set()
             watcher.join()
             for line in self._lines:
-                _end(line)  # wakes the thread that waits there
+                _end(line)  # wakes the thread that reads from it
                 line.close()
 
     def _watch(self) -> None:
@@ -107,7 +107,7 @@ class Wire:
         requests = SimpleQueue[tuple[str, str]]()
         with client, socket.socket(socket.AF_UNIX) as server:
             try:
-                with contextlib.suppress(OSError):  # the server of an ended run
+                with contextlib.suppress(OSError):  # the server of a run that has ended does not listen
                     server.connect(str(origin))
                     threading.Thread(target=_requests, args=(client, server, requests), daemon=True).start()
                     with server.makefile("rb") as answers:
@@ -148,7 +148,7 @@ class Wire:
         with self._turn:
             is_first = near in self.moments
             self.moments = [moment for moment in self.moments if moment != near]
-        if is_first:  # of the connections that came there at the same time
+        if is_first:  # several connections may reach this moment at once
             self.strike(near)
         return False
 

@@ -19,8 +19,8 @@ from rehearsal.services import Services
 from tests.rehearsal.operator import Operator, Run
 
 PLACES = Places(REPOSITORY / ".rehearsal" / "number-4", 4)
-# Whatever was written anywhere on the disk since; what logging in and looking around writes is not the deploy's, nor
-# what Debian does at midnight.
+# Marks the moment after which any write on the disk counts. Logging in, inspecting and Debian's midnight timers write
+# too, but not for the deploy.
 MARK = "touch /root/mark; sync; sleep 0.1"
 WRITTEN = (
     "find / /var/lib/docker /var/lib/enginehouse -xdev"

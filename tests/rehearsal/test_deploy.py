@@ -15,7 +15,7 @@ from tests.rehearsal.operator import Operator, Run
 
 pytestmark = [pytest.mark.rehearsal, pytest.mark.xdist_group("number-4")]
 
-# What a dry run must announce, since nothing on a bare machine does it yet, and what the run may then find done.
+# Changes that a dry run must announce, since nothing on a bare machine makes them yet, and that the run may find made.
 MAY_BE_DONE_BY_THEN = {
     "Base | Synchronise the clock": "the package starts its service when it is installed",
     "Driver | Load the modules": "the reboot loads them",
@@ -33,14 +33,15 @@ MAY_BE_DONE_BY_THEN = {
 BEGUN = (
     "journalctl --sync; journalctl --quiet --boot=all --unit='enginehouse-pull@*' --unit='enginehouse-weights@*'; true"
 )
-# Written by the units themselves, last. "Finished" in the journal is no proof: systemd 257 drops its own line where the
-# journal is busy for 10 ms, and the driver's reboot ends a unit that has just done its work.
+# The units write these files last. "Finished" in the journal is no proof: systemd 257 drops that line where the journal
+# is busy for 10 ms, and the driver's reboot may end a unit that has just finished.
 ENDED = "cd /var/lib/enginehouse && find images weights -name '*.json' -o -name manifest.sha256 -o -name '*.begun'"
 
 
 def test_a_dry_run_writes_nothing(before: Before) -> None:
     assert before.run.code == 0
-    checksums = "sha256.json"  # of the files of a local checkpoint, so that they need not be read again
+    # Checksums of a local checkpoint's files, kept so that a later run need not read them again.
+    checksums = "sha256.json"
     assert (before.written, before.kept_at_home) == ({"d12": [], "d13": []}, [checksums])
 
 

@@ -156,7 +156,7 @@ def out_of_memory(machines: Fleet, dark: list[str]) -> tuple[list[str], Run]:
 def test_a_build_that_runs_out_of_memory_names_cause_and_remedy(out_of_memory: tuple[list[str], Run]) -> None:
     run = out_of_memory[1]
     assert run.code == 1
-    assert "was not built: quantize ended with 1" in run.output  # the first to hold it all
+    assert "was not built: quantize ended with 1" in run.output  # the first step that holds the whole model
     assert "memory" in run.output.split("cause")[1].splitlines()[0]
     assert "  try    " in run.output
 

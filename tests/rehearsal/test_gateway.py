@@ -44,7 +44,7 @@ def opened(operator: Operator, deployed: Pair) -> Run:
     """Gives both machines a gateway, and a key that only the machine knows."""
     run = gateway(operator)
     for machine in deployed.both:
-        # As a file that is replaced by rename; what the group may read stays the group's.
+        # Replaced by rename, with the mode that lets the group read it.
         machine.run(
             f"cat >{KEYS}.new && chmod 640 {KEYS}.new && mv {KEYS}.new {KEYS}", input=json.dumps({"keys": [LINE]})
         )

@@ -28,11 +28,11 @@ FOREIGN = '{"features": {"buildkit": true}, "log-opts": {"labels": "theirs"}}\n'
 PRUNED = " -o ".join(f"-path {path}" for path in ["/proc", "/sys", "/dev", "/run", "/tmp", "/var/tmp", "/var/log"])
 PLACES_OF_DATA = "/ /var/lib/docker /var/lib/containerd /var/lib/enginehouse"  # each a file system of its own
 FILES = f"find {PLACES_OF_DATA} -xdev \\( {PRUNED} \\) -prune -o ! -type d -print 2>/dev/null | sort -u"
-# What installing and removing packages leaves on any Debian, and what the machine itself keeps of the time between.
+# Left on any Debian by installing and removing packages, or written by the machine itself as time passes.
 ALLOWED = (
     "/var/cache/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/lib/systemd/", "/var/lib/misc/", "/etc/ld.so.cache",
-    "/usr/lib/modules/",  # the stand-in of dkms leaves its list there
-    "/var/backups/",  # written at midnight
+    "/usr/lib/modules/",  # the stand-in of dkms keeps its list there
+    "/var/backups/",  # written by Debian's timers at midnight
     "/etc/group-", "/etc/gshadow-", "/etc/passwd-", "/etc/shadow-", "/etc/.pwd.lock", "/root/",
 )  # fmt: skip
 HANG = "kill -STOP $(pgrep -f 'python_backend_stu[b].*minilm')"
@@ -190,7 +190,7 @@ def test_a_removal_lists_its_steps_first_and_changes_nothing(story: Story, unagr
 @pytest.fixture(scope="module")
 def removed(story: Story, unagreed: Run) -> Run:
     """Runs `remove.py` with confirmation."""
-    story.machine.run("touch /etc/docker/daemon.json.enginehouse-new")  # as a killed run leaves it
+    story.machine.run("touch /etc/docker/daemon.json.enginehouse-new")  # left by a killed run
     run = story.type("--data", "remove=yes", verb="remove.py")
     assert run.code == 0, run.output[-4000:]
     return run

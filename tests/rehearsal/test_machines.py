@@ -171,7 +171,7 @@ def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_re
     [("", "Operation not permitted"), ("-p 'DeviceAllow=char-nvidia* rw'", "No such device or address")],
 )
 def test_a_unit_reaches_the_card_only_if_its_device_rules_name_it(allowed: str, says: str) -> None:
-    # systemd lets every unit open /dev/null, so that a card with those numbers never shows a rule that is missing.
+    # systemd lets every unit open /dev/null, so a simulated card with its device numbers would pass without a rule.
     machine = machines.up(["gpu"], "13", h100(), PLACES)[0]
     assert says in machine.run(OPEN.format(allowed), check=False).stdout
 
@@ -194,7 +194,8 @@ def test_a_reboot_is_a_true_one_and_keeps_the_disk(d12: Machine) -> None:
 
 
 def test_a_slow_boot_ends_with_a_network_too(d12: Machine) -> None:
-    # While its hardware is laid out /sys takes writes; a networkd that began then would wait for udev for ever.
+    # /sys is writable while the simulated hardware is laid out; a networkd that started then would wait for udev
+    # without end.
     d12.run("sed -i 's/mount -o remount,rw .sys$/&; sleep 2/' /usr/lib/rehearsal/show-hardware")
     d12.put("/etc/systemd/system/systemd-networkd.service.d/late.conf", "[Service]\nExecStartPre=!/bin/sleep 1\n")
     try:
@@ -206,7 +207,7 @@ def test_a_slow_boot_ends_with_a_network_too(d12: Machine) -> None:
 
 
 def test_a_machine_that_is_up_lets_its_user_in(d12: Machine) -> None:
-    # sshd greets before systemd-user-sessions lifts /run/nologin; whoever came in between was turned away.
+    # sshd accepts connections before systemd-user-sessions removes /run/nologin, which refuses logins until then.
     late = "/etc/systemd/system/systemd-user-sessions.service.d/late.conf"
     d12.put(late, "[Service]\nExecStartPre=/bin/sleep 4\n")
     try:
@@ -266,7 +267,7 @@ def test_a_bridge_of_an_abandoned_rehearsal_is_reused(tmp_path: Path) -> None:
     killed, mine, tap = Places(tmp_path / "killed", 8), Places(tmp_path / "mine", 8), network.Network(8).link("power")
     network.bring_up(killed)
     for words in (("tuntap", "add", "dev", tap, "mode", "tap"), ("link", "set", tap, "master", "rehearsal8", "up")):
-        subprocess.run(["ip", *words], check=True)  # outlives a QEMU that was killed
+        subprocess.run(["ip", *words], check=True)  # remains when QEMU is killed
     network.bring_up(mine)
     shown = subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout
     network.take_down(mine)

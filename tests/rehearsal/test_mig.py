@@ -25,8 +25,8 @@ DEVICES = "nvidia-smi -L | grep -oE 'MIG [0-9]g[^ ]+' || true"
 NAMES = "nvidia-ctk cdi list 2>/dev/null | grep -E '=[0-9]'"
 LEFT = "/etc/systemd/system/enginehouse-mig.service /etc/enginehouse/mig.json"
 HALVES = ["MIG 4g.40gb", "MIG 3g.40gb"]
-# As a program of somebody else would: an instance is open while its capability node is. No driver is behind the nodes,
-# so that only their paths can be held.
+# Holds a MIG instance as another program would, by an open capability node. No driver is behind the nodes, so only
+# their paths can be held.
 HOLD = """systemd-run --quiet --unit=notebook python3 -c '
 import os
 for name in ("nvidia0", "nvidia-caps/nvidia-cap12"):

@@ -104,7 +104,7 @@ def test_a_job_fetches_the_same_files_as_a_host(story: Story) -> None:
     story.fetch.make()
     story.fetch.start("fetch")
     assert story.says(f"diff -r --exclude=.wheels {claim} /var/lib/enginehouse/weights && echo same") == "same"
-    story.fetch.start("fetch")  # a Job that is tried again changes nothing
+    story.fetch.start("fetch")  # a Job that is retried changes nothing
     story.fetch.gone()
 
 
@@ -144,7 +144,7 @@ def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
 def test_a_model_that_hangs_fails_the_liveness_probe_and_the_restart_cures_it(story: Story) -> None:
     """The ended container's drain and check are forgotten: the page waits for the new container."""
     story.machine.run("kill -STOP $(pgrep -f '[t]riton_python_backend_stub.*minilm')")
-    # The first look may still see answers that came before: slow, and no miss.
+    # The first probe may still see answers from before the stop: slow, but no failure.
     assert not (story.server.probe("triton", "livenessProbe") and story.server.probe("triton", "livenessProbe"))
     story.machine.run("docker rm -f triton-triton")
     story.server.start("triton")

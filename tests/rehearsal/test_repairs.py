@@ -68,7 +68,7 @@ class Fleet:
         """Returns the results in the host's history, written by its repairs or by others."""
         try:
             lines = host.run(f"cat {HISTORY}", check=False).stdout.splitlines()
-        except RehearsalRefused:  # it reboots
+        except RehearsalRefused:  # the machine reboots
             return []
         return [entry["result"] for entry in map(json.loads, lines) if entry["who"] == whose]
 

@@ -196,7 +196,8 @@ def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(s
         served.says("; ".join(f"{command} >/dev/null 2>&1 || echo refused" for command in commands)) == ["refused"] * 3
     )
     assert served.says(f"cat /proc/[0-9]*/cmdline 2>/dev/null | grep -acFf {key}") == ["0"]
-    assert served.says(f"grep -aczFf {key} /proc/{process}/environ") == ["2"]  # the key that was looked for is in use
+    # The key is in use, so the search above could have found it.
+    assert served.says(f"grep -aczFf {key} /proc/{process}/environ") == ["2"]
 
 
 def test_no_prompt_is_in_any_log_at_the_highest_verbosity(served: Surface) -> None:
@@ -219,7 +220,8 @@ def test_five_hundred_hostile_requests_leave_the_server_unchanged(served: Surfac
             *malformed.over_grpc(served.endpoint(8001), model, SEED, count),
         ]
         answers_by_kind.update(answers)
-        ours = {answer for kind, answer in answers if kind in malformed.OURS}  # the LLM's path is upstream's
+        # The LLM's endpoints are the engine's own.
+        ours = {answer for kind, answer in answers if kind in malformed.OURS}
     assert (served.vector(), served.text(), served.starts()) == before
     assert {answer for _, answer in answers_by_kind} & {"silent", "DEADLINE_EXCEEDED"} == set()
     assert (answers_by_kind.total(), ours) == (640, {"400", "INVALID_ARGUMENT"})
@@ -289,7 +291,7 @@ def test_a_change_unconfirmed_at_a_power_cut_is_reverted_after_it(served: Surfac
 
 def test_settings_of_docker_that_shut_us_out_are_taken_back(served: Surface) -> None:
     """Docker's bridge gets our network; the machine answers again, with docker0's old address."""
-    served.says("systemctl stop triton@main")  # drained
+    served.says("systemctl stop triton@main")  # the server has to be drained first
     before = served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")
     run = served.run(verb=FOUNDATION, SURFACE_BIP=f"{INSIDE}/25")
     assert (run.code, served.says("cat /etc/docker/daemon.json; ip -4 -brief address show docker0")) == (1, before)

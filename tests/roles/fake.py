@@ -149,7 +149,7 @@ class ScriptedConnector(FakeConnector):
             if matcher.search(command_str) if isinstance(matcher, re.Pattern) else matcher in command_str:
                 self.data["fake_responses"] = {command_str: answer(command_str) if callable(answer) else answer}
                 return super()._lookup_response(command_str)
-        # systemd always answers; a test that is about its silence says so.
+        # systemd answers by default; a test where it does not gives its own response.
         self.data["fake_responses"] = {command_str: ENDED_WELL} if units.PROPERTIES in command_str else {}
         return super()._lookup_response(command_str)
 

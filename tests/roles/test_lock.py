@@ -258,7 +258,7 @@ def test_a_killed_control_process_releases_its_hosts_at_once(tmp_path: Path) -> 
     verb.write_text(VERB.format(root=str(ROOT), file=str(tmp_path / "lock"), work=work))
     words = [sys.executable, "-m", "pyinfra", "@local", str(verb), "-y", "-vvv"]
     os.mkfifo(work)
-    waits = os.open(work, os.O_RDWR)  # what `cat` waits for
+    waits = os.open(work, os.O_RDWR)  # the pipe that `cat` waits for
     first = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert first.stdout is not None and any("at work" in line for line in first.stdout)
     second = subprocess.run(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

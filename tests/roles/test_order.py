@@ -39,7 +39,7 @@ def test_the_order_is_pyinfra_s_own() -> None:
     def both(state: Any) -> list[int]:
         theirs = util.get_operation_order_from_stack(state)
         ours = real(state)
-        # The frame of this function is in both, at two of its lines.
+        # The last frame is this function's, at a different line in each.
         seen.append((theirs[:-1], ours[:-1]))
         return ours
 
@@ -55,7 +55,7 @@ def test_the_arguments_are_pyinfra_s_own() -> None:
     def both(state: Any, of: Any, named: dict[str, Any]) -> Any:
         theirs = arguments.pop_global_arguments(state, of, dict(named))
         ours = real(state, of, named)
-        seen.append((theirs, copy.deepcopy(ours)))  # pyinfra goes on to take some out
+        seen.append((theirs, copy.deepcopy(ours)))  # copied, since pyinfra removes entries later
         return ours
 
     def telling() -> None:

@@ -60,7 +60,7 @@ def deployed(
         "ssh-ports": "value\tssh-ports\t22",
         "states=active": "triton@main.service" if serves else "",
         **serving.host_answers(),
-        "boot_id": "boot-after",  # a run that reboots what it must not ends, and is judged
+        "boot_id": "boot-after",  # a run that reboots a host although it must not can still end, and fails below
     }
     with (
         mock.patch("deploy.io.inventory.planned", lambda *_: plan),
@@ -82,7 +82,7 @@ def test_a_driver_that_is_not_managed_is_never_touched(seen: list[str], serves: 
     """No command and no written file changes the card, in any state of its driver."""
     ran = deployed(False, seen, serves)
     assert {"Driver | Verify the unmanaged driver", "Toolkit | Prove GPUs in a container"} <= set(ran.operations)
-    assert "Cleanup | Remove unneeded images, weights and engines" in ran.operations  # the run got to its end
+    assert "Cleanup | Remove unneeded images, weights and engines" in ran.operations  # the run reached its end
     assert touches_card(heard(ran)) == []
 
 

@@ -55,7 +55,7 @@ def serving(answer: Callable[[Request], Answer], socket: Path | None = None) -> 
             request = Request(self.command, self.path, dict(self.headers.items()), body)
             web.requests.append(request)
             status, headers, content = answer(request)
-            with contextlib.suppress(ConnectionError):  # a client that gave up is what some tests want
+            with contextlib.suppress(ConnectionError):  # some tests have a client that disconnects
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(content)), **headers}.items():
                     self.send_header(name, value)

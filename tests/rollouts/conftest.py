@@ -56,6 +56,7 @@ def _stop_machines() -> None:
     if not KEPT:
         fleet.down()
         return
-    for machine in reversed(machines.known(fleet.PLACES)):  # the balancer last: hosts that stop ask it
+    # The balancer last, since hosts that stop ask it to drain them.
+    for machine in reversed(machines.known(fleet.PLACES)):
         machine.stop()
     services.services_down()

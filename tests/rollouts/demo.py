@@ -105,7 +105,7 @@ def _rows(events: Sequence[Event]) -> Iterator[list[Text]]:
         host, state = event.get("host", ""), event.get("state")
         if host in HOSTS:
             if state == "DRAIN" and now.get(host) in ("DOWN", "MAINT"):
-                continue  # it listens again, and is not yet ready
+                continue  # it listens again, but is not ready yet
             now[host] = event["state"]
         if len(now) < len(HOSTS) or not (host in HOSTS or what.startswith(TOLD)):
             continue

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 Forms = dict[str, str]
 """Text to look for, and its name: the secret's name and the form of writing."""
-# What percent-encoding and base64's other alphabet change must be in it, or these shapes would be the plain one.
+# A secret needs these, or its percent-encoded and URL-safe base64 forms would equal the plain one.
 SPECIAL = "+/="
 LETTERS = string.ascii_letters + string.digits
 HALF = 20

@@ -153,7 +153,7 @@ def everywhere() -> list[str]:
         with contextlib.suppress(OSError):
             is_mine = os.readlink(f"{process}/ns/mnt") == mine
             for device, root, place, kind in mounts(process):
-                # A container's overlay shows layers that lie below the engine's directory, and are searched there.
+                # A container's overlay shows layers that lie below the engine's directory, which is searched by itself.
                 layered = kind == "overlay" and (not is_mine or place.startswith(ENGINES))
                 if kind not in KERNELS and not layered:
                     places.setdefault((device, root), place if is_mine else f"{process}/root{place}")

@@ -42,7 +42,7 @@ class Sampler:
         there = [name for name in os.listdir("/proc") if name[0].isdigit()]
         for pid in there:
             before = self.known.get(pid)
-            if before is None:  # asked first: one that ends while it is read would belong to nobody afterwards
+            if before is None:  # read first: the namespace of a process that ends meanwhile could not be read later
                 self.spaces[pid] = link(f"/proc/{pid}/ns/pid")
             shown = read(f"/proc/{pid}/cmdline"), read(f"/proc/{pid}/environ")
             if shown != before:
@@ -118,7 +118,7 @@ def largest_core(pid: str) -> str:
 
 def main() -> int:
     """Samples until its reader is gone, or the time is over."""
-    # Everything else on this machine may be busy: what is not looked at in time was not seen.
+    # A busy machine would delay the samples, and a secret between two of them would go unseen.
     os.nice(-10)
     request = json.loads(sys.stdin.readline())
     sampler, end = Sampler(request), time.monotonic() + request["seconds"]

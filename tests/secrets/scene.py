@@ -35,7 +35,7 @@ INVENTORY = "tests/secrets/inventories/canaries.py"
 VARIABLE = "NGC_API_KEY"
 OPERATORS = ("secrets", "services", "machines", "snapshots")
 LOOK = Path(__file__).with_name("look.py").read_text()
-# What is compressed, or in no file at all, as whoever asks for it is shown it.
+# Sources that are compressed, or are no file, read with the command that an operator would use.
 COMMANDS = {
     "journal": "journalctl --all --no-pager --output=export",
     "inspect": "docker inspect $(docker ps -aq) $(docker images -aq) $(docker network ls -q)",

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-5")]
 
 REGISTRY = "registry.rehearsal.internal:8443"
 KEY, TOKEN = "registry key (plain)", "hub token (plain)"
-# Typed into a shell of the host: the shell itself reads it from standard input, so only what it starts shows the key.
+# Typed into a shell of the host, which reads it from standard input, so only the processes that it starts show the key.
 TYPED = """set -eu
 docker login -u '$oauthtoken' -p '{key}' {registry}
 systemctl start naive

@@ -71,7 +71,7 @@ class PretendedFleet:
                 break
         has_balancers = draw.random() < 0.6
         hosts = {name: PretendedHost() for name in names}
-        if has_balancers:  # without one nobody knows of hosts that are out from the start
+        if has_balancers:  # without a balancer no host's state is known at the start
             is_first = draw.random() < 0.2
             for host in hosts.values():
                 if is_first or draw.random() < 0.02:
@@ -176,7 +176,7 @@ class PretendedFleet:
         self.drain(name)
         run.hear("drained", name)
         yield
-        if self.wrong():  # its swap fails: the host puts back what it had, and pyinfra gives it up
+        if self.wrong():  # the swap fails, the host restores its release, and pyinfra counts it as failed
             host.is_swapping, host.serves = False, bool(host.before)
             host.is_dead = self.draw.random() < 0.3
             return self._lose(run, name)
@@ -192,7 +192,7 @@ class PretendedFleet:
         for name in wave:
             host = self.hosts[name]
             if run.states[name] == "lost" or not self.is_as_wanted(name):
-                continue  # the run is about to stop, and so this one was not begun
+                continue  # the run is about to stop, so it did not begin this host
             self.boundary()
             if not self.wrong():
                 self.passed.add(name)

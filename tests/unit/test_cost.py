@@ -56,11 +56,12 @@ def floor_of(model: str, load: str, **changes: Any) -> Unit | None:
 @pytest.mark.parametrize(
     ("model", "load", "thousand", "million"),
     [
-        # 2.49 $ / 3,600 s = 0.00069167 $ a second; / 6,740.7618 documents/s x 1,000; / 862,818 tokens/s x 1,000,000
+        # 2.49 $ / 3,600 s = 0.00069167 $ per second; per 1,000 documents at 6,740.7618/s; per million tokens at
+        # 862,818/s.
         ("bge", "rerank 128", 0.00010261, 0.00080164),
-        # / 1,573.022 and / 805,387
+        # The same at 1,573.022 documents/s and 805,387 tokens/s.
         ("bge", "rerank 512", 0.00043971, 0.00085880),
-        # / 14,812.9 and / 1,896,051
+        # The same at 14,812.9 documents/s and 1,896,051 tokens/s.
         ("nomic", "embed 128", 0.00004669, 0.00036479),
     ],
 )
@@ -183,7 +184,7 @@ def test_spot_pays_for_the_time_until_a_host_serves_again() -> None:
     # 165.8 - 61.2 + 61.234 + 60 = 225.834 s; ten times a day: 2.6138 %
     assert cost.redeploy_seconds == pytest.approx(225.834)
     assert cost.effective == pytest.approx(1.0 / (1 - 0.026138), rel=1e-5)
-    # half the price is lost when half the day is: 43,200 s / 225.834 s
+    # Half the price is wasted when interruptions take half the day: 43,200 s / 225.834 s.
     assert cost.even_interruptions_a_day == pytest.approx(191.29, rel=1e-4)
 
 

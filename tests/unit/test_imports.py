@@ -127,7 +127,8 @@ def test_decisions_open_no_file_and_read_no_clock(call: str) -> None:
 
 
 FLOORS = (
-    ("catalog", "spec"),  # a checkpoint of the catalog is of the spec's type; the spec's default release is a row
+    # A checkpoint of the catalog has the spec's type, and the spec's default release is a row of the catalog.
+    ("catalog", "spec"),
     ("refusals",),
     ("slices",),
     ("models",),
@@ -137,7 +138,7 @@ FLOORS = (
     ("validation",),
     ("planning",),
     ("rollout",),
-    ("doctor", "monitoring"),  # a finding of the doctor is the remedy of an alert
+    ("doctor", "monitoring"),  # a finding of the doctor names the remedy of an alert
     ("linter", "reports", "exports", "bundle"),
     ("migrate", "cost", "bench"),
     ("io",),

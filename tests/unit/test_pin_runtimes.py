@@ -71,5 +71,5 @@ def test_the_shipped_inventory_is_pinned_by_the_verb(tmp_path: Path, monkeypatch
     for word in ("now", "again"):
         ran = CliRunner().invoke(command, [str(file)])
         assert (ran.exit_code, ran.output.count(NEW)) == (0, 2), word
-    later = file.rename(tmp_path / "later.py")  # pyinfra keeps what it has compiled by a file's name
+    later = file.rename(tmp_path / "later.py")  # pyinfra caches compiled files by name
     assert "is not pinned" not in "".join(load_plan(str(later)).warnings)

@@ -18,7 +18,7 @@ from tests.unit.published import ENTRIES, locked
 from tests.unit.samples import AROUND, MACHINE, main, refusals, sources
 
 VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
-    "bge-m3": (Embedder, "h100-80", 1, ""),  # pytorch_model.bin alone
+    "bge-m3": (Embedder, "h100-80", 1, ""),  # has only pytorch_model.bin
     "bge-reranker-v2-m3": (Reranker, "h100-80", 1, ""),
     "bge-small-en-v1.5": (Embedder, "h100-80", 1, ""),
     "deepseek-r1": (LLM, "h200-141", 8, ""),

@@ -89,7 +89,7 @@ VERDICTS = {
     "turboderp/Qwen3-8B-exl3": FORMAT._replace(beside="format-not-read"),
     "zai-org/GLM-4-9B-0414": BESIDE,
     "zai-org/GLM-4.7-Flash": BESIDE,
-    "01-ai/Yi-1.5-34B-Chat": Verdict(LLM, "beyond-positions"),  # 4,096 positions, and 8,192 is the default
+    "01-ai/Yi-1.5-34B-Chat": Verdict(LLM, "beyond-positions"),  # 4,096 positions; the default context is 8,192
     "Alibaba-NLP/gte-Qwen2-7B-instruct": Verdict(Embedder, "wrong-kind"),
     "allenai/Olmo-3.1-32B-Instruct": BESIDE,
     "cardiffnlp/twitter-xlm-roberta-base-sentiment": Verdict(Reranker, "several-labels"),

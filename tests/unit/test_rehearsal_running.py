@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.xdist_group("127.0.0.77"),
 ]
 
-ADDRESS = "127.0.0.77"  # nobody's: what listens there was started by these tests
+ADDRESS = "127.0.0.77"  # an address that only these tests listen on
 Start = Callable[[Path], subprocess.Popen[bytes]]
 
 

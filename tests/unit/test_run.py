@@ -178,7 +178,7 @@ def one_rollout(seed: int) -> PretendedFleet:
         fleet.run(limit=fleet.has_balancers and draw.random() < 0.3)
         for name, host in fleet.hosts.items():
             assert host.is_dead or host.serves or not host.before, f"{name} serves nothing"
-    for host in fleet.hosts.values():  # mended: what the message names
+    for host in fleet.hosts.values():  # repairs the hosts that the message names
         if host.is_dead:
             host.is_dead, host.serves = False, bool(host.release)
     fleet.fails, fleet.boundaries = 0.0, -1

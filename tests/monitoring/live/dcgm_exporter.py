@@ -24,7 +24,8 @@ VALUES = {
 }
 WINDOW = 'window_size_in_ms="300000"'
 SERIES = {
-    # At its power limit a busy card slows down, which is no fault. Of an Xid there is a series once it has come.
+    # A busy card slows down at its power limit, which is no fault. The series of an Xid exists only once one has
+    # occurred.
     "DCGM_EXP_CLOCK_EVENTS_COUNT": [
         (f'clock_event="power_cap",{WINDOW}', 3),
         (f'clock_event="hw_thermal",{WINDOW}', 0),

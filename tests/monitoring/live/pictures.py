@@ -38,7 +38,7 @@ AFTERWARDS = {
     "prometheus-faults.png": (f"/classic/graph?{urllib.parse.urlencode(GRAPH)}", (1000, 960)),
     "prometheus-targets.png": ("/classic/targets", (1200, 900)),
 }
-"""Debian's Prometheus has the older pages alone (seen with 2.42)."""
+"""Pages drawn after the fault. Debian's Prometheus (2.42) has only the older ones."""
 
 
 def top() -> None:

@@ -92,7 +92,7 @@ def test_a_fault_raises_its_alert_and_no_other_and_the_alert_ends(watched: Watch
     assert until(lambda: watched.notified() == set(), 60, 0.5), watched.notified()
     strike.apply(watched)
     try:
-        # What takes half an hour to be told is about to fire by then, so nobody waits for it here.
+        # An alert that waits half an hour before it notifies is pending by then, so this test does not wait for it.
         whole = (wanted, {strike.alert} | strike.behind)
         assert until(lambda: (watched.notified(), watched.alerts()) == whole, 90, 0.5), (
             watched.notified(),

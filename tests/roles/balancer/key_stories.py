@@ -92,7 +92,8 @@ async def running() -> dict[str, Any]:
         done = await asyncio.to_thread(lambda: [*balancer.keys(), *balancer.differs()])
         after = {name: await heard(call) for name, call in streams.items()}
         again = await heard(stream(channel, "everything"))
-        (cut,) = await asyncio.gather(waiting, return_exceptions=True)  # HAProxy 2.6 says 502, 3.0 closes
+        # HAProxy 2.6 answers 502, 3.0 closes the connection.
+        (cut,) = await asyncio.gather(waiting, return_exceptions=True)
         is_cut, goes_on = isinstance(cut, asyncio.IncompleteReadError) or cut[0] == 502, not kept.done()
         kept.cancel()
         return {

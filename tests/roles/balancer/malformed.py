@@ -105,7 +105,8 @@ def http1() -> Iterator[tuple[str, str, str, int]]:
         f"Content-Length: {len(TWO)}\r\n",
     }
     for name, text in encoded.items():
-        # Chunked alone is refused, and the request behind its end is one of its own.
+        # "chunked" alone is a valid header that the gateway may refuse; the text behind its end is a request of its
+        # own.
         wanted, requests = (EITHER, 1) if name == "chunked" else (REFUSED, 1)
         yield f"encoding: {name}", f"{POST}{text}\r\n{TWO}", wanted, requests
     for name, text in {
@@ -140,7 +141,7 @@ def http1() -> Iterator[tuple[str, str, str, int]]:
         "a space": "Host: x y",
         "a line feed": "Host: x\n y",
     }.items():
-        # The gateway does nothing with a host, and HAProxy 2.6 does not read it.
+        # The gateway ignores the host, and HAProxy 2.6 does not check it.
         yield f"host: {name}", MODELS.replace("Host: x", value), REFUSED if name in ("two", "none") else EITHER, 1
     for name, value in {
         "folded": "X: a\r\n b",
@@ -262,7 +263,7 @@ def http2() -> Iterator[tuple[str, bytes, str, int]]:
         "64 KiB": [*whole, *[(b"x", b"a" * 4000)] * 17],
     }.items():
         flags = END_HEADERS | (0 if name == "transfer-encoding" else END_STREAM)
-        # An encoding, a second request behind it: what a server that believed the header would read as two.
+        # A chunk's end and a second request: a server that obeyed the header would read two requests.
         tail = frame(DATA, TWO.encode(), END_STREAM, 1) if name == "transfer-encoding" else b""
         yield (
             f"fields: {name}",
@@ -335,7 +336,7 @@ def http2() -> Iterator[tuple[str, bytes, str, int]]:
     }
     for name, sent in streams.items():
         yield f"frames: {name}", hello() + sent, REFUSED, 0
-    # A request stands before the first, and may have its answer by then. RFC 9113 has given up priorities.
+    # A request precedes the first frame, and may be answered before it. RFC 9113 deprecates priorities.
     yield "frames: RST_STREAM of three bytes", hello() + headers(whole) + frame(RST_STREAM, bytes(3), 0, 1), EITHER, 1
     itself = frame(PRIORITY, struct.pack(">IB", 1, 1), 0, 1)
     yield "frames: a stream that depends on itself", hello() + itself + headers(whole), EITHER, 1
@@ -349,7 +350,7 @@ def http2() -> Iterator[tuple[str, bytes, str, int]]:
     )
     first, last = frame(HEADERS, block_, END_STREAM, 1), headers(whole, stream=2 * FLOOD + 1)
     for name, sent in {
-        # A frame of another kind ends the wait for more.
+        # The frame of another kind ends the series.
         "continuations without an end": first + frame(CONTINUATION, b"", 0, 1) * FLOOD + frame(PING, bytes(8)),
         "large continuations without an end": first + frame(CONTINUATION, block([(b"x", b"a" * 4000)]) * 4, 0, 1) * 500,
         "empty data": opened + frame(DATA, b"", 0, 1) * FLOOD + frame(DATA, body, END_STREAM, 1),

@@ -215,7 +215,7 @@ async def reloaded() -> dict[str, Any]:
         before = first.requests
         edge.hold_seconds = 5
         edge.write()
-        first.word = ""  # it says nothing to the process that comes
+        first.word = ""  # it sends nothing to its successor
         done = await asyncio.to_thread(lambda: [*balancer.follow(), *balancer.differs()])
         answers = Counter([await edge.ask() for _ in range(50)])
         return {"done": done, "answers": dict(answers), "sent to the drained": first.requests - before}

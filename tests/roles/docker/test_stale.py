@@ -20,11 +20,11 @@ case "$*" in *ActiveEnterTimestamp*) echo 'ActiveEnterTimestamp=Sun 2026-11-22 1
 @pytest.mark.parametrize(
     ("pid", "began", "written", "output"),
     [
-        (7, "10.000000", 20.0, "stale\n"),  # it has read the old settings, and was active after the new ones were there
+        (7, "10.000000", 20.0, "stale\n"),  # started before the settings were written, and active later
         (7, "10.000000", 9.9, ""),
         (7, "10.000001", 10.0, ""),
         (7, "10.000000", 10.25, "stale\n"),
-        (0, "10.000000", 20.0, ""),  # it has ended: the next start reads them
+        (0, "10.000000", 20.0, ""),  # not running: the next start reads the new settings
     ],
 )
 def test_an_engine_process_older_than_its_settings_is_stale(

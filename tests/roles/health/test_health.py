@@ -86,7 +86,8 @@ def test_a_dry_run_announces_every_step_of_a_bare_host() -> None:
 def test_the_gate_sees_the_gpus_although_the_swap_sees_no_device() -> None:
     gate = next(text.content for text in texts(MINE, Defaults()) if text.path.endswith("gate.conf"))
     assert "ExecStartPre=+/usr/bin/python3 -B /usr/local/lib/enginehouse/host gpu-state gate %i\n" in gate
-    # `+` lifts the unit's file systems and not its device rules: nvidia-smi said "Unknown Error" on a real card.
+    # `+` lifts restrictions on paths, but not device rules: without this one nvidia-smi printed "Unknown Error" on a
+    # real card.
     assert "DeviceAllow=char-nvidia* rw\n" in gate
 
 

@@ -322,7 +322,7 @@ def test_a_fault_that_comes_back_three_times_is_left_to_a_person(ill: Ill) -> No
         ill.looks(program, 3)
     assert ill.results == [*["repair begun", "repaired"] * 3, "left to a person"]
     assert "repaired 3 times within a day" in program.kept["person"]
-    assert "check the card" in ill.looks(ill.program(), 2).kept["person"]  # a restart of the program forgets nothing
+    assert "check the card" in ill.looks(ill.program(), 2).kept["person"]  # a restart of the program keeps the history
     (ill.root / "ill").unlink()
     assert ill.looks(program, 1).kept["person"] == ""
     assert ill.metric("repair_person") == 0
@@ -386,7 +386,7 @@ def test_a_repair_by_reboot_is_proved_by_the_program_of_the_next_boot(
         going.setattr(systemd, "systemctl", stopped)
         ill.looks(program)
     assert ill.calls == ["stop triton@main.service", "reboot"]
-    assert hold_file("main").exists()  # no request before the proof
+    assert hold_file("main").exists()  # the server stays on hold until the proof
     ill.boot = "second"
     ill.host.journal()
     ill.program(allowed="reboot").resume(time.time())

@@ -60,7 +60,7 @@ class FakeServing:
             verb, release = command.split()
             log.append((verb, f"@fake/{name}"))
             if verb in self.fails:
-                return {"success": False}  # the host's own swap put back what it had
+                return {"success": False}  # the host's own swap restored the earlier release
             self.swap = {"release": release, "from": self.release}
             self.swap |= {"answers": {"rank": 2.0 if "slower" in self.fails else 1.0}, "answers_before": {"rank": 1.0}}
             self.release, self.starts = release, self.starts + 1

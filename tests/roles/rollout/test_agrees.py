@@ -125,7 +125,7 @@ def test_pyinfra_follows_the_state_machines_decisions(seed: int) -> None:
         if ran:
             assert (ran.stopped != "") == isinstance(alone.machine.decide(), Stop)
             assert lost_hosts(ran.log) == (alone.machine.end().lost if ran.stopped else ())
-        for host in fleet.hosts.values():  # mended, and run again
+        for host in fleet.hosts.values():  # repaired, and run again
             host.fails, host.active = (), "active"
 
 

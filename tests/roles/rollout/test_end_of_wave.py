@@ -146,7 +146,7 @@ def test_a_gate_waits_after_a_change_and_asks_again(monkeypatch: pytest.MonkeyPa
     made = fleet(Rollout(max_unavailable=1, bake_seconds=300))
     made.hosts["three"].release = "new"
     ran = run(made)
-    assert waited.count(300) == 2  # for the two that were swapped
+    assert waited.count(300) == 2  # once for each host that swapped
     assert [len([h for h in ran.shell[name] if "--ask" in h.command]) for name in ("one", "two", "three")] == [2, 2, 0]
 
 

@@ -103,7 +103,7 @@ def test_the_container_may_do_no_more_than_triton_s(runtime: str, image: str) ->
 def test_telemetry_and_hubs_are_off() -> None:
     vllm, old, new = (files(*runtime)["llm/run"] for runtime in EVERY)
     assert "VLLM_NO_USAGE_STATS=1" in vllm
-    assert "--no-telemetry" in new and "--no-telemetry" not in old  # 1.2.1 has neither telemetry nor the flag
+    assert "--no-telemetry" in new and "--no-telemetry" not in old  # 1.2.1 has no telemetry, and refuses the flag
     assert all("HF_HUB_OFFLINE=1" in line and "DO_NOT_TRACK=1" in line for line in (vllm, old, new))
 
 

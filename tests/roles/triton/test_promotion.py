@@ -160,7 +160,7 @@ def test_prompts_are_greedy_and_tasks_are_sampled_with_one_seed(
         ("bye", 0.0, 0),
         ("1+1=", 1.0, 0),
     }
-    # Of trtllm-serve a field that it does not know would be refused.
+    # trtllm-serve refuses fields that it does not know.
     assert [body.get("return_token_ids", False) for body in streamed] == [True] * 9 + [False] * 9
 
 

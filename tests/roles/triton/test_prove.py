@@ -31,7 +31,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(places, "ROOT", tmp_path)
     monkeypatch.setattr(places, "RUNTIME", tmp_path / "run")
     monkeypatch.setattr(prove.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(prove, "ANSWERS", 0)  # what is measured once all serve has tests of its own
+    monkeypatch.setattr(prove, "ANSWERS", 0)  # the measurement after the first answers has tests of its own
     (tmp_path / "servers/main/current").mkdir(parents=True)
     (tmp_path / "run/triton-main").mkdir(parents=True)
     (tmp_path / "run/triton-main/key").write_text("k3y\n")
@@ -163,7 +163,7 @@ def test_a_queue_that_stays_full_ends_at_the_time_allowed(place: Path) -> None:
 
 
 def test_an_unanswered_first_question_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove, "LATE_SECONDS", 5)  # what is asked before has an answer by then
+    monkeypatch.setattr(prove, "LATE_SECONDS", 5)  # earlier questions are answered within this time
     is_over = threading.Event()
 
     def hangs() -> Answer:
@@ -266,7 +266,7 @@ def test_a_bls_model_that_says_nothing_is_not_served(place: Path) -> None:
 def test_a_server_that_answered_serves_although_the_disk_is_full(
     place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (place / "proof.json").mkdir()  # nothing can be written there
+    (place / "proof.json").mkdir()  # a directory, so the file cannot be written
     with pytest.raises(IsADirectoryError):
         call(place, RIGHT)
     assert "proof.json was not written" in capsys.readouterr().err

@@ -159,7 +159,7 @@ def test_the_host_learns_which_server_is_replaced() -> None:
 def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    waits: list[int] = []  # decided twice: for the dry answer, then for the host
+    waits: list[int] = []  # filled twice: by the preparation with a dry answer, then on the host
 
     class FollowSwap(swapping.FollowSwap):
         def __init__(self, server: str, release: str, token: str, seconds: int) -> None:

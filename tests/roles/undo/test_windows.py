@@ -94,7 +94,7 @@ def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
     def second(state: object, host: object, command: str, arguments: dict[str, Any]) -> Answer:
         clock[0] += 5
         if "restart" in command and answer(command, clock[0])[0] is None:
-            clock[0] += 30  # longer than the time to confirm it
+            clock[0] += 30  # longer than the change may remain unconfirmed
         return answer(command, clock[0])
 
     def passed(seconds: float) -> None:
