@@ -12,7 +12,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from gateway.gateway import Gateway
 from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
+from gateway.openapi import Route
 from gateway.openapi import answer as describe
 from gateway.page import PAGES, page
 from gateway.request import Request
@@ -56,54 +57,37 @@ def tei_error(error: ApiError) -> object:
     return {"error": error.message, "error_type": kinds.get(error.status, "Validation")}
 
 
-ERRORS: dict[Body, str] = {openai_error: "OpenAiError", anthropic_error: "AnthropicError", tei_error: "TeiError"}
-"""The names of the forms of errors in the OpenAPI document."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """The handler of a path; `label` is its name in metrics and in the audit."""
-
-    method: str
-    answer: Callable[[Request], Awaitable[None]]
-    label: str
-    error: Body = openai_error
-    kind: str = ""
-    """Kind of the models behind the path; their sizes bound its bodies."""
-
-
 async def openapi(request: Request) -> None:
     """Answers the paths, and the models of the key, as OpenAPI 3.1."""
-    await describe(request, PATHS)
+    await describe(request, tuple(ROUTES.items()))
 
 
 ROUTES = {
-    "/v1/models": Route("GET", list_models, "models"),
-    "/v1/models/": Route("GET", one_model, "models"),
-    "/v1/chat/completions": Route("POST", chat_completions, "chat", kind="llm"),
-    "/v1/completions": Route("POST", completions, "completions", kind="llm"),
-    "/v1/responses": Route("POST", responses, "responses", kind="llm"),
-    "/v1/responses/input_tokens": Route("POST", input_tokens, "tokenize", kind="llm"),
-    "/v1/messages": Route("POST", anthropic.messages, "messages", anthropic_error, "llm"),
-    "/v1/messages/count_tokens": Route("POST", anthropic.count_tokens, "tokenize", anthropic_error, "llm"),
-    "/v1/embeddings": Route("POST", embeddings, "embeddings", kind="embedder"),
-    "/v1/chat": Route("POST", cohere_chat_v1.chat, "chat", kind="llm"),
-    "/v2/chat": Route("POST", cohere_chat.chat, "chat", kind="llm"),
-    "/v1/embed": Route("POST", cohere.embed_v1, "embeddings", kind="embedder"),
-    "/v2/embed": Route("POST", cohere.embed_v2, "embeddings", kind="embedder"),
-    "/v1/tokenize": Route("POST", cohere.tokenize, "tokenize", kind="llm"),
-    "/v1/detokenize": Route("POST", cohere.detokenize, "tokenize", kind="llm"),
-    "/v1/score": Route("POST", score, "rerank", kind="reranker"),
-    "/v1/rerank": Route("POST", cohere_v1, "rerank", kind="reranker"),
-    "/v2/rerank": Route("POST", cohere_v2, "rerank", kind="reranker"),
-    "/embed": Route("POST", tei.embed, "embeddings", tei_error, "embedder"),
-    "/rerank": Route("POST", tei.rerank, "rerank", tei_error, "reranker"),
-    "/info": Route("GET", tei.info, "models", tei_error),
-    "/tokenize": Route("POST", tokenize, "tokenize", kind="llm"),
-    "/version": Route("GET", version, "version"),
-    "/openapi.json": Route("GET", openapi, "openapi"),
+    "/v1/models": Route(list_models, "models", "OpenAI", "Models", parameter=("endpoint", "query")),
+    "/v1/models/": Route(one_model, "models", "OpenAI", "Model", parameter=("name", "path")),
+    "/v1/chat/completions": Route(chat_completions, "chat", "OpenAI", "ChatAnswer", "Chat"),
+    "/v1/completions": Route(completions, "completions", "OpenAI", "CompletionAnswer", "Completion"),
+    "/v1/responses": Route(responses, "responses", "OpenAI", "ResponseAnswer", "Response"),
+    "/v1/responses/input_tokens": Route(input_tokens, "tokenize", "OpenAI", "ResponseTokens", "ResponseInput"),
+    "/v1/embeddings": Route(embeddings, "embeddings", "OpenAI", "EmbeddingsAnswer", "Embeddings"),
+    "/v1/messages": Route(anthropic.messages, "messages", "Anthropic", "AnthropicAnswer", "Messages"),
+    "/v1/messages/count_tokens": Route(anthropic.count_tokens, "tokenize", "Anthropic", "InputTokens", "CountTokens"),
+    "/v1/chat": Route(cohere_chat_v1.chat, "chat", "Cohere v1", "CohereAnswerV1", "CohereChatV1|CohereResultsV1"),
+    "/v1/embed": Route(cohere.embed_v1, "embeddings", "Cohere v1", "EmbedAnswer", "CohereEmbedV1"),
+    "/v1/rerank": Route(cohere_v1, "rerank", "Cohere v1", "RerankAnswer", "Rerank"),
+    "/v1/tokenize": Route(cohere.tokenize, "tokenize", "Cohere v1", "CohereTokens", "CohereTokenize"),
+    "/v1/detokenize": Route(cohere.detokenize, "tokenize", "Cohere v1", "CohereText", "CohereDetokenize"),
+    "/v2/chat": Route(cohere_chat.chat, "chat", "Cohere v2", "CohereAnswer", "CohereChat"),
+    "/v2/embed": Route(cohere.embed_v2, "embeddings", "Cohere v2", "EmbedAnswer", "CohereEmbed"),
+    "/v2/rerank": Route(cohere_v2, "rerank", "Cohere v2", "RerankAnswer", "Rerank"),
+    "/v1/score": Route(score, "rerank", "vLLM", "ScoreAnswer", "Score"),
+    "/tokenize": Route(tokenize, "tokenize", "vLLM", "Tokens", "Tokenize|TokenizeChat"),
+    "/version": Route(version, "version", "vLLM", "Version"),
+    "/embed": Route(tei.embed, "embeddings", "TEI", "vector[1..]", "TeiEmbed"),
+    "/rerank": Route(tei.rerank, "rerank", "TEI", "TeiRank[1..]|RerankAnswer", "TeiRerank|Rerank"),
+    "/info": Route(tei.info, "models", "TEI", "Info"),
+    "/openapi.json": Route(openapi, "openapi", "enginehouse", "OpenApi"),
 }
-PATHS = tuple((path, route.method, ERRORS[route.error]) for path, route in ROUTES.items())
 SHORT = ("/models", "/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/score")
 """Paths that clients use if their base address lacks `/v1`."""
 SHORT_FOLDERS = ("/models/", "/responses/", "/messages/")
@@ -399,7 +383,8 @@ def error_shape(route: Route | None, exchange: Exchange) -> Body:
     is_shared = route is None or route.label == "models"
     if exchange.path.startswith("/v1/messages") or (is_shared and b"anthropic-version" in exchange.headers):
         return anthropic_error
-    return route.error if route else tei_error if exchange.path in TEI_PATHS else openai_error
+    is_teis = route.vendor == "TEI" if route else exchange.path in TEI_PATHS
+    return tei_error if is_teis else openai_error
 
 
 async def read_and_answer(route: Route, request: Request) -> None:

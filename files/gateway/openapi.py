@@ -12,8 +12,10 @@ items, and `|` separates alternatives.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
 
 from gateway.cohere import FORMS, MOST_IDS, TASKS
 from gateway.dialects import EFFORTS
@@ -29,13 +31,12 @@ from gateway.tools import MOST_TOOLS, WORDS
 from gateway.unsupported import MOST_IDENTITY
 
 Schema = dict[str, Any]
-Paths = tuple[tuple[str, str, str], ...]
-"""Paths of the application, each with its method and the schema of its errors."""
 STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 502, 503, 504)
 SHARED = ("Models", "Model", "Info")
 """Answers of paths that Anthropic's clients also ask: with their header, errors have their form."""
 MOST = 2**31 - 1
 RANGE = re.compile(r"(-?\d+)\.\.(\d+)")
+MODEL = re.compile(r"model\??:(\w+)")
 LIST = re.compile(r"(.+)\[(?:(\d+)\.\.(\d+)?)?\]")
 TEXT: Schema = {"type": "string"}
 TOOL = """A function: {"type": "function", "function": {"name": …, "description": …, "parameters": …}}. Only models with
@@ -219,44 +220,34 @@ ANSWERS = {
 """Objects of answers, without further fields."""
 
 
-class Described(NamedTuple):
-    """A path's vendor, and the types of its answer and its body; `stream` is the media type of a stream."""
+@dataclass(frozen=True)
+class Route:
+    """A path: its handler, its name in metrics and in the audit, its vendor, and the types of its answer and body."""
 
+    answer: Callable[[Request], Awaitable[None]]
+    label: str
     vendor: str
-    answer: str
+    result: str
     body: str = ""
-    stream: str = ""
     parameter: tuple[str, str] = ("", "")
     """The name and the place of its parameter."""
 
+    @property
+    def method(self) -> str:
+        return "POST" if self.body else "GET"
 
-EVENTS = "text/event-stream"
-DESCRIBED = {
-    "/v1/models": Described("OpenAI", "Models", parameter=("endpoint", "query")),
-    "/v1/models/": Described("OpenAI", "Model", parameter=("name", "path")),
-    "/v1/chat/completions": Described("OpenAI", "ChatAnswer", "Chat", EVENTS),
-    "/v1/completions": Described("OpenAI", "CompletionAnswer", "Completion", EVENTS),
-    "/v1/responses": Described("OpenAI", "ResponseAnswer", "Response", EVENTS),
-    "/v1/responses/input_tokens": Described("OpenAI", "ResponseTokens", "ResponseInput"),
-    "/v1/embeddings": Described("OpenAI", "EmbeddingsAnswer", "Embeddings"),
-    "/v1/messages": Described("Anthropic", "AnthropicAnswer", "Messages", EVENTS),
-    "/v1/messages/count_tokens": Described("Anthropic", "InputTokens", "CountTokens"),
-    "/v1/chat": Described("Cohere v1", "CohereAnswerV1", "CohereChatV1|CohereResultsV1", "application/stream+json"),
-    "/v1/embed": Described("Cohere v1", "EmbedAnswer", "CohereEmbedV1"),
-    "/v1/rerank": Described("Cohere v1", "RerankAnswer", "Rerank"),
-    "/v1/tokenize": Described("Cohere v1", "CohereTokens", "CohereTokenize"),
-    "/v1/detokenize": Described("Cohere v1", "CohereText", "CohereDetokenize"),
-    "/v2/chat": Described("Cohere v2", "CohereAnswer", "CohereChat", EVENTS),
-    "/v2/embed": Described("Cohere v2", "EmbedAnswer", "CohereEmbed"),
-    "/v2/rerank": Described("Cohere v2", "RerankAnswer", "Rerank"),
-    "/v1/score": Described("vLLM", "ScoreAnswer", "Score"),
-    "/tokenize": Described("vLLM", "Tokens", "Tokenize|TokenizeChat"),
-    "/version": Described("vLLM", "Version"),
-    "/embed": Described("TEI", "vector[1..]", "TeiEmbed"),
-    "/rerank": Described("TEI", "TeiRank[1..]|RerankAnswer", "TeiRerank|Rerank"),
-    "/info": Described("TEI", "Info"),
-    "/openapi.json": Described("enginehouse", "OpenApi"),
-}
+    @cached_property
+    def kind(self) -> str:
+        """Kind of the models behind the path; their sizes bound its bodies."""
+        match = MODEL.search(BODIES.get(self.body.partition("|")[0], ""))
+        return match[1] if match else ""
+
+    @property
+    def error(self) -> str:
+        return {"Anthropic": "AnthropicError", "TEI": "TeiError"}.get(self.vendor, "OpenAiError")
+
+
+Routes = tuple[tuple[str, Route], ...]
 
 
 def words_of(limits: Limits, dimensions: int) -> dict[str, Schema]:
@@ -344,16 +335,15 @@ def json_of(schema: Schema) -> Schema:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def operation(path: str, error: str, words: dict[str, Schema]) -> Schema:
+def operation(path: str, row: Route, words: dict[str, Schema]) -> Schema:
     """The path's only method: its answers, its body, and its parameter."""
-    row = DESCRIBED[path]
-    answered = {"description": "the answer", **json_of(type_of(row.answer, words))}
-    if row.stream:
+    answered = {"description": "the answer", **json_of(type_of(row.result, words))}
+    if "stream?:" in BODIES.get(row.body.partition("|")[0], ""):
         answered["description"] = "the answer, or its vendor's events if the body has `stream`"
-        answered["content"][row.stream] = {}
-    refused = reference(error, "responses")
-    if row.answer in SHARED:
-        refused = {"description": "refused", **json_of(either(reference(error), reference("AnthropicError")))}
+        answered["content"]["application/stream+json" if row.vendor == "Cohere v1" else "text/event-stream"] = {}
+    refused = reference(row.error, "responses")
+    if row.result in SHARED:
+        refused = {"description": "refused", **json_of(either(reference(row.error), reference("AnthropicError")))}
     described: Schema = {
         "operationId": re.sub(r"\W", "_", path.lstrip("/")),
         "tags": [row.vendor],
@@ -370,7 +360,7 @@ def operation(path: str, error: str, words: dict[str, Schema]) -> Schema:
 
 @lru_cache(maxsize=16)
 def document(
-    paths: Paths, models: tuple[tuple[str, str], ...], dimensions: int, limits: Limits, has_keys: bool
+    routes: Routes, models: tuple[tuple[str, str], ...], dimensions: int, limits: Limits, has_keys: bool
 ) -> bytes:
     """The document as JSON. `models`: the name and the kind of each."""
     words = words_of(limits, dimensions)
@@ -382,14 +372,14 @@ def document(
     schemas |= {name: object_of(written, words) for name, written in OPEN_ANSWERS.items()}
     closed = {"additionalProperties": False}
     schemas |= {name: object_of(written, words) | closed for name, written in ANSWERS.items()}
-    errors = sorted({error for _, _, error in paths})
+    errors = sorted({row.error for _, row in routes})
     return compact(
         {
             "openapi": "3.1.0",
             "info": {"title": "enginehouse gateway", "version": "1"},
             "paths": {
-                path + "{name}" * path.endswith("/"): {method.lower(): operation(path, error, words)}
-                for path, method, error in paths
+                path + "{name}" * path.endswith("/"): {row.method.lower(): operation(path, row, words)}
+                for path, row in routes
             },
             "components": {
                 "schemas": schemas,
@@ -401,11 +391,11 @@ def document(
     ).encode()
 
 
-async def answer(request: Request, paths: Paths) -> None:
+async def answer(request: Request, routes: Routes) -> None:
     """Sends the document of these paths, with the models and aliases that the key may use."""
     settings = request.gateway.settings
     named = usable(settings, request.key)
     models = tuple(sorted((name, model.kind) for name, model in named.items()))
     dimensions = max([1, *(model.dimensions for model in named.values())])
-    content = document(paths, models, dimensions, settings.limits, bool(settings.keys_file))
+    content = document(routes, models, dimensions, settings.limits, bool(settings.keys_file))
     await request.exchange.whole(content, b"application/json")

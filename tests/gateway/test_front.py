@@ -1,6 +1,7 @@
 """Disconnecting clients, errors, changed settings, counts, and audit lines."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 import os
@@ -149,7 +150,7 @@ async def test_an_exception_in_a_request_affects_no_other_request_and_logs_no_te
         raise KeyError(request.body["messages"][0]["content"])
 
     route = gateway.app.ROUTES[CHAT]
-    monkeypatch.setitem(gateway.app.ROUTES, CHAT, gateway.app.Route("POST", broken, route.label))
+    monkeypatch.setitem(gateway.app.ROUTES, CHAT, dataclasses.replace(route, answer=broken))
     async with running_gateway(tmp_path) as front:
         answer = await front.chat("a secret of mine")
         assert (await front.ask("/v1/models")).status == 200
