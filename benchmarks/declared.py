@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "files"))
 import pydantic
 
 from gateway.fields import FieldError, Fields
+from gateway.load import Pauses
 from gateway.messages import messages_of
 from gateway.sampling import sampling_of
 from gateway.settings import ModelSettings
@@ -109,7 +110,7 @@ def chat_of(make: Make) -> Any:
     )
 
 
-class _Pauses:
+class _Pauses(Pauses):
     async def pause(self) -> None:
         """Returns at once, because pauses are not measured."""
 

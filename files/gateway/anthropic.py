@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from gateway.anthropic_answer import NO_THREADS, MessageWriter
@@ -26,9 +28,8 @@ from gateway.dialects import (
 )
 from gateway.fields import FieldError, Fields
 from gateway.load import Pauses
-from gateway.messages import MOST_MESSAGES, MOST_PARTS
+from gateway.messages import MOST_MESSAGES, content_in
 from gateway.request import Request
-from gateway.tools import MOST_TOOLS
 
 TEXT = {"text": "text"}
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
@@ -41,8 +42,6 @@ NO_EFFECT = (
 )
 NO_PREFILL = "the last message is the assistant's: this server writes new messages, and cannot continue one"
 NOT_STORED = "this server stores no messages: send the whole conversation in `messages`"
-AT_ONCE = 64
-"""Messages that are translated before other requests have a turn."""
 
 
 async def messages(request: Request) -> None:
@@ -80,11 +79,7 @@ async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> No
     """Reads everything that becomes part of the prompt, and the fields that change nothing."""
     if fields.has("system"):
         chat.message({"role": "system", "content": content_of(text_parts(fields, "system", TEXT))}, "system")
-    listed = fields.items("messages", MOST_MESSAGES)
-    for number, message in enumerate(listed, 1):
-        _message(fields.within(message, f"messages[{number - 1}]"), chat)
-        if number % AT_ONCE == 0:
-            await pauses.pause()
+    await pauses.read_all(fields.objects("messages", MOST_MESSAGES), partial(_message, chat=chat))
     if chat.body["messages"][-1:] and chat.body["messages"][-1]["role"] == "assistant":
         raise FieldError("messages", f"`messages`: {NO_PREFILL}", "unsupported")
     _tools(fields, chat)
@@ -96,18 +91,15 @@ async def _conversation(fields: Fields, chat: Translation, pauses: Pauses) -> No
 
 def _message(message: Fields, chat: Translation) -> None:
     role = message.text("role", choices=("user", "assistant", "system"))
-    content = message.value("content")
+    content = content_in(message, "content", least=1)
     if isinstance(content, str):
         chat.message({"role": role, "content": content}, message.where)
-    elif not isinstance(content, list) or not 1 <= len(content) <= MOST_PARTS:
-        raise message.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} blocks")
     else:
-        blocks = [message.within(block, f"{message.path('content')}[{number}]") for number, block in enumerate(content)]
-        (_assistant if role == "assistant" else _user)(blocks, role, message.where, chat)
+        (_assistant if role == "assistant" else _user)(content, role, message.where, chat)
     message.close()
 
 
-def _user(blocks: list[Fields], role: str, where: str, chat: Translation) -> None:
+def _user(blocks: Iterable[Fields], role: str, where: str, chat: Translation) -> None:
     """Reads a user's message; texts between tool results become messages of their own."""
     texts: list[str] = []
 
@@ -149,7 +141,7 @@ def _text(block: Fields, kind: str) -> str:
     return "\n".join(filter(None, [*heads, *texts]))
 
 
-def _assistant(blocks: list[Fields], role: str, where: str, chat: Translation) -> None:
+def _assistant(blocks: Iterable[Fields], role: str, where: str, chat: Translation) -> None:
     message: dict[str, Any] = {"role": role}
     texts, thoughts, calls = list[str](), list[str](), list[dict[str, Any]]()
     place = f"messages[{len(chat.body.get('messages', []))}]"
@@ -177,13 +169,8 @@ def _assistant(blocks: list[Fields], role: str, where: str, chat: Translation) -
 
 
 def _tools(fields: Fields, chat: Translation) -> None:
-    tools, choice = fields.value("tools"), fields.inner("tool_choice")
-    if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
-        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    for number, tool in enumerate(tools or []):
-        chat.body.setdefault("tools", []).append(_tool(fields.within(tool, f"tools[{number}]")))
-        chat.names[f"tools[{number}].function"] = f"tools[{number}]"
-        chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].input_schema"
+    chat.tools(fields, _tool, "input_schema")
+    choice = fields.inner("tool_choice")
     if choice.has("type"):
         kind = choice.text("type", choices=(*CHOICES, "tool"))
         named = {"type": "function", "function": {"name": choice.text("name")}} if kind == "tool" else CHOICES[kind]

@@ -81,8 +81,7 @@ async def _embed(request: Request, version: str) -> None:
 def _inputs(fields: Fields, most: int) -> list[str]:
     """The texts of `inputs`, each of which is an object of parts."""
     texts = []
-    for number, item in enumerate(fields.items("inputs", most)):
-        entry = fields.within(item, f"inputs[{number}]")
+    for entry in fields.objects("inputs", most):
         texts.append("\n".join(text_parts(entry, "content", TEXT)))
         entry.close()
     return texts

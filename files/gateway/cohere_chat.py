@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from gateway.answer_parts import Call, Reasoning
@@ -25,7 +26,7 @@ from gateway.errors import ApiError
 from gateway.exchange import compact
 from gateway.fields import Fields
 from gateway.generation import Generation
-from gateway.messages import MOST_MESSAGES, MOST_PARTS
+from gateway.messages import MOST_MESSAGES, content_in
 from gateway.request import Request
 from gateway.unsupported import NO_LOGPROBS
 
@@ -39,10 +40,8 @@ async def chat(request: Request) -> None:
     """Sends the model's message, as `/v2/chat` does."""
     fields = request.fields()
     chat = translation(request, fields)
-    for number, message in enumerate(fields.items("messages", MOST_MESSAGES), 1):
-        _message(fields.within(message, f"messages[{number - 1}]"), chat)
-        if number % 64 == 0:
-            await request.gateway.pauses.pause()
+    messages = fields.objects("messages", MOST_MESSAGES)
+    await request.gateway.pauses.read_all(messages, partial(_message, chat=chat))
     sampling_fields(fields, chat)
     moved(fields, chat.body, tools="tools")
     if choice := fields.text("tool_choice", "", choices=("", *CHOICES)):
@@ -68,15 +67,11 @@ def _message(message: Fields, chat: Translation) -> None:
     role = message.text("role", choices=("user", "assistant", "system", "tool"))
     body: dict[str, Any] = {"role": role}
     thoughts = [plan] if (plan := message.text("tool_plan", "")) else []
-    content = "" if message.has("tool_calls") and not message.has("content") else message.value("content")
-    if isinstance(content, str):
-        body["content"] = content
-    elif isinstance(content, list) and len(content) <= MOST_PARTS:
-        parts = [message.within(part, f"{message.path('content')}[{number}]") for number, part in enumerate(content)]
-        texts = [_text(part, role, thoughts) for part in parts]
-        body["content"] = content_of([text for text in texts if text is not None])
-    else:
-        raise message.wrong("content", f"a text, or a list of up to {MOST_PARTS} parts")
+    content = "" if message.has("tool_calls") and not message.has("content") else content_in(message, "content")
+    if not isinstance(content, str):
+        texts = [_text(part, role, thoughts) for part in content]
+        content = content_of([text for text in texts if text is not None])
+    body["content"] = content
     passed_over(message, "citations")
     moved(message, body, tool_calls="tool_calls", tool_call_id="tool_call_id")
     if thoughts and chat.reads("reasoning_content"):

@@ -39,8 +39,6 @@ TYPES = {
 LIST_OF = re.compile(r"(?:typing\.)?(?:list|sequence)\[(\w+)\]", re.IGNORECASE)
 MOST_PARAMETERS = 256
 NOT_STORED = "this server stores no conversations: send the earlier messages in `chat_history`"
-AT_ONCE = 64
-"""Messages that are translated before other requests have a turn."""
 
 
 async def chat(request: Request) -> None:
@@ -49,11 +47,7 @@ async def chat(request: Request) -> None:
     chat = translation(request, fields)
     history = await _history(fields, chat, request)
     sampling_fields(fields, chat)
-    tools = fields.items("tools", MOST_TOOLS, least=0)
-    for number, tool in enumerate(tools):
-        chat.body.setdefault("tools", []).append(_tool(fields.within(tool, f"tools[{number}]")))
-        chat.names[f"tools[{number}].function"] = f"tools[{number}]"
-        chat.names[f"tools[{number}].function.parameters"] = f"tools[{number}].parameter_definitions"
+    chat.tools(fields, _tool, "parameter_definitions")
     answer_format(fields.inner("response_format"), chat)
     fields.flag("force_single_step", False)  # without effect: the client's next request decides
     fields.only("conversation_id", because=NOT_STORED)
@@ -67,7 +61,7 @@ async def chat(request: Request) -> None:
     close(fields, chat)
     understood_chat = await generation(request, chat)
     request.hold_answer(len(compact(history)))  # the history is in memory until the answer ends
-    del tools, fields, chat
+    del fields, chat
     await answer(understood_chat, ChatWriter(understood_chat, history))
 
 
@@ -77,10 +71,7 @@ async def _history(fields: Fields, chat: Translation, request: Request) -> list[
     if preamble := fields.text("preamble", ""):
         chat.message({"role": "system", "content": preamble}, "preamble")
     history = fields.items("chat_history", MOST_MESSAGES, least=0)
-    for number, message in enumerate(history, 1):
-        turns.read(fields.within(message, f"chat_history[{number - 1}]"))
-        if number % AT_ONCE == 0:
-            await request.gateway.pauses.pause()
+    await request.gateway.pauses.read_all(fields.elements("chat_history", history), turns.read)
     text = fields.text("message")
     results = fields.items("tool_results", MOST_TOOLS, least=0)
     if not text and not results:
@@ -88,7 +79,7 @@ async def _history(fields: Fields, chat: Translation, request: Request) -> list[
     if text:
         turns.open_calls = {}
         chat.message({"role": "user", "content": text}, "message")
-    turns.read_results(fields, results, "tool_results")
+    turns.read_results(fields, results)
     user = [{"role": "USER", "message": text}] if text else []
     return [*history, *user, *([{"role": "TOOL", "tool_results": results}] if results else [])]
 
@@ -106,22 +97,21 @@ class _Turns:
         """Adds a message of the history."""
         role = message.text("role", choices=(*ROLES, "TOOL"))
         if role == "TOOL":
-            self.read_results(message, message.items("tool_results", MOST_TOOLS), message.path("tool_results"))
+            self.read_results(message, message.items("tool_results", MOST_TOOLS))
         else:
             body: dict[str, Any] = {"role": ROLES[role], "content": message.text("message", "")}
-            calls = message.items("tool_calls", MOST_TOOLS, least=0) if role == "CHATBOT" else []
             self.open_calls = {}
-            if calls:
-                where = message.path("tool_calls")
-                read = [message.within(call, f"{where}[{number}]") for number, call in enumerate(calls)]
-                body["tool_calls"] = [self._call(call, number) for number, call in enumerate(read)]
+            calls = message.objects("tool_calls", MOST_TOOLS, least=0) if role == "CHATBOT" else ()
+            if called := [self._call(call, number) for number, call in enumerate(calls)]:
+                body["tool_calls"] = called
             self._chat.message(body, message.where)
         passed_over(message, "citations", "documents", "generation_id", "response_id")
         message.close()
 
-    def read_results(self, fields: Fields, results: list[Any], where: str) -> None:
+    def read_results(self, fields: Fields, results: list[Any]) -> None:
         """Reads results of calls. Results without an open call follow an added assistant's message with these calls."""
-        read = [_result(fields.within(result, f"{where}[{number}]")) for number, result in enumerate(results)]
+        where = fields.path("tool_results")
+        read = [_result(result) for result in fields.elements("tool_results", results)]
         new_calls = [key for key, _, _ in read if key not in self.open_calls]
         if new_calls and self.open_calls:
             reason = "each result must repeat a call, with its parameters, of the preceding message"

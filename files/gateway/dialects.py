@@ -19,9 +19,10 @@ from gateway.chat import SWITCHES, conversation_of, ids, parts_of, understood
 from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 from gateway.generation import Generation
-from gateway.messages import MOST_PARTS, reads_field
+from gateway.messages import content_in, reads_field
 from gateway.request import Request
 from gateway.tokens import Tokens
+from gateway.tools import MOST_TOOLS
 from gateway.unsupported import CHATS_OWN, ONE_TEXT
 
 EFFORTS = {
@@ -52,6 +53,13 @@ class Translation:
         messages = self.body.setdefault("messages", [])
         self.names[f"messages[{len(messages)}]"] = path
         messages.append(message)
+
+    def tools(self, fields: Fields, read: Callable[[Fields], dict[str, Any]], parameters: str) -> None:
+        """Adds the tools that the client offers; `parameters` is the dialect's name for their schema."""
+        if offered := [read(tool) for tool in fields.objects("tools", MOST_TOOLS, least=0)]:
+            self.body["tools"] = offered
+        for place in (f"tools[{number}]" for number in range(len(offered))):
+            self.names |= {f"{place}.function": place, f"{place}.function.parameters": f"{place}.{parameters}"}
 
     def reads(self, name: str) -> bool:
         return reads_field(self.prompter.template.source, name)
@@ -161,12 +169,9 @@ def text_parts(
 
     `read` returns the text of a part of the given kind instead.
     """
-    content = fields.value(name)
-    if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list) or len(content) > MOST_PARTS:
-        raise fields.wrong(name, f"a text, or a list of up to {MOST_PARTS} parts")
-    parts = [fields.within(part, f"{fields.path(name)}[{number}]") for number, part in enumerate(content)]
+    parts = content_in(fields, name)
+    if isinstance(parts, str):
+        return [parts]
     return [read(part, part.text("type", next(iter(kinds)))) if read else text_part(part, kinds) for part in parts]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 MOST_IGNORED = 16
@@ -68,6 +69,10 @@ class Fields:
         """The field's value of any type; None if it is absent."""
         self._known.append(name)
         return self._left.pop(name, None)
+
+    def required(self, name: str) -> Any:
+        """The field's value of any type. Raises: FieldError if it is absent."""
+        return self._or_default(name, None)
 
     def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = (), most: int = 0) -> str:
         """A text. Raises: FieldError if it is absent without a default, is not a choice, or is longer than `most`."""
@@ -131,6 +136,14 @@ class Fields:
 
     def within(self, value: object, where: str) -> Fields:
         return Fields(value, where, self._ignored)
+
+    def elements(self, name: str, values: Iterable[object]) -> Iterator[Fields]:
+        """The fields of each object in a list that is the field's value."""
+        return (self.within(value, f"{self.path(name)}[{number}]") for number, value in enumerate(values))
+
+    def objects(self, name: str, most: int, least: int = 1) -> Iterator[Fields]:
+        """The fields of each object in a list, like `items`."""
+        return self.elements(name, self.items(name, most, least))
 
     def only(self, name: str, *accepted: object, because: str) -> None:
         """Accepts an absent field or a value that changes nothing; refuses every other value with the reason."""

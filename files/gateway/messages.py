@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,6 @@ from gateway.tools import LEGACY, MOST_TOOLS
 ROLES = ("system", "developer", "user", "assistant", "tool")
 MOST_MESSAGES = 4096
 MOST_PARTS = 1024
-AT_ONCE = 64
-"""Messages that are read without a pause, at 36 us each (2026-11-25, two cores of an unnamed x86-64 VM)."""
 MOST_BRACKETS = 65_536
 MOST_INDEX = 2**31 - 1
 TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
@@ -28,17 +27,11 @@ async def messages_of(fields: Fields, template: str, pauses: Pauses) -> list[dic
     """The messages in the templates' form: a role, a text, and calls of tools with their arguments as an object.
 
     `developer` becomes `system` for a template without it. Fields that the template does not read are ignored, because
-    clients send the previous answer back whole. `AT_ONCE` of many messages are read at once, and other requests get
-    turns in between.
+    clients send the previous answer back whole.
     """
-    raw_messages = fields.items("messages", MOST_MESSAGES)
-    called = _Called()
-    reads = _Reads(template)
-    messages = []
-    for number, message in enumerate(raw_messages, 1):
-        messages.append(_message(fields.within(message, f"messages[{number - 1}]"), reads, called))
-        if number % AT_ONCE == 0:
-            await pauses.pause()
+    called, reads, messages = _Called(), _Reads(template), list[dict[str, Any]]()
+    listed = fields.objects("messages", MOST_MESSAGES)
+    await pauses.read_all(listed, lambda message: messages.append(_message(message, reads, called)))
     return messages
 
 
@@ -81,7 +74,9 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     if role not in ROLES:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
     message: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
-    calls = _calls(fields, called) if role == "assistant" and fields.has("tool_calls") else []
+    calls = []
+    if role == "assistant":  # their ids are recorded
+        calls = [_call(call, called) for call in fields.objects("tool_calls", MOST_TOOLS, least=0)]
     fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
     # A field of DeepSeek's and Mistral's clients.
@@ -92,7 +87,8 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     if role in ("assistant", "tool") and not fields.has("content"):
         message["content"] = refusal
     else:
-        message["content"] = _content(fields, least=0 if role in ("assistant", "tool") else 1)
+        content = content_in(fields, "content", least=0 if role in ("assistant", "tool") else 1)
+        message["content"] = content if isinstance(content, str) else "\n".join(map(_part, content))
     if calls and "tool_calls" in reads.template:
         message["tool_calls"] = calls
     elif calls:
@@ -123,17 +119,6 @@ def _pass_over(fields: Fields, name: str) -> None:
     fields.note(name)
 
 
-def _calls(fields: Fields, called: _Called) -> list[dict[str, Any]]:
-    """The calls of an assistant's message; their ids are recorded."""
-    raw_calls = fields.value("tool_calls")
-    if not isinstance(raw_calls, list) or len(raw_calls) > MOST_TOOLS:
-        raise fields.wrong("tool_calls", f"a list of up to {MOST_TOOLS} calls")
-    return [
-        _call(fields.within(call, f"{fields.path('tool_calls')}[{number}]"), called)
-        for number, call in enumerate(raw_calls)
-    ]
-
-
 def _call(fields: Fields, called: _Called) -> dict[str, Any]:
     identity = fields.text("id")
     fields.text("type", "function", choices=("function",))
@@ -151,16 +136,14 @@ def _call(fields: Fields, called: _Called) -> dict[str, Any]:
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _content(fields: Fields, least: int) -> str:
-    if not fields.has("content"):
-        raise FieldError(fields.path("content"), f"`{fields.path('content')}` is missing", "missing_required_parameter")
-    content = fields.value("content")
+def content_in(fields: Fields, name: str, least: int = 0) -> str | Iterator[Fields]:
+    """A content: a text, or the fields of each part."""
+    content = fields.required(name)
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not least <= len(content) <= MOST_PARTS:
-        raise fields.wrong("content", f"a text, or a list of 1 to {MOST_PARTS} parts")
-    parts = (fields.within(part, f"{fields.path('content')}[{number}]") for number, part in enumerate(content))
-    return "\n".join(_part(part) for part in parts)
+        raise fields.wrong(name, f"a text, or a list of {least} to {MOST_PARTS} parts")
+    return fields.elements(name, content)
 
 
 def _part(fields: Fields) -> str:

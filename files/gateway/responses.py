@@ -37,8 +37,6 @@ SUMMARIES = {"summary_text": "text"}
 THOUGHTS = {"reasoning_text": "text"}
 MOST_METADATA, MOST_METADATUM = 16, 512
 """Entries, and characters of a key or a value, as OpenAI's reference has them (2026-11-26)."""
-AT_ONCE = 64
-"""Number of items translated without a pause; between such batches the event loop serves other requests."""
 
 
 async def responses(request: Request) -> None:
@@ -103,10 +101,7 @@ class _Items:
             return self._chat.message({"role": "user", "content": value}, "input")
         if not isinstance(value, list) or not 1 <= len(value) <= MOST_MESSAGES:
             raise fields.wrong("input", f"a text, or a list of 1 to {MOST_MESSAGES} items")
-        for number, item in enumerate(value, 1):
-            self._item(fields.within(item, f"input[{number - 1}]"))
-            if number % AT_ONCE == 0:
-                await pauses.pause()
+        await pauses.read_all(fields.elements("input", value), self._item)
         self._flush()
         return None
 
@@ -205,10 +200,8 @@ def _options(fields: Fields, chat: Translation) -> bool:
 
 
 def _tools(fields: Fields, chat: Translation) -> None:
-    tools, choice = fields.value("tools"), fields.value("tool_choice")
-    if tools is not None and (not isinstance(tools, list) or len(tools) > MOST_TOOLS):
-        raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    offered = [_tool(fields.within(tool, f"tools[{number}]")) for number, tool in enumerate(tools or [])]
+    offered = [_tool(tool) for tool in fields.objects("tools", MOST_TOOLS, least=0)]
+    choice = fields.value("tool_choice")
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         choice, names = _allowed(fields.within(choice, "tool_choice"))
         offered = [tool for tool in offered if tool["function"]["name"] in names]
@@ -242,8 +235,7 @@ def _allowed(choice: Fields) -> tuple[str, set[str]]:
     choice.text("type")
     mode = choice.text("mode", choices=("auto", "required"))
     names = set()
-    for number, tool in enumerate(choice.items("tools", MOST_TOOLS)):
-        named = choice.within(tool, f"tool_choice.tools[{number}]")
+    for named in choice.objects("tools", MOST_TOOLS):
         named.text("type", choices=("function",))
         names.add(named.text("name"))
         named.close()

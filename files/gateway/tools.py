@@ -80,7 +80,7 @@ def tools_of(fields: Fields, model: ModelSettings, template_names: frozenset[str
         return Tools()
     if not isinstance(raw_tools, list) or len(raw_tools) > MOST_TOOLS:
         raise fields.wrong("tools", f"a list of up to {MOST_TOOLS} tools")
-    sent_tools = [fields.within(tool, f"tools[{number}]") for number, tool in enumerate(raw_tools)]
+    sent_tools = list(fields.elements("tools", raw_tools))
     word, allowed = _choice(choice, fields)
     if word == "none":
         return Tools(in_parallel=in_parallel)
@@ -127,8 +127,7 @@ def _choice(choice: object, request: Fields) -> tuple[str, frozenset[str] | None
     if kind == "allowed_tools":
         nested = fields.inner("allowed_tools") if fields.has("allowed_tools") else fields
         mode = nested.text("mode", choices=("auto", "required"))
-        tools = nested.items("tools", MOST_TOOLS)
-        named = [nested.within(tool, f"{nested.path('tools')}[{number}]") for number, tool in enumerate(tools)]
+        named = list(nested.objects("tools", MOST_TOOLS))
         for tool in named:
             tool.text("type", choices=("function",))
         allowed = frozenset((tool.inner("function") if tool.has("function") else tool).text("name") for tool in named)
