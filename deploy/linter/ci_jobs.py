@@ -6,8 +6,9 @@ The keys are those of GitHub's workflow syntax and of GitLab's CI/CD reference, 
 import shlex
 from collections.abc import Iterator
 
-from deploy.linter.fragments import fields_of, variables
-from deploy.linter.manifests import Fields, documents_of, shown
+from deploy.linter.fields import Fields, fields_of, shown
+from deploy.linter.fragments import variables
+from deploy.linter.manifests import documents_of
 
 GPUS_OF_GITLAB = "--device nvidia.com/gpu=all"
 """The runner's own configuration gives services their GPUs, so no job can name them."""

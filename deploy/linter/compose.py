@@ -7,11 +7,12 @@ from typing import Any
 from deploy.catalog.containers import SERVICE_KEYS
 from deploy.catalog.names import slip_of
 from deploy.linter.environment import DROPPED, HELD, judge_variable
+from deploy.linter.fields import Fields, fields_of, shown
 from deploy.linter.findings import Call, Judged
-from deploy.linter.fragments import fields_of, fragment, variables
-from deploy.linter.gpus import CDI, CERTAIN, is_shown, judge_absence, judge_count, judge_hidden, need_of
+from deploy.linter.fragments import fragment, variables
+from deploy.linter.gpus import CDI, CERTAIN, GPU_FILE, is_shown, judge_absence, judge_count, judge_hidden, need_of
 from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit
-from deploy.linter.manifests import Container, Fields, shown
+from deploy.linter.manifests import Container
 from deploy.linter.ports import HIGHEST, listening_ports
 from deploy.linter.words import varies
 
@@ -116,7 +117,7 @@ def _gives(settings: Fields) -> bool:
     return (
         "gpus" in settings
         or shown(settings.get("runtime")) not in ("", "runc")
-        or any(CDI in device or "/dev/nvidia" in device or varies(device) for device in devices)
+        or any(CDI in device or GPU_FILE.search(device) or varies(device) for device in devices)
         or any(is_shown(name, value) for name, value, _ in variables(settings.get("environment")))
     )
 

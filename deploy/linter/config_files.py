@@ -34,7 +34,10 @@ STEPS = re.compile(
 VARS = re.compile(r"^[ \t]*(?:- )?vars:[ \t]*\n((?:[ \t]+[^\n]*\n|[ \t]*\n)+)", re.MULTILINE)
 PAIRED = re.compile(r"^[ \t]+(\w+):[ \t]+([^\n{}\[\]#]{1,300}?)[ \t]*(?:#.*)?$", re.MULTILINE)
 JUST = re.compile(r"^(\w+) *:= *['\"]([^'\"\n]*)['\"][ \t]*$", re.MULTILINE)
-PLACED = re.compile(r"\{\{-?[ \t]*\.?(\w+)[ \t]*-?\}\}")
+PARAMETER = re.compile(r"\bname: *([\w-]+) *\n *value: *['\"]?([^'\"\n{}]{1,300}?)['\"]? *$", re.MULTILINE)
+"""A parameter of Argo's workflows; or of a justfile's recipe, with its default."""
+OF_RECIPE = re.compile(r"^@?[\w-]+ [^:\n]*?\b(\w+)=['\"]([^'\"\n]*)['\"][^:\n]*:[ \t]*$", re.MULTILINE)
+PLACED = re.compile(r"\{\{-?[ \t]*(?:(?:workflow|inputs)\.parameters\.|\.)?([\w-]+)[ \t]*-?\}\}")
 BLOCK = re.compile(r"^[ \t]*(?:envs?|variables|environment):[ \t]*$")
 OF_BLOCK = re.compile(r"^[ \t]+(?:- +)?([A-Za-z_]\w*)(?:=|:[ \t]+)([^\n#]{0,300}?)[ \t]*(?:#.*)?$")
 """The head of a block of variables, and one of its lines."""
@@ -57,7 +60,8 @@ RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.M
 """A target of a Makefile with its first command."""
 OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
 DRIVER = re.compile(
-    r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]|\bcontainer_definitions\b'
+    r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]'
+    r"|\bcontainer_definitions\b|\bprimary_container\b"
 )
 SWAPPED = re.compile(r"^models:[ \t]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+cmd:", re.MULTILINE)
 """The models of llama-swap, each with the command that serves it."""
@@ -106,7 +110,8 @@ def _of_steps(lines: list[str]) -> Iterator[str]:
 def with_values(text: str) -> str:
     """The text with each place `{{ name }}` filled by the text's own `vars` (Ansible, Task), if they have the name."""
     values = {name: value.strip("'\"") for block in VARS.findall(text) for name, value in PAIRED.findall(block)}
-    values |= dict(JUST.findall(text))
+    values |= dict(JUST.findall(text)) | dict(OF_RECIPE.findall(text))
+    values |= dict(PARAMETER.findall(text)) if ".parameters." in text else {}
     return PLACED.sub(lambda match: values.get(match[1], match[0]), text) if values else text
 
 

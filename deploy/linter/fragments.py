@@ -5,7 +5,8 @@ from typing import Any
 
 import yaml
 
-from deploy.linter.manifests import COMPOSE, Container, Fields, shown
+from deploy.linter.fields import Fields, shown
+from deploy.linter.manifests import COMPOSE, Container
 
 
 def fragment(container: Container, mended: Mapping[str, Any]) -> list[str]:
@@ -25,13 +26,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def fields_of(value: object, *path: str) -> Fields:
-    """The mapping at a path of keys; empty without a mapping there."""
-    for key in path:
-        value = value.get(key) if isinstance(value, Fields) else None
-    return value if isinstance(value, Fields) else Fields()
 
 
 def variables(value: object) -> Iterator[tuple[str, str, bool]]:

@@ -19,6 +19,8 @@ CERTAIN, POSSIBLE = "certain", "possible"
 HELP = ("--help", "-h", "--version")
 TRTLLM_IMAGE = re.compile(r"nvidia/tritonserver:[^@]*-trtllm-|nvidia/tensorrt-llm/")
 CDI = "nvidia.com/gpu="
+GPU_FILE = re.compile(r"/dev/(?:nvidia|kfd|dri)")
+"""A file of a GPU, NVIDIA's or AMD's."""
 ALL = f"--device {CDI}all"
 
 
@@ -107,7 +109,7 @@ def is_gpu_option(option: Option) -> bool:
     if option.name in ("--gpus", "--runtime", "--hooks-dir"):
         return option.varies or option.value != "runc"
     if option.name == "--device":
-        return option.varies or CDI in option.value or "/dev/nvidia" in option.value or "=" in option.value
+        return option.varies or CDI in option.value or GPU_FILE.search(option.value) is not None or "=" in option.value
     if option.name in ("-e", "--env"):
         name, equals, value = option.value.partition("=")
         return bool(equals) and is_shown(name, value)

@@ -9,16 +9,18 @@ from deploy.linter.calls import DOCKERFILE, LAUNCHERS, SYNTAX, call_of
 from deploy.linter.command_lines import Piece, pieces_of
 from deploy.linter.config_files import as_script, cells_of, with_values
 from deploy.linter.containers import judge_settings, judge_unreadable
-from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws, several
+from deploy.linter.copied import plain, typed_as
+from deploy.linter.findings import Call, Finding, Judge, Judged, masked, raws
 from deploy.linter.images import judge_image, judge_inside
 from deploy.linter.json_file import judge_json
 from deploy.linter.manifests import is_manifest
 from deploy.linter.model_config import is_model_config, judge_model_config
-from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS, is_beside_another
+from deploy.linter.other_servers import is_beside_another
 from deploy.linter.release import Target, target_named, target_of_image
 from deploy.linter.report import Checked, Report
 from deploy.linter.shells import SHELLS, calls_in, judge_shell, text_place
-from deploy.linter.words import MOST_KEYS, MOST_OPTIONS, Pasted, too_many, varies, word
+from deploy.linter.whole_text import crowded, nothing_known, typographic_signs
+from deploy.linter.words import Pasted, too_many, varies, word
 
 JUDGES: dict[str, Judge] = {
     "trtllm-build": engines.judge_build,
@@ -43,7 +45,7 @@ JUDGES: dict[str, Judge] = {
 }
 OTHER_YAML = re.compile(r"^(?:on|jobs|services|apiVersion|kind|spec|stages):", re.MULTILINE)
 """Keys of compose files, manifests and CI jobs that may begin with `name:`, as a config.pbtxt does."""
-PROGRAM_NAME = re.compile(r"[\w./+-]{1,40}")
+PROGRAM_NAME = re.compile(r"[\w./][\w./+-]{0,39}")
 SHELL_GROUP = re.compile(r"\s*\{\s+[\w./-]+(\s|$)")
 FILLED_LATER = ("trtllm-build", "convert_checkpoint.py", "quantize.py", "tritonserver", "trtllm-serve")
 OF_THE_SHELL = (
@@ -72,8 +74,9 @@ def judged(text: str, release: str = "") -> Report:
     """The report on pasted text: its mistakes, and the corrected text. Raises: a Refusal for an unknown `release`."""
     target = target_named(release)
     if crowd := too_many(text):
-        return Report(target=target, checked=(_crowded(crowd, target),))
-    text = (cells_of(text) or (text,))[0]
+        return Report(target=target, checked=(crowded(crowd, target),))
+    text = plain((cells_of(text) or (text,))[0])
+    text, typographic = typed_as(text), text
     if is_model_config(text) and not OTHER_YAML.search(text):
         return Report(target=target, checked=(_file("config.pbtxt", judge_model_config(text, target), target),))
     is_other_json = re.match(r"\s*\{(?![{%#])", text) and not (SHELL_GROUP.match(text) or is_manifest(text))
@@ -81,7 +84,7 @@ def judged(text: str, release: str = "") -> Report:
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
     if broken := judge_unreadable(text):
         return Report(target=target, checked=(_file("the file", broken, target),))
-    checked: list[Checked] = []
+    checked = list(typographic_signs(typographic, text, target)) if typographic != text else []
     passed_over: list[str] = []
     is_for_another = is_beside_another(text)
     text, _settings = as_script(with_values(text))
@@ -102,7 +105,7 @@ def judged(text: str, release: str = "") -> Report:
             checked += judged
             passed_over += unknown
     if not checked:
-        checked = [_nothing_known(text, list(_to_read(passed_over)) or passed_over, target)]
+        checked = [nothing_known(text, list(_to_read(passed_over)) or passed_over, target, KNOWN)]
         passed_over = []
     return Report(target=target, checked=tuple(checked), passed_over=_to_read(passed_over))
 
@@ -258,43 +261,3 @@ def _breaks(line: Pasted) -> list[Finding]:
         problem, wanted = BREAKS[kind]
         judged.add(kind, problem, seen=seen or "(blank)", wanted=wanted, attempt="the command below, in one piece")
     return judged.findings
-
-
-def _why_nothing(text: str, programs: list[str]) -> str:
-    if _is_path(text):
-        return f"{text} is neither an existing file nor a known program"
-    if title := next((PROGRAMS[name] for name in programs if name in PROGRAMS), ""):
-        return f"{title} is another server: its options are not judged here, enginehouse migrate reads them"
-    if known := next(((title, advice) for title, words, advice in NOT_JUDGED if words.search(text)), None):
-        return f"{known[0]} is not judged here: {known[1]}"
-    return f"enginehouse check has no rules for {programs[0]}" if programs else "there is no command in this text"
-
-
-def _is_path(text: str) -> bool:
-    return len(text.split()) == 1 and ("/" in text or "." in text)
-
-
-def _crowded(crowd: str, target: Target) -> Checked:
-    judged = Judged()
-    judged.add(
-        "unknown-file",
-        "the text has more different names than a command or a file of containers has, and was not read",
-        seen=crowd,
-        wanted=f"at most {MOST_OPTIONS:,} different options and {MOST_KEYS:,} keys",
-        attempt="enginehouse check FILE with one command or one server's file",
-    )
-    return Checked(where="the text", target=target, findings=tuple(judged.findings))
-
-
-def _nothing_known(text: str, programs: list[str], target: Target) -> Checked:
-    judged = Judged()
-    first = next((line.strip() for line in text.split("\n") if line.strip()), "")
-    judged.add(
-        "unknown-program",
-        _why_nothing(text.strip(), programs),
-        seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
-        wanted=f"one of: {several(KNOWN)}",
-        attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",
-        is_wrong=not programs or _is_path(text.strip()),
-    )
-    return Checked(where="the text", target=target, findings=tuple(judged.findings))

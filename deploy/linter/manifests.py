@@ -14,12 +14,13 @@ from typing import Any
 import yaml
 
 from deploy.catalog.containers import CONTAINER_KEYS, SERVICE_KEYS
+from deploy.linter.fields import Fields, custom_container, custom_resource, fields_of, of_ansible, services_of, shown
 
 COMPOSE, POD = "compose", "pod"
 BEGINS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:---|\{\{|\{\s*\"|(?:- )?[\w.-]+:(?:\s|$))")
 """The first line with text begins a mapping, a list of mappings or a document."""
 MENTIONS = re.compile(
-    r"(?:^|[\s{,\[])\"?(?:image|command|args|entrypoint|containers|services|predictor)\"?:", re.MULTILINE
+    r"(?:^|[\s{,\[])\"?(?:image|command|args|entrypoint|containers|services|predictor|uri|repository)\"?:", re.MULTILINE
 )
 HOLE = re.compile(r"\{\{[^{}\n]*\}\}")
 HOLES_ALONE = re.compile(r"^[ \t]*(?:\{\{[^\n]*\}\}|\.\.\.|…)[ \t]*$", re.MULTILINE)
@@ -27,19 +28,9 @@ KEPT = re.compile("\ue000([0-9]+)\ue001")
 LINE_END = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|\\?\n\s*""", re.DOTALL)
 OF_PODS = frozenset(["args", "resources", "volumeMounts", "imagePullPolicy", "livenessProbe", "readinessProbe"])
 OF_CONTAINERS = SERVICE_KEYS | CONTAINER_KEYS
-ANSIBLE = {"env": "environment", "ipc_mode": "ipc", "published_ports": "ports", "restart_policy": "restart"}
-"""Keys of Ansible's `docker_container`, and the same keys of compose."""
 OF_JOBS = frozenset(["script", "steps", "stage", "uses", "runs-on"])
 """Keys of CI jobs, which have an image too."""
 MOST_NODES = 50_000
-
-
-class Fields(dict[str, Any]):
-    """A YAML mapping with the line of each key."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: dict[str, int] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +113,12 @@ def checks_of(container: Container) -> Iterator[tuple[int, str]]:
 def _of_document(document: object) -> Iterator[Container]:
     """The containers of a document: a compose file, an object, or a fragment of either."""
     if isinstance(document, Fields) and isinstance(document.get("services"), Fields):
-        for name, service in document["services"].items():
-            if isinstance(service, Fields):
-                yield _container(service, COMPOSE, name, owner=document)
+        for name, service in services_of(document):
+            yield _container(service, COMPOSE, name, owner=document)
+        return
+    if isinstance(document, Fields) and (custom := custom_resource(document)):
+        name = str(custom[0].get("name") or document.get("kind"))
+        yield _container(custom[0], POD, name, pod=custom[1], owner=document)
         return
     whole = list(_of_pods(document, document))
     yield from whole
@@ -156,25 +150,14 @@ def _of_pods(value: object, owner: object) -> Iterator[Container]:
                 if isinstance(row, Fields):
                     yield _container(row, POD, str(row.get("name", "")), pod=value, owner=owner)
         elif key.rpartition(".")[2] == "docker_container" and isinstance(inner, Fields):
-            yield _container(_of_ansible(inner), COMPOSE, str(inner.get("name", "")), owner=Fields())
+            yield _container(of_ansible(inner), COMPOSE, str(inner.get("name", "")), owner=Fields())
+        elif isinstance(inner, Fields) and (custom := custom_container(key, inner, value, fields_of(owner))):
+            yield _container(custom, POD, str(inner.get("name", "")), pod=value, owner=owner)
         elif key == "model" and isinstance(inner, Fields) and {"modelFormat", "storageUri"} & set(inner):
             yield _container(inner, POD, str(inner.get("name", "model")), pod=value, owner=owner)
         else:
-            yield from _of_pods(inner, inner if key == "items" and isinstance(inner, list) else owner)
-
-
-def _of_ansible(task: Fields) -> Fields:
-    """The settings of Ansible's `docker_container` under compose's keys."""
-    fields = Fields()
-    for key, value in task.items():
-        name = "gpus" if key == "device_requests" else ANSIBLE.get(key, key)
-        if name in SERVICE_KEYS:
-            fields[name], fields.lines[name] = value, task.lines[key]
-    for request in fields.get("gpus") or [] if isinstance(fields.get("gpus"), list) else []:
-        sets = request.get("capabilities") if isinstance(request, Fields) else None
-        if isinstance(sets, list) and sets and isinstance(sets[0], list):
-            request["capabilities"] = sets[0]
-    return fields
+            is_owner = isinstance(inner, list) if key == "items" else "extraPodSpec" in fields_of(inner)
+            yield from _of_pods(inner, inner if is_owner else owner)
 
 
 def _names_a_program(fields: Fields) -> bool:
@@ -214,13 +197,6 @@ def _listed(entries: list[str]) -> str:
     """The entries of a list as words; `$VAR` and `$(VAR)` are kept unquoted, so that they count as variables."""
     words = [entry.strip() for entry in entries if entry.strip()]
     return " ".join(word if "$" in word and " " not in word else shlex.quote(word) for word in words)
-
-
-def shown(value: object) -> str:
-    """A scalar in a form that YAML reads as the same scalar."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None or isinstance(value, dict | list) else str(value)
 
 
 OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")

@@ -44,10 +44,12 @@ def judge_model_config(text: str, target: Target) -> Judged:
         return judged
     _fields(judged, config, "ModelConfig")
     _holes(judged, config)
+    _batches(judged, config)
     if config.text("backend") == "tensorrtllm":
         _tensorrtllm(judged, config, target)
     if config.text("backend") == "python":
         _python(judged, config)
+    _gpus_of_no_gpu(judged, config)
     kinds = {finding.kind for finding in judged.findings if finding.is_wrong}
     if kinds and not kinds & {"no-engine", "program-removed"}:
         judged.right = write(config).splitlines()
@@ -193,6 +195,40 @@ def _tensors(judged: Judged, config: Message) -> None:
             empty = Message()
             empty.set("shape", [])
             tensor.set("reshape", empty)
+
+
+def _gpus_of_no_gpu(judged: Judged, config: Message) -> None:
+    """Adds each group that names GPUs although its kind takes none: Triton does not load the model."""
+    for group in config.messages("instance_group"):
+        kind = group.text("kind")
+        if kind in ("KIND_CPU", "KIND_MODEL") and group.all("gpus"):
+            judged.add(
+                "placement",
+                f"a group of {kind} names GPUs, and Triton refuses the model for it",
+                seen=f"line {group.line}: kind: {kind} with gpus",
+                wanted="gpus only beside KIND_GPU",
+                attempt=f"instance_group [ {{ count: {group.text('count') or '1'} kind: {kind} }} ]",
+            )
+            group.fields = [field for field in group.fields if field.name != "gpus"]
+
+
+def _batches(judged: Judged, config: Message) -> None:
+    """Adds preferred sizes of a batch above the largest one: Triton does not load the model."""
+    most = config.text("max_batch_size") or "0"
+    for batcher in config.messages("dynamic_batching"):
+        sizes = [str(size) for size in batcher.all("preferred_batch_size")]
+        if not most.isdecimal():
+            continue
+        fitting: list[Value] = [size for size in sizes if not size.isdecimal() or int(size) <= int(most)]
+        if len(fitting) < len(sizes):
+            judged.add(
+                "value-not-offered",
+                "a preferred_batch_size is above max_batch_size, and Triton refuses the model for it",
+                seen=f"line {batcher.line}: preferred_batch_size: [ {', '.join(sizes)} ], max_batch_size: {most}",
+                wanted=f"sizes of at most {most}",
+                attempt=f"preferred_batch_size: [ {', '.join(map(str, fitting)) or most} ]",
+            )
+            batcher.set("preferred_batch_size", fitting or [most])
 
 
 def _python(judged: Judged, config: Message) -> None:

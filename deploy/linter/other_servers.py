@@ -14,12 +14,13 @@ PROGRAMS = {
     "text-generation-launcher": "text-generation-inference",
     "text-embeddings-router": "text-embeddings-inference",
     "lmdeploy": "LMDeploy",
+    **dict.fromkeys(("dynamo.vllm", "dynamo.sglang", "dynamo.trtllm"), "NVIDIA Dynamo"),
 }
 """Programs that `enginehouse migrate` reads."""
 NOT_READ = {
     **dict.fromkeys(("ollama", "llama-server", "llama-cli"), "a server of GGUF files"),
     **dict.fromkeys(("ray", "serve"), "Ray"),
-    **dict.fromkeys(("dynamo.vllm", "dynamo.sglang", "dynamo.trtllm", "dynamo.frontend"), "NVIDIA Dynamo"),
+    "dynamo.frontend": "NVIDIA Dynamo",
 }
 IMAGES = re.compile(
     r"(^|/)(vllm|sglang|lmdeploy|ollama|llama\.cpp|text-generation-inference|text-embeddings-inference|ray|litellm"
@@ -46,6 +47,7 @@ NOT_JUDGED: tuple[tuple[str, re.Pattern[str], str], ...] = (
         re.compile(r"\bdocker\s{1,9}service\s{1,9}(?:create|update)\b"),
         "enginehouse migrate reads its image and the words behind it",
     ),
+    ("a listing of files", re.compile(r"^[│ ]*[├└]── ", re.M), "paste the config.pbtxt of one of its models"),
     ("a bake file", re.compile(r'^(?:target|group) "', re.M), "paste the Dockerfile that it names"),
 )
 """Texts that start no server: a title, their words, and the counterpart of this project."""

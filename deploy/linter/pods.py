@@ -7,10 +7,11 @@ from typing import Any
 from deploy.catalog.containers import CONTAINER_KEYS
 from deploy.catalog.names import slip_of
 from deploy.linter.environment import DROPPED, HELD, judge_variable
+from deploy.linter.fields import Fields, fields_of, shown
 from deploy.linter.findings import Call, Judged
-from deploy.linter.fragments import fields_of, fragment, variables
+from deploy.linter.fragments import fragment, variables
 from deploy.linter.gpus import CERTAIN, is_shown, judge_absence, judge_count, judge_hidden, need_of
-from deploy.linter.manifests import Container, Fields, shown
+from deploy.linter.manifests import Container
 from deploy.linter.ports import is_port, listening_ports
 from deploy.linter.words import varies
 

@@ -59,7 +59,9 @@ def _container(text: str) -> tuple[str, tuple[str, ...]]:
     rows = re.sub(r"\\\r?\n", " ", text).splitlines()
     settings = [setting for row in rows if (setting := SETTING.match(row))]
     options = " ".join(
-        f"{OPTIONS[setting['key']]} {setting['value']}".strip() for setting in settings if setting["key"] in OPTIONS
+        f"{OPTIONS[setting['key']]} {PREFIX.sub('', setting['value'])}".strip()
+        for setting in settings
+        if setting["key"] in OPTIONS
     )
     by_key = {setting["key"]: setting["value"] for setting in settings}
     command = f"podman run {options} {by_key.get('Image', '')} {by_key.get('Exec', '')}".strip()

@@ -10,7 +10,10 @@ from deploy.linter.release import Target
 from deploy.linter.report import Checked, Report
 
 KIND = "secret-in-words"
-TOKEN = re.compile(r"(?<![\w-])(?:hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[\w-]{32,})")
+TOKEN = re.compile(
+    r"(?<![\w-])(?:hf_[A-Za-z0-9]{20,}|nvapi-[\w-]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|sk-[\w-]{32,})"
+    r"|(?<=Bearer )[\w.~+/-]{20,}"
+)
 MOST_REPEATED = 8
 """Most different characters of an example such as hf_xxxxxxxx."""
 

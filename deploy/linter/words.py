@@ -84,6 +84,8 @@ class HereDocument:
     line: int
     body: str
     is_script: bool
+    head: str = ""
+    """The line that begins it."""
 
 
 def word(raw: str) -> Word:
@@ -148,7 +150,7 @@ def here_documents(text: str) -> Iterator[HereDocument]:
             length = ends[following] - place
             body = "\n".join(lines[place : place + length])
             is_script = body.lstrip().startswith("#!") or READS_A_SCRIPT.search(line[: match.start()]) is not None
-            yield HereDocument(line=place + 1, body=body, is_script=is_script)
+            yield HereDocument(line=place + 1, body=body, is_script=is_script, head=line)
             place += length + 1
 
 

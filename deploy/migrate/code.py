@@ -1,8 +1,9 @@
 """Settings of a server in Python code or in YAML values, as the command line with the same meaning.
 
 Read: commands that Python starts as lists or texts; `LLM(…)` and `AsyncEngineArgs(…)` of vLLM, `LLM(…)` of
-TensorRT-LLM, `LLMConfig(…)` and `llm_configs` of Ray, values of vLLM's production-stack chart, and the file of
-`vllm serve --config`. Nothing is run.
+TensorRT-LLM, `LLMConfig(…)` and `llm_configs` of Ray, values of vLLM's production-stack chart, the file of
+`vllm serve --config`, and settings of SageMaker's and Vertex AI's containers. Nothing is run. More than 300 lines: each
+form is read by one function, and they share the values of expressions.
 """
 
 import ast
@@ -26,7 +27,11 @@ OF_TRTLLM = {
     "pipeline_parallel_size": "pp_size",
     "moe_expert_parallel_size": "ep_size",
 }
-IN_PYTHON = re.compile(r"^[ \t]*(?:import|from) \w", re.MULTILINE)
+IN_PYTHON = re.compile(r"^[ \t]*(?:import|from) \w|^(?:\w+ = )?[\w.]+\([ \t]*$", re.MULTILINE)
+SETTINGS = re.compile(r"^option\.model_id[ \t]*=|(['\"])(?:HF|OPTION)_MODEL_ID\1[ \t]*:", re.MULTILINE)
+"""Settings of a container of SageMaker: its properties, or its variables as a dictionary of Python or JSON."""
+PROPERTY = re.compile(r"^option\.(\w+)[ \t]*=[ \t]*(\S+)", re.MULTILINE)
+IMAGE = re.compile(r"[\w./{}:-]*(?:djl-inference|djl-serving|-tgi-inference|/vllm:)[\w./{}:-]*")
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
 SPEAKS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Python functions whose texts are messages for people, not commands."""
@@ -42,6 +47,8 @@ def commands_in(text: str) -> Iterator[str]:
         return
     if IN_CODE.search(text):
         yield from _of_python(text)
+    elif SETTINGS.search(text):
+        yield from _of_settings(text)
     elif IN_PYTHON.search(text) and STARTS.search(text):
         yield from _of_processes(text)
     elif IN_YAML.search(text):
@@ -68,11 +75,45 @@ def _of_processes(text: str) -> list[str]:
             values: list[ast.expr] = [node.value] if isinstance(node, ast.Assign | ast.Return) and node.value else []
             more = added.get(_name(node.targets[0]), []) if isinstance(node, ast.Assign) else []
             if isinstance(node, ast.Call) and _name(node.func) not in SPEAKS:
+                commands += _of_container(node, known)
                 values = [*node.args, *(keyword.value for keyword in node.keywords)]
             commands += [_command_of(value, more, known) for value in values]
     except RecursionError:
         return []
     return [command for command in commands if STARTS.search(command)]
+
+
+def _of_container(node: ast.Call, known: Mapping[str, str]) -> Iterator[str]:
+    """The `docker run` of a call with an image of a server and its words: Docker's library, Vertex AI."""
+    named = {keyword.arg or "": keyword.value for keyword in node.keywords}
+    images = [*node.args[:1], *(named[key] for key in ("image", "serving_container_image_uri") if key in named)]
+    image = next((text for part in images if (text := _spoken(part, known)) and "$" not in text), "")
+    if not any(engine.image.search(image) for engine in ENGINES) or re.search(r"\s", image):
+        return
+    options = ["--gpus all"] if "device_requests" in named else []
+    for key, form in (("environment", "-e {0}={1}"), ("ports", "-p {1}:{0}")):
+        pairs = _value(named[key]) if key in named else {}
+        for name, value in pairs.items() if isinstance(pairs, Mapping) else ():
+            options.append(form.format(str(name).removesuffix("/tcp"), shlex.quote(str(value))))
+    words = [named[key] for key in ("command", "args", "serving_container_args") if key in named]
+    rows = [_command_of(part, [], known) or _spoken(part, known) for part in words]
+    yield " ".join(["docker run", *options, image, *rows])
+
+
+def _of_settings(text: str) -> Iterator[str]:
+    """The `docker run` of a container of SageMaker, made of its settings."""
+    pairs = {f"OPTION_{name.upper()}": value for name, value in PROPERTY.findall(text)}
+    nodes = list(ast.walk(_tree(text)))
+    known = _constants(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Dict) and SETTINGS.search(ast.unparse(node)):
+            keys = [_spoken(key, known) if key else "" for key in node.keys]
+            pairs |= {key: _spoken(value, known) for key, value in zip(keys, node.values, strict=True) if key.isupper()}
+    image = IMAGE.search(text)
+    is_tgi = "SM_NUM_GPUS" in pairs or "get_huggingface_llm_image_uri" in text
+    name = image[0] if image else "huggingface-pytorch-tgi-inference" if is_tgi else "djl-inference"
+    options = [f"-e {shlex.quote(f'{key}={value}')}" for key, value in pairs.items() if "$" not in value]
+    yield " ".join(["docker run", *options, re.sub(r"[{}]", "", name)])
 
 
 def _command_of(value: ast.expr, more: list[ast.expr], known: Mapping[str, str]) -> str:
@@ -106,8 +147,12 @@ def _spoken(node: ast.expr, known: Mapping[str, str]) -> str:
         return "".join(_spoken(part, known) for part in parts)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _spoken(node.left, known) + _spoken(node.right, known)
-    if isinstance(node, ast.Call) and node.args and _name(node.func) in ("str", "int", "get", "getenv"):
-        return _spoken(node.args[-1], known) if _name(node.func) in ("str", "int") or len(node.args) == 2 else UNSEEN
+    if isinstance(node, ast.Call) and node.args and _name(node.func) in ("str", "int", "dumps", "get", "getenv"):
+        return (
+            _spoken(node.args[-1], known)
+            if _name(node.func) in ("str", "int", "dumps") or len(node.args) == 2
+            else UNSEEN
+        )
     if isinstance(node, ast.Attribute):
         return "python3" if node.attr == "executable" else f"${node.attr}"
     return UNSEEN
@@ -196,12 +241,11 @@ def _of_values(value: object) -> Iterator[str]:
         yield from _of_ray(value)
     elif isinstance(value.get("modelURL"), str):
         yield _of_chart(value)
-    elif isinstance(inner := value.get("serveConfigV2"), str):
-        for document in _documents(inner):
-            yield from _of_values(document)
     else:
         for row in value.values():
-            yield from _of_values(row)
+            is_file = isinstance(row, str) and "\n" in row and IN_YAML.search(row)
+            for inner in _documents(str(row)) if is_file else [row]:
+                yield from _of_values(inner)
 
 
 def _of_chart(model: Mapping[str, object]) -> str:

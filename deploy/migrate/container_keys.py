@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from deploy.linter.fragments import fields_of
+from deploy.linter.fields import Fields, fields_of, shown
 from deploy.linter.gpus import CDI
-from deploy.linter.manifests import COMPOSE, Container, Fields, shown
+from deploy.linter.manifests import COMPOSE, Container
+from deploy.linter.words import Word
 from deploy.migrate.container_options import (
     CONTAINER,
     HEALTH,
@@ -20,12 +21,13 @@ from deploy.migrate.container_options import (
 from deploy.migrate.findings import Finding
 from deploy.migrate.options import MANY_HOSTS, words_of
 from deploy.migrate.places import Given
+from deploy.migrate.variables import filled
 
 PLAIN_KEYS = words_of(
     """
     container_name restart ipc shm_size ulimits network_mode networks privileged cap_add security_opt user
-    runtime init stdin_open tty hostname logging stop_grace_period entrypoint command working_dir labels
-    pull_policy platform mem_limit cpus read_only extra_hosts
+    runtime extends profiles init stdin_open tty hostname logging stop_grace_period entrypoint command working_dir
+    labels pull_policy platform mem_limit cpus read_only extra_hosts
     """
 )
 OF_A_CONTAINER = {
@@ -42,7 +44,20 @@ OF_A_POD = {
     **dict.fromkeys(("hostIPC", "hostNetwork", "shareProcessNamespace", "securityContext"), CONTAINER),
     "restartPolicy": CONTAINER,
     "imagePullSecrets": REGISTRY,
+    "storage": STORE,
+    "router": "a Balancer of the inventory passes requests on",
+    "expose": "Gateway(ports=…)",
 }
+SECRETS = "secrets are the inventory's: Secret.env(…), or a vault"
+OWN_KEYS = frozenset(
+    words_of(
+        """
+        model minReplicas maxReplicas image resources replicas env mainContainer container name inputs outputs
+        parallelism template
+        """
+    )
+)
+"""Keys of a pod or of a custom resource whose content has findings of its own."""
 
 
 def of_service(container: Container, call: Given, listening: str) -> Iterator[Finding]:
@@ -70,10 +85,12 @@ def of_service(container: Container, call: Given, listening: str) -> Iterator[Fi
             yield Finding(key, place=CONTAINER)
         elif key == "env_file":
             yield Finding(key, why="the file was not read: give its variables as words")
+        elif key == "secrets":
+            yield Finding(key, why=SECRETS)
         else:
             yield _unread(key)
-    for name, service in fields_of(container.owner, "services").items():
-        if service is not settings:
+    for name in fields_of(container.owner, "services"):
+        if name != container.name:
             yield Finding(f"service {name}", why=HOST)
 
 
@@ -145,7 +162,9 @@ def of_pod(container: Container, call: Given, listening: str) -> Iterator[Findin
             for row in map(fields_of, _rows(container.pod[key])):
                 place = CONTAINER if "emptyDir" in row else STORE
                 yield Finding(f"volume {shown(row.get('name'))}", place=place)
-        elif key not in ("model", "minReplicas", "maxReplicas"):
+        elif key == "authSecret":
+            yield Finding(f"pod: {key}", why=SECRETS)
+        elif key not in OWN_KEYS:
             yield _unread(f"pod: {key}")
     yield from _of_owner(container, call)
 
@@ -153,7 +172,7 @@ def of_pod(container: Container, call: Given, listening: str) -> Iterator[Findin
 def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
     """Replicas of the object, and a group of pods over which one model is split."""
     spec = fields_of(container.owner, "spec")
-    for place in (spec, fields_of(spec, "predictor")):
+    for place in (container.owner, spec, fields_of(spec, "predictor")):
         for key in ("replicas", "minReplicas"):
             if key in place:
                 yield _replicas(call, shown(place[key]))
@@ -170,8 +189,10 @@ def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
             if size == "1"
             else Finding(f"size: {size}", why=MANY_HOSTS)
         )
-    for key in spec.keys() - {"replicas", "template", "selector", "predictor", "leaderWorkerTemplate", "containers"}:
-        if spec is not container.pod:
+    for key in spec.keys() - OWN_KEYS - {"selector", "predictor", "leaderWorkerTemplate", "containers"}:
+        if key in OF_A_POD and spec is not container.pod:
+            yield Finding(key, place=OF_A_POD[key])
+        elif spec is not container.pod:
             is_known = key in ("strategy", "updateStrategy", "serviceName", "minReadySeconds", "revisionHistoryLimit")
             yield Finding(key, place="Rollout(…): waves behind gates") if is_known else _unread(key)
 
@@ -214,7 +235,7 @@ def _port_text(row: object) -> str:
     if isinstance(row, Fields):
         outside, inside = shown(row.get("published")), shown(row.get("target"))
         return f"{outside}:{inside}" if outside else inside
-    return shown(row)
+    return filled(Word(shown(row), shown(row)), {}).text
 
 
 def _volume_text(row: object) -> str:

@@ -30,6 +30,8 @@ class Engine:
     values: Mapping[tuple[str, str], str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables, by name, and the option for which each stands."""
+    variables_begin: str = ""
+    """The beginning of variables that are an option of vLLM: `OPTION_MAX_MODEL_LEN`."""
     says_options_in_variables: bool = False
     port: int = 8000
     takes_beginnings: bool = True

@@ -1,4 +1,4 @@
-"""LMDeploy's options under vLLM's names, and servers that are only known by name, each with advice.
+"""Options of LMDeploy and of DJL's LMI container under vLLM's names, and servers known by name, each with advice.
 
 Sources: LMDeploy docs/en/llm/api_server.md and lmdeploy/cli/serve.py, known from reports and not read again.
 """
@@ -59,6 +59,23 @@ LMDEPLOY = Engine(
     },
     flags=frozenset(["--enable-prefix-caching", "--eager-mode", "--ssl", "--trust-remote-code"]),
 )
+LMI = Engine(
+    title="DJL's LMI container",
+    image=re.compile(r"djl-(?:inference|serving)(:|@|$)"),
+    port=8080,
+    variables={
+        **dict.fromkeys(("HF_MODEL_ID", "OPTION_MODEL_ID", "SERVING_MODEL_ID"), "--model"),
+        **dict.fromkeys(("HF_REVISION", "OPTION_REVISION"), "--revision"),
+        **dict.fromkeys(("TENSOR_PARALLEL_DEGREE", "OPTION_TENSOR_PARALLEL_DEGREE"), "--tensor-parallel-size"),
+        "OPTION_PIPELINE_PARALLEL_DEGREE": "--pipeline-parallel-size",
+        "OPTION_MAX_ROLLING_BATCH_SIZE": "--max-num-seqs",
+        "OPTION_MAX_ROLLING_BATCH_PREFILL_TOKENS": "--max-num-batched-tokens",
+        "OPTION_QUANTIZE": "--quantization",
+    },
+    variables_begin="OPTION_",
+    values={("--dtype", "bf16"): "bfloat16", ("--dtype", "fp16"): "float16"},
+)
+"""Source: djl-serving serving/docs/lmi/lmi_environment_variable_instruction.md, read on 2026-11-28."""
 GGUF = "its models are GGUF files, which no server here reads: name the repository that they were made of"
 OTHER_FORM = "its options are not read here: name its model"
 NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
@@ -83,6 +100,12 @@ NOT_READ: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("NVIDIA Dynamo's deployment", re.compile(r"DynamoGraphDeployment|\bdynamo\b"), OTHER_FORM),
     ("a Model of KubeAI", re.compile(r"\bkubeai\.org/"), OTHER_FORM),
     ("a module of NixOS", re.compile(r"\boci-containers\b|\bmkDerivation\b"), OTHER_FORM),
+    ("a chart of Helm", re.compile(r"\bhelm (?:install|upgrade)\b"), "paste its values, or what helm template prints"),
+    (
+        "MLX",
+        re.compile(r"\bmlx_(?:lm|vlm)\b"),
+        "its weights are made for Apple's GPUs: name their origin",
+    ),
     ("llm-d's chart", re.compile(r"\bmodelArtifacts\b|\bllm-d\b"), OTHER_FORM),
     ("LocalAI, LM Studio or KoboldCpp", re.compile(r"\blocalai\b|\blmstudio\b|\bkoboldcpp\b", re.I), GGUF),
     ("values of a template", re.compile(r"\{%-? "), "fill them in first"),

@@ -9,8 +9,8 @@ from itertools import pairwise
 from deploy.catalog import ARCHITECTURES, DEFAULT_RELEASE, kind_of
 from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.names import nearest
+from deploy.linter.fields import fields_of
 from deploy.linter.findings import SECRET_NAME, masked
-from deploy.linter.fragments import fields_of
 from deploy.linter.manifests import Container
 from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, too_many, word
@@ -41,7 +41,6 @@ OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "re
 OF_ENCODERS = ("max_batch_tokens", "max_items")
 STARTS_A_SCRIPT = re.compile(r"(?:CMD|ENTRYPOINT|command:|exec)[ \t\[\"']+(?:(?:ba|z|da)?sh[\"', ]+)?([\w./-]+\.sh)\b")
 EVERY = {**PLACES, **COUNTERPARTS}
-TASKS = ("embed", "embedding", "pooling", "score", "generate", "classify")
 
 
 def migrate(text: str) -> Migration:
@@ -64,8 +63,8 @@ def migrate(text: str) -> Migration:
     if nameless is None:
         title, advice = not_read(text)
         if title:
-            raise _refused(f"it names {title}: {advice}", _first_words(text))
-        raise _refused("no server was found that is known here", _first_words(text))
+            raise _refused(f"it names {title}: {advice}", masked(" ".join(text.split()[:2]))[:80] or "nothing")
+        raise _refused("no server was found that is known here", masked(" ".join(text.split()[:2]))[:80] or "nothing")
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
     before = ["", *(word.text for word in nameless.args)]
     for option, text in pairwise(before):
@@ -92,8 +91,9 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
     findings += [Finding(name, why=VARIABLES.get(name, "its value was not seen")) for name in server.files]
     findings += [_assigned(text) for text in server.assigned]
     findings += [Finding(masked(line), place=UNIT) for line in server.unit]
-    others = dict.fromkeys(server.others)
-    findings += [Finding(f"command {name}", why="not read here", is_known=False) for name in others]
+    findings += [
+        Finding(f"command {name}", why="not read here", is_known=False) for name in dict.fromkeys(server.others)
+    ]
     if server.engine.takes_every_gpu and not call.parallel:
         call.gpus = max(call.gpus, call.host_gpus, len(call.devices))
     if call.gpus > call.host_gpus > 0:
@@ -118,8 +118,7 @@ def _written(call: Given, findings: list[Finding]) -> Migration:
         findings.append(Finding("--lora-modules", why="each adapter's commit and rank: LoRA(adapters=(Adapter(…),))"))
     findings += of_source(source, known, call)
     if kind == "llm":
-        reason = reason_for_vllm(source, known, call, DEFAULT_RELEASE)
-        if reason:
+        if reason := reason_for_vllm(source, known, call, DEFAULT_RELEASE):
             findings = serve_with_vllm(findings, source, known, call)
             findings.append(program_finding(reason, call))
         else:
@@ -260,7 +259,10 @@ def _flag_of(server: Server, name: str) -> str:
         return "--passthrough"
     if name in server.engine.variables:
         return server.engine.variables[name]
-    flag = "--" + name.lower().replace("_", "-")
+    begin = server.engine.variables_begin
+    flag = "--" + name.removeprefix(begin).lower().replace("_", "-")
+    if begin and name.startswith(begin) and (flag in PLACES or flag in NO_PLACE):
+        return flag
     is_option = flag in server.engine.renamed or flag in server.engine.no_place
     return flag if server.engine.says_options_in_variables and is_option and flag not in SECRET else ""
 
@@ -281,10 +283,6 @@ def _storage(container: Container, call: Given) -> Iterator[Finding]:
             name = model.get("name")
             call.names = call.names or ((name,) if isinstance(name, str) and key == "model.uri" else ())
             yield Finding(f"{key}: {uri}", place="weights")
-
-
-def _first_words(text: str) -> str:
-    return masked(" ".join(text.split()[:2]))[:80] or "nothing"
 
 
 def _refused(problem: str, seen: str, attempt: str = "") -> Exception:

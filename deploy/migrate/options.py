@@ -125,6 +125,8 @@ NO_PLACE: dict[str, str] = {
         ("--deployment-config", "--replicaCount"),
         "replicas are hosts of the inventory, each with a Server of this name",
     ),
+    **dict.fromkeys(("--repository", "--tag", "--imagePullPolicy"), "release=… names the image, by its digest"),
+    "--name": "name of the LLM is what clients ask for",
     "--accelerator-type": 'Machine(gpu="…") names the card',
     **dict.fromkeys(
         ("--runtime-env", "--requestCPU", "--requestMemory", "--pvcStorage"), "a Server has the whole host"

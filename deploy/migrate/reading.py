@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from deploy.linter.calls import LAUNCHERS, call_of
 from deploy.linter.config_files import as_script, cells_of, with_values
+from deploy.linter.copied import plain, typed_as
 from deploy.linter.docker import PROGRAMS as DOCKERS
 from deploy.linter.docker import run_words
 from deploy.linter.dockerfile import ADDED, RUNS, instructions, is_dockerfile
@@ -25,6 +26,7 @@ from deploy.migrate.options import NO_PLACE
 from deploy.migrate.places import PLACES
 from deploy.migrate.servers import ENGINES, NIM
 from deploy.migrate.variables import ASSIGNED, all_filled, assignments, used, with_arrays
+from deploy.migrate.weights import is_model
 
 SILENT = frozenset(["set", "cd", "echo", "true", "exec", "[", "[[", "then", "fi", "do", "done", "mkdir", "cat", "wait"])
 """Programs of scripts that do not affect a server."""
@@ -68,7 +70,7 @@ class Server:
 
 def servers_of(text: str) -> Iterator[Server]:
     """The servers that a text starts, in its order; of a script the first."""
-    text = with_values(text)
+    text = with_values(typed_as(plain(text)))
     for part in (*(cells_of(text) or (text,)), *(document.body for document in here_documents(text))):
         in_code = list(commands_in(part))
         yield from filter(None, (_of_script(command, {}, 0) for command in in_code))
@@ -78,10 +80,23 @@ def servers_of(text: str) -> Iterator[Server]:
         yield from filter(None, map(_of_container, every))
         if every:
             continue
-        script, settings = as_script(with_arrays(part))
+        script, settings = as_script(_with_files(with_arrays(part)))
         server = _of_dockerfile(part) if is_dockerfile(part) else _of_script(script, {}, 0)
         if server:
             yield replace(server, unit=settings)
+
+
+def _with_files(text: str) -> str:
+    """The text with the options of a settings file, which it writes itself, in the place of `--config FILE`."""
+    for document in here_documents(text) if "config" in text else ():
+        file = re.search(r"[>\s]([^\s<>|&'\"]+\.ya?ml)['\"]?(?:\s|$)", document.head)
+        command = next(commands_in(document.body), "") if file else ""
+        if file and command:
+            words = command.removeprefix("vllm serve ").removeprefix("trtllm-serve ")
+            name = re.escape(file[1].rpartition("/")[2])
+            used = re.compile(rf"--(?:yaml-)?config[= ]['\"]?(?:[^\s'\"]*/)?{name}['\"]?(?=\s|$)")
+            text = words.join(used.split(text))
+    return text
 
 
 def _of_dockerfile(text: str) -> Server | None:
@@ -258,7 +273,9 @@ def _in_image(
     if server or engine is None:
         return server
     first = words[0].text if words else ""
-    if has_entry or first in SHELLS or first.startswith("/") or (engine is NIM and first):
+    is_weights = engine.takes_a_word and is_model(first) and all(part.text.startswith("-") for part in words[1:2])
+    is_program = first in SHELLS or (first.startswith("/") and not is_weights) or (engine is NIM and first)
+    if has_entry or is_program:
         return None
     return Server(engine=engine, args=tuple(words[1:] if first in engine.verbs else words))
 

@@ -10,7 +10,7 @@ import re
 
 from deploy.migrate.counterparts import CACHED, CHUNKS, EMBEDS, EXPERTS, FIRST_GPU, ITEMS, PASS_TOKENS
 from deploy.migrate.engine import Engine
-from deploy.migrate.lmdeploy import LMDEPLOY
+from deploy.migrate.lmdeploy import LMDEPLOY, LMI
 from deploy.migrate.options import (
     GATEWAY_LOGS,
     KERNELS,
@@ -37,6 +37,8 @@ VLLM = Engine(
         r"(^|/)vllm[\w-]*(/vllm[\w-]*)*-openai(:|@|$)|(^|/)[\w-]{0,40}vllm[\w-]*(:|@|$)|public\.ecr\.aws/.*/vllm"
     ),
     programs=frozenset(["vllm"]),
+    variables={"HF_MODEL_ID": "--model"},
+    variables_begin="SM_VLLM_",
     modules=frozenset(["vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server", "dynamo.vllm"]),
     verbs=frozenset(["serve"]),
     takes_a_word=True,
@@ -151,7 +153,8 @@ _NOWHERE_OF_HUGGING_FACE = {
 TGI = Engine(
     title="text-generation-inference",
     takes_every_gpu=True,
-    image=re.compile(r"text-generation-inference"),
+    image=re.compile(r"text-generation-inference|-tgi-inference"),
+    variables={"HF_MODEL_ID": "--model-id", "SM_NUM_GPUS": "--num-shard", "HF_MODEL_REVISION": "--revision"},
     programs=frozenset(["text-generation-launcher"]),
     port=80,
     takes_beginnings=False,
@@ -260,13 +263,15 @@ TRTLLM_SERVE = Engine(
     title="trtllm-serve",
     image=re.compile(r"(?!)"),
     programs=frozenset(["trtllm-serve"]),
+    modules=frozenset(["dynamo.trtllm"]),
     verbs=frozenset(["serve"]),
     needs_verb=False,
     takes_a_word=True,
     renamed={
-        **dict.fromkeys(("--tp-size", "--tp"), "--tensor-parallel-size"),
-        **dict.fromkeys(("--pp-size", "--pp"), "--pipeline-parallel-size"),
-        **dict.fromkeys(("--ep-size", "--ep"), EXPERTS),
+        **dict.fromkeys(("--tp-size", "--tp", "--tensor-parallel-size"), "--tensor-parallel-size"),
+        **dict.fromkeys(("--pp-size", "--pp", "--pipeline-parallel-size"), "--pipeline-parallel-size"),
+        **dict.fromkeys(("--ep-size", "--ep", "--expert-parallel-size"), EXPERTS),
+        **dict.fromkeys(("--model-path", "--model"), "--model"),
         "--max-batch-size": "--max-num-seqs",
         "--max-num-tokens": "--max-num-batched-tokens",
         "--max-seq-len": "--max-model-len",
@@ -283,7 +288,7 @@ TRTLLM_SERVE = Engine(
         **dict.fromkeys(("--cluster-size", "--gpus-per-node", "--metadata-server-config-file"), MANY_HOSTS),
         **dict.fromkeys(("--tokenizer", "--chat-template", "--custom-tokenizer"), TOKENIZER),
         **dict.fromkeys(
-            ("--extra-llm-api-options", "--config"),
+            ("--extra-llm-api-options", "--extra-engine-args", "--config"),
             "its settings are fields of LLM(…): the plan writes the file that the server reads",
         ),
         "--log-level": GATEWAY_LOGS,
@@ -291,4 +296,4 @@ TRTLLM_SERVE = Engine(
     flags=frozenset(["--trust-remote-code", "--fail-fast"]),
 )
 """NVIDIA's image starts a shell, so that a command inside it names the server."""
-ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, LMDEPLOY, TRTLLM_SERVE, KSERVE)
+ENGINES = (VLLM, SGLANG, TGI, TEI, NIM, LMDEPLOY, LMI, TRTLLM_SERVE, KSERVE)

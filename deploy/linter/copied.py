@@ -1,0 +1,79 @@
+"""Removes from a text what copying added to it: colours, prompts, line numbers, prose around code, typographic signs.
+
+Lines keep their numbers, because findings name them.
+"""
+
+import re
+from collections.abc import Iterator
+
+COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
+"""A terminal's sequence for a colour, a title or the cursor."""
+INVISIBLE = str.maketrans({**dict.fromkeys("\u00a0\u2007\u202f", " "), **dict.fromkeys("\u200b\u2060\ufeff", "")})
+FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)?(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
+WINDOWS = re.compile(r"^(?:PS [A-Za-z]:[^>\n]*|[A-Za-z]:\\[^<>|\"\n]*)>[ \t]?")
+"""The prompt of PowerShell or CMD, with the directory."""
+GOES_ON = re.compile(r"^>{1,2} +(?=\S)")
+"""The prompt of a shell before the next line of one command."""
+NUMBERED = re.compile(r"^[ \t]*(\d{1,4})(?:[.:|│][ \t]?|[ \t])")
+SIGN = re.compile(
+    r"(?P<kept>'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"|\\.)"
+    r"|[“”„‟](?P<double>[^“”„‟\n]*)[“”‟]|[‘‚‛](?P<single>[^‘’\n]*)[’‛]"
+    r"|(?<!\S)(?P<dash>[‐-―−]{1,2})(?=[A-Za-z])(?P<letter>[A-Za-z](?![\w-]))?"
+)
+"""A quote or a dash of a word processor, where a shell wants its own; a text in plain quotes stays."""
+
+
+def plain(text: str) -> str:
+    """The text without colours, prompts of Windows, line numbers, and prose around code blocks."""
+    if not text.isascii():
+        text = text.translate(INVISIBLE)
+    if "\x1b" in text:
+        text = COLOUR.sub("", text)
+    lines = text.split("\n")
+    if "```" in text or "~~~" in text:
+        lines = _code_of(lines)
+    lines = _without_numbers(lines)
+    return "\n".join(_without_prompts(lines)) if ">" in text else "\n".join(lines)
+
+
+def typed_as(text: str) -> str:
+    """The text with a shell's quotes and dashes in the place of typographic ones."""
+    return text if text.isascii() else SIGN.sub(_typed, text)
+
+
+def _typed(match: re.Match[str]) -> str:
+    if match["kept"] is not None:
+        return match[0]
+    if match["dash"]:
+        return ("-" if match["letter"] else "--") + (match["letter"] or "")
+    return f'"{match["double"]}"' if match["double"] is not None else f"'{match['single']}'"
+
+
+def _code_of(lines: list[str]) -> list[str]:
+    """The lines of the code blocks of a page, the others empty; a text with an open block stays as it is."""
+    fences = [place for place, line in enumerate(lines) if FENCE.match(line)]
+    is_script = lines[0].startswith("#!") or any("<<" in line for line in lines[: fences[0]] if fences)
+    if len(fences) < 2 or len(fences) % 2 or is_script:
+        return lines
+    inside = {place for start, end in zip(fences[::2], fences[1::2], strict=True) for place in range(start + 1, end)}
+    return [line if place in inside else "" for place, line in enumerate(lines)]
+
+
+def _without_numbers(lines: list[str]) -> list[str]:
+    """The lines without the numbers of an editor, if every line has the next number."""
+    first = NUMBERED.match(lines[0] or (lines[1] if len(lines) > 1 else ""))
+    if not first:
+        return lines
+    matches = [NUMBERED.match(line) for line in lines if line.strip()]
+    numbers = [int(match[1]) for match in matches if match]
+    if len(numbers) < max(2, len(matches)) or numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
+        return lines
+    return [NUMBERED.sub("", line, count=1) for line in lines]
+
+
+def _without_prompts(lines: list[str]) -> Iterator[str]:
+    goes_on = False
+    for line in lines:
+        bare = GOES_ON.sub("", line) if goes_on else WINDOWS.sub("", line, count=1)
+        goes_on = bare.rstrip().endswith(("\\", "`", "^"))
+        yield bare
