@@ -15,6 +15,7 @@ import resource
 import socket
 from typing import Any
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -59,6 +60,39 @@ class Joining:
             self.write(b"")
 
 
+class Parser:
+    """llhttp, by which an offer of another protocol ends a request at its head; here the offer is ignored.
+
+    What followed was not the request's body, but the connection's next request. Java's own client offers HTTP/2 in the
+    first request of each connection without TLS (2026-11-28).
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self._protocol, self._parser = protocol, new_parser(protocol)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._parser, name)
+
+    def feed_data(self, data: bytes) -> None:
+        """Parses the bytes. After an offer, a new parser reads the rest under the same length, without the offer."""
+        rest = memoryview(data)
+        while True:
+            try:
+                self._parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as offer:
+                rest = rest[offer.args[0] :]
+            self._parser = new_parser(self._protocol)
+            self._parser.feed_data(self._protocol.head_of_body())
+
+
+def new_parser(protocol: Protocol) -> Any:
+    """llhttp as uvicorn sets it up: pipelined requests after the last one that is answered are dropped."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
 class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not followed: its class is Any
     """HTTP/1.1 whose headers have a limit of time and of size, and have to name one host.
 
@@ -71,6 +105,9 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         self._most, self._awaited = listen.connections, awaited
         self._waiting: asyncio.TimerHandle | None = None
         self._is_in_headers, self._header_size = False, 0
+        self.parser = Parser(self)
+        self._is_offered = self._is_repeated = False
+        """The head offers another protocol; it is parsed again for its body."""
         self._apart = 0
         """Bytes since the last ones of a body: trailers, and extensions of chunks."""
 
@@ -121,11 +158,27 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
         """
         self._is_in_headers, self._header_size, self._apart = False, 0, 0
         self._stop_waiting()
-        if sum(name == b"host" for name, _ in self.headers) != 1:
+        if self._is_repeated:
+            self._is_repeated = False
+            return
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts != 1 and (hosts or self.parser.get_http_version() != "1.0"):
             raise ValueError("Host")
         if [value for name, value in self.headers if name == b"transfer-encoding"] not in ([], [b"chunked"]):
             raise ValueError("Transfer-Encoding")
+        self._is_offered = self.parser.should_upgrade()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Ends the request's body, unless the parser has only ended the head."""
+        if not self._is_offered:
+            super().on_message_complete()
+
+    def head_of_body(self) -> bytes:
+        """A head with the length of the request whose head was parsed last, and with no more of it."""
+        self._is_offered, self._is_repeated = False, True
+        lengths = [pair for pair in self.headers if pair[0] in (b"content-length", b"transfer-encoding")]
+        return b"\r\n".join([b"POST / HTTP/1.1", *(b": ".join(pair) for pair in lengths), b"", b""])
 
     def give_way(self) -> None:
         """Closes the connection, which no longer counts."""

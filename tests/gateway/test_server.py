@@ -212,6 +212,42 @@ async def test_a_request_that_could_be_read_as_two_is_refused(tmp_path: Path) ->
         assert running.triton.requests == []
 
 
+@pytest.mark.parametrize("offer", ["h2c", "websocket", "TLS/1.3"])
+@in_loop
+async def test_a_request_that_offers_another_protocol_is_read_whole(offer: str, tmp_path: Path) -> None:
+    """Java's client offers h2c without TLS. Its body was dropped, or read as the next request (2026-11-28)."""
+    headers = (b"Connection: Upgrade, HTTP2-Settings", f"Upgrade: {offer}".encode(), b"HTTP2-Settings: AAEAAEAA")
+    offering = request().replace(b"Connection: close", b"\r\n".join(headers))
+    head, _, content = offering.partition(b"\r\n\r\n")
+    chunked = re.sub(rb"Content-Length: \d+", b"Transfer-Encoding: chunked", head)
+    chunks = b"5\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n" % (content[:5], len(content) - 5, content[5:])
+    without = b"\r\n".join([b"GET /v1/models HTTP/1.1", *head.split(b"\r\n")[1:]])
+    without = re.sub(rb"Content-Length: \d+\r\n", b"", without) + b"\r\n\r\n"
+    async with process(tmp_path) as running:
+        together = await running.sent(offering + offering + chunked + b"\r\n\r\n" + chunks + without + request())
+        assert (together.count(b"HTTP/1.1 200"), len(running.triton.requests)) == (5, 4)
+        many = await running.sent(without * 2_000 + request())
+        assert many.count(b"HTTP/1.1 200") == 2_001
+        hidden = request()
+        head = re.sub(rb"Content-Length: \d+", b"Content-Length: %d" % len(hidden), head)
+        reader, writer = await running.connected()
+        writer.write(head + b"\r\n\r\n")
+        await asyncio.sleep(0.2)  # the body comes in another segment, in which it could be taken for a request
+        writer.write(hidden + request())
+        answers = await read_to_end(reader)
+        assert answers.count(b"HTTP/1.1 200") == 1 and answers.startswith(b"HTTP/1.1 400 ")
+
+
+@in_loop
+async def test_a_request_of_http_1_0_may_name_no_host(tmp_path: Path) -> None:
+    """Health checks of balancers name none."""
+    old = request().replace(b" HTTP/1.1", b" HTTP/1.0").replace(b"Host: gateway\r\n", b"")
+    async with process(tmp_path) as running:
+        assert (await running.sent(old)).startswith(b"HTTP/1.1 200")
+        assert (await running.sent(b"GET /health HTTP/1.0\r\n\r\n")).startswith(b"HTTP/1.1 200")
+        assert (await running.sent(old.replace(b"\r\n", b"\r\nHost: a\r\nHost: a\r\n", 1)))[:12] == b"HTTP/1.1 400"
+
+
 @in_loop
 async def test_an_unread_body_ends_the_connection(tmp_path: Path) -> None:
     raw = request(None).partition(b"\r\n\r\n")[0].replace(b"Connection: close\r\n", b"")
