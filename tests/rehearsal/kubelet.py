@@ -17,8 +17,8 @@ from typing import Any
 from rehearsal.machine import Machine
 
 HOME = "/root/pods"
-NETWORK = "enginehouse"
-"""The bridge of the host's servers, in the place of a network policy without egress."""
+NETWORK = "pods"
+"""A bridge without a way out, in the place of the network policies: Pods reach each other by their names."""
 
 
 @dataclass
@@ -31,6 +31,10 @@ class Pod:
     files: dict[tuple[str, str], str]
     network: str = NETWORK
     device: str = "nvidia.com/gpu=0"
+    names: tuple[str, ...] = ()
+    """Names of Services that lead to this Pod alone, at the container's own ports."""
+    mounts: tuple[str, ...] = ()
+    """Arguments of `--mount` for parts that the image takes from the machine."""
     begun: list[str] = field(default_factory=list)
 
     @property
@@ -48,10 +52,10 @@ class Pod:
             self.machine.run(f"install -d -m 2777 -g {group} {path}")
             if texts := dict(self._texts(volume)):
                 self._unpack(path, texts, group)
-        image = self.spec["containers"][0]["image"]
-        self.machine.run(
-            f"docker run -d --name {self.name}-pause --network {self.network} {image} sleep infinity", timeout=120
-        )
+        words = ["docker", "run", "-d", "--name", f"{self.name}-pause", "--network", self.network, *self._mounts()]
+        words += [word for name in self.names for word in ("--network-alias", name)]
+        words += [self.spec["containers"][0]["image"], "sleep", "infinity"]
+        self.machine.run(f"docker network create --internal {NETWORK} || true; {shlex.join(words)}", timeout=120)
 
     def start(self, name: str) -> None:
         """Starts a container; waits for the success of an init container without restarts."""
@@ -79,6 +83,7 @@ class Pod:
         words += ["--device", self.device] * ("nvidia.com/gpu" in box.get("resources", {}).get("limits", {}))
         words += [word for item in box.get("env", []) for word in ("--env", f"{item['name']}={item['value']}")]
         words += [word for mount in box["volumeMounts"] for word in ("--mount", self._mount(mount))]
+        words += [*self._mounts(), *(["--workdir", box["workingDir"]] if "workingDir" in box else [])]
         command = box.get("command", [])
         words += ["--entrypoint", command[0]] if command else []
         return [*words, box["image"], *command[1:], *box.get("args", [])]
@@ -96,6 +101,9 @@ class Pod:
             words = ["docker", "exec", f"{self.name}-{name}", *probe["exec"]["command"]]
             seconds = probe.get("timeoutSeconds", self.spec.get("terminationGracePeriodSeconds", 30))
             return not self.machine.run(f"timeout {seconds} {shlex.join(words)}", check=False, timeout=None).returncode
+        if "tcpSocket" in probe:
+            connect = f"bash -c '</dev/tcp/{self.address}/{probe['tcpSocket']['port']}'"
+            return not self.machine.run(f"timeout {probe.get('timeoutSeconds', 1)} {connect}", check=False).returncode
         target = probe["httpGet"]
         url = f"http://{self.address}:{target['port']}{target['path']}"
         return not self.machine.run(f"curl -sf -m {probe['timeoutSeconds']} {url}", check=False).returncode
@@ -111,6 +119,9 @@ class Pod:
         self.machine.run(
             f"docker ps -aq --filter name=^{self.name}- | xargs -r docker rm -f; rm -rf {self.home}", check=False
         )
+
+    def _mounts(self) -> list[str]:
+        return [word for mount in self.mounts for word in ("--mount", mount)]
 
     def _mount(self, mount: dict[str, Any]) -> str:
         volume = next(volume for volume in self.spec["volumes"] if volume["name"] == mount["name"])

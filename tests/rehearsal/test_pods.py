@@ -11,15 +11,18 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.inventory.gateway_keys import gateway_key, key_text, text_of
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places
 from roles._shipping.repairs import REPAIRS, unpacked
 from roles._shipping.tar import tarred
+from tests.faults.scene import until
 from tests.rehearsal.kubelet import HOME, Pod
 from tests.rehearsal.operator import fresh_machines
 from tests.unit.exported import objects
@@ -33,6 +36,9 @@ PLACES = Places(REPOSITORY / ".rehearsal" / f"number-{NUMBER}", NUMBER)
 INVENTORY = "tests/rehearsal/inventories/pods.py"
 UNIT = "triton@main.service"
 CURRENT = "/var/lib/enginehouse/servers/main/current"
+KEY = key_text(bytes(range(64)))
+GATEWAY_IMAGE = "tar -cC / bin lib lib64 sbin etc/passwd etc/ssl | docker import - enginehouse-gateway"
+"""Instead of the Containerfile: the host's own programs and environment, which the Pod mounts with all of /usr."""
 LIKE_HOST = (
     '{{.Config.Image}} {{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{join .Config.Env " "}}'
 )
@@ -40,12 +46,13 @@ LIKE_HOST = (
 
 @dataclass
 class Story:
-    """The machine, the manifests of its plan, and the Pods of the fetch and of the server."""
+    """The machine, the manifests of its plan, and the Pods of the fetch, the server and the gateway."""
 
     machine: Machine
     written: dict[str, str]
     fetch: Pod
     server: Pod
+    gateway: Pod
 
     def says(self, command: str) -> str:
         """Returns the output of a command on the machine."""
@@ -56,18 +63,33 @@ class Story:
         curl = f"curl -sS -m 60 -d '{json.dumps(body)}' http://{self.server.address}:8000{path}"
         return json.loads(self.machine.run(curl).stdout)
 
+    def through_gateway(self, path: str, body: dict[str, Any]) -> Any:
+        """Returns the answer of the gateway's Pod to a client with a key."""
+        headers = f"-H 'Authorization: Bearer {KEY}' -H 'Content-Type: application/json'"
+        curl = f"curl -sS -m 60 {headers} -d '{json.dumps(body)}' http://{self.gateway.address}:8080{path}"
+        return json.loads(self.machine.run(curl).stdout)
 
-def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod]:
-    """Returns the Pods of the Job and of the Deployment, with the operator's token in the Secret."""
+
+def pods(machine: Machine, written: dict[str, str]) -> tuple[Pod, Pod, Pod]:
+    """Returns the Pods of the Job and of both Deployments, with the operator's token and a key's hash in Secrets."""
     texts = {
         (item["metadata"]["name"], key): text
         for item in objects(written, "ConfigMap")
         for key, text in item["data"].items()
     }
     texts["enginehouse-hub", "token"] = (PLACES.root / "secrets/hub_token").read_text().strip()
-    (job,), (deployment,) = objects(written, "Job"), objects(written, "Deployment")
-    specs = [item["spec"]["template"]["spec"] for item in (job, deployment)]
-    return Pod(machine, "fetch", specs[0], texts, network="bridge"), Pod(machine, "triton", specs[1], texts)
+    key = gateway_key(KEY, "tests", (), "never", datetime.now(UTC))
+    texts["enginehouse-gateway", "keys.json"] = text_of((key,))
+    specs = {
+        item["metadata"]["name"].split("-")[0]: item["spec"]["template"]["spec"]
+        for kind in ("Job", "Deployment")
+        for item in objects(written, kind)
+    }
+    return (
+        Pod(machine, "fetch", specs["fetch"], texts, network="bridge"),
+        Pod(machine, "triton", specs["triton"], texts, names=("triton-main-d12p", "ready-main-d12p")),
+        Pod(machine, "gateway", specs["gateway"], texts, mounts=("type=bind,source=/usr,target=/usr,readonly",)),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +104,12 @@ def story() -> Iterator[Story]:
         assert first.code == 0, first.output[-4000:]
         host = machine.run("docker inspect -f '" + LIKE_HOST + "' triton-main").stdout
         machine.put("/root/host-container", host)
-        machine.run(f"systemctl stop {UNIT}")
+        machine.run(f"systemctl stop {UNIT} 'enginehouse-gateway@*'")
         folder = PLACES.root / "manifests"
         exported = operator.python("-m", "deploy", "export", "kubernetes", INVENTORY, "-o", str(folder))
         assert exported.returncode == 0, exported.stderr
         written = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.yaml")}
+        machine.run(GATEWAY_IMAGE)
         yield Story(machine, written, *pods(machine, written))
 
 
@@ -132,6 +155,19 @@ def test_the_container_is_confined_as_the_hosts(story: Story) -> None:
     """Image, user, rights and environment equal Docker's record of the unit's container."""
     pod = story.says("docker inspect -f '" + LIKE_HOST + "' triton-triton")
     assert sorted(pod.split()) == sorted(story.says("cat /root/host-container").split())
+
+
+def test_the_gateways_pod_answers_by_the_servers_pod(story: Story) -> None:
+    """A vector and tokens of the Triton Pod come through the gateway's Pod; both have only the network of Pods."""
+    story.gateway.make()
+    story.gateway.start("gateway-0")
+    for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert until(lambda kind=kind: story.gateway.probe("gateway-0", kind), 60), kind  # type: ignore[misc]
+    vector = story.through_gateway("/v1/embeddings", {"model": "minilm", "input": "some text"})
+    assert len(vector["data"][0]["embedding"]) == 384
+    chat = {"model": "gpt-oss-tiny", "messages": [{"role": "user", "content": "hello"}], "max_tokens": 4}
+    assert story.through_gateway("/v1/chat/completions", chat)["usage"]["completion_tokens"] == 4
+    story.gateway.gone()
 
 
 def test_a_drain_takes_the_pod_out_and_ends(story: Story) -> None:
