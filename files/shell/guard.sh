@@ -1,10 +1,16 @@
 #!/bin/bash
 # Who of this host's own users may connect to its Triton servers: the iptables chain ENGINEHOUSE-LOCAL, replaced whole.
+# And no way out of their containers. guard.sh [again]; safe to run again; nothing on a host without servers.
 # Run by prepare.sh before each start of a server, and before each start of a service of ours that asks servers: its user
-# may be newer than the chain. Safe to run again; nothing on a host without servers.
+# may be newer than the chain.
+#
+#   again   only if a rule is gone: the watchdog runs it, since `nft flush ruleset` and `iptables -F` take all of them
 set -euo pipefail
 shopt -s nullglob
 bridge=enginehouse0 ranks=61140
+chain=ENGINEHOUSE-LOCAL
+jump=(OUTPUT -p tcp --syn -j "$chain" -m comment --comment "enginehouse: no way in")
+out=(-i "$bridge" -m conntrack --ctstate NEW -j DROP -m comment --comment "enginehouse: no way out")
 servers=${ENGINEHOUSE_SERVERS:-/var/lib/enginehouse/servers}
 settings=("$servers"/*/current/server.json)
 [ ${#settings[@]} -gt 0 ] || exit 0
@@ -30,7 +36,7 @@ allowed() {
 # other: nothing there asks who comes. On loopback other users have servers of their own at such ports: closed are those at
 # which ranks listen now, and a group's unit runs this again once its ranks have answered.
 guard() {
-  local chain=ENGINEHOUSE-LOCAL comment="enginehouse: no way in" matches match uid
+  local matches match uid rule
   # Read first: a chain that lacks ports would let everybody in.
   matches=$(python3 -c 'import json, sys
 from pathlib import Path
@@ -60,16 +66,33 @@ for path in paths:
     while read -r match; do echo "-A $chain $match -j REJECT --reject-with tcp-reset"; done <<<"$matches"
     echo "-A $chain -o $bridge -p tcp -j REJECT --reject-with tcp-reset"
     # iptables 1.8.7 of Ubuntu 22.04 prints the rule that it checks, which is no line for iptables-restore.
-    if "$1" -w -C OUTPUT -p tcp --syn -j "$chain" -m comment --comment "$comment" >/dev/null 2>&1; then
-      echo "-D OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""
-    fi
-    echo "-I OUTPUT -p tcp --syn -j $chain -m comment --comment \"$comment\""
+    rule="${jump[*]:0:9} \"${jump[9]}\""
+    if holds "$1" "${jump[@]}"; then echo "-D $rule"; fi
+    echo "-I $rule"
     echo COMMIT
   } | "$1-restore" -w --noflush
 }
+
+# holds PROGRAM RULE: a rule is in force.
+holds() { "$1" -w -C "${@:2}" >/dev/null 2>&1; }
+
+# drop CHAIN: the rule, first in its chain, once. Firewalls that reload drop it.
+drop() { holds iptables "$1" "${out[@]}" || iptables -w -I "$1" 1 "${out[@]}"; }
+
+families=(iptables) forwarding=FORWARD
+if ip6tables -w -n -L OUTPUT >/dev/null 2>&1; then families+=(ip6tables); fi
+if iptables -w -n -L DOCKER-USER >/dev/null 2>&1; then forwarding=DOCKER-USER; fi
+if [ "${1:-}" = again ]; then
+  gone=
+  for family in "${families[@]}"; do holds "$family" "${jump[@]}" || gone=yes; done
+  for name in "$forwarding" INPUT; do holds iptables "$name" "${out[@]}" || gone=yes; done
+  [ -n "$gone" ] || exit 0
+  echo "<4>rules that guard Triton's ports were removed by another program; they are loaded again" >&2
+fi
 if ! guard iptables; then
   echo "users of this host cannot be kept from Triton's ports, so no server starts" >&2
   echo "  try     modprobe xt_owner; a kernel without it is not enough" >&2
   exit 1
 fi
-if ip6tables -w -n -L OUTPUT >/dev/null 2>&1; then guard ip6tables; fi
+for family in "${families[@]:1}"; do guard "$family"; done
+for name in "$forwarding" INPUT; do drop "$name"; done

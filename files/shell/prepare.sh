@@ -77,14 +77,5 @@ if ! docker network inspect "$network" >/dev/null 2>&1; then
     "$network" >/dev/null || docker network inspect "$network" >/dev/null # another server's start was faster
 fi
 
-# drop CHAIN: the rule, first in its chain, once. Firewalls that reload drop it; every start of a server puts it back.
-drop() {
-  local rule=(-i "$bridge" -m conntrack --ctstate NEW -j DROP -m comment --comment "enginehouse: no way out")
-  iptables -w -C "$1" "${rule[@]}" 2>/dev/null || iptables -w -I "$1" 1 "${rule[@]}"
-}
-
-# no way in: of this host's own users only those of guard.sh may connect to servers.
+# no way in, of this host's own users but those of guard.sh; and no way out.
 bash "$programs/guard.sh"
-
-if iptables -w -n -L DOCKER-USER >/dev/null 2>&1; then drop DOCKER-USER; else drop FORWARD; fi
-drop INPUT

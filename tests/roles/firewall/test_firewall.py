@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import replace
 from hashlib import sha256
@@ -228,3 +229,21 @@ def test_a_gateway_behind_a_balancer_is_open_to_the_same_hosts_as_the_servers() 
 def test_a_balancer_lets_clients_in_to_gateways() -> None:
     mine = a_balancer(replace(CHAT, gateway=gateway_route(1)), firewall=Firewall(allow=("10.1.0.0/16",)))
     assert "tcp dport { 8080, 8081, 8443 } jump servers" in rules(mine, (22,))
+
+
+@pytest.mark.parametrize(("acts", "loads"), [("load; gone; again", 2), ("load; again", 1), ("load; unload; again", 1)])
+def test_a_table_that_another_program_removed_is_loaded_again(tmp_path: Path, acts: str, loads: int) -> None:
+    """The watchdog asks for it after `nft flush ruleset`; a firewall that was stopped stays so."""
+    text = (ROOT / "files/shell/firewall.sh").read_text()
+    text = text.replace("/etc/enginehouse", str(tmp_path)).replace("/run", str(tmp_path))
+    (tmp_path / "firewall.sh").write_text(text)
+    (tmp_path / "firewall.nft").write_text("table inet enginehouse {}\n")
+    table, log = tmp_path / "table", tmp_path / "log"
+    nft = f'case "$*" in -f*) touch {table}; echo load >>{log} ;; *list*) test -e {table} ;; *) rm {table} ;; esac'
+    (tmp_path / "nft").write_text(f"#!/bin/sh\n{nft}\n")
+    (tmp_path / "nft").chmod(0o755)
+    script = f'gone() {{ rm {table}; }}; for verb in load again unload; do alias $verb="bash firewall.sh $verb"; done'
+    environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    words = ["bash", "-ec", f"shopt -s expand_aliases\n{script}\n{acts}"]
+    subprocess.run(words, env=environment, cwd=tmp_path, check=True, capture_output=True)
+    assert log.read_text().count("load") == loads

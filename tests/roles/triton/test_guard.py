@@ -148,3 +148,20 @@ def test_no_user_of_a_member_asks_its_group_past_the_gateway(tmp_path: Path) -> 
         *(f"61140 10.0.0.1 {port} connected" for port in (29502, 29503, 45678)),
         *(f"61140 127.0.0.1 {port} connected" for port in (29502, 45679, 45680)),
     ], ran.stderr
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"no {', '.join(MISSING)} here")
+@pytest.mark.skipif(os.getuid() != 0, reason="wants root, for a network namespace")
+@pytest.mark.parametrize("flush", ["iptables -F; iptables -X", "iptables -D INPUT 1", "ip6tables -F"])
+def test_the_watchdog_loads_rules_that_another_program_flushed(tmp_path: Path, flush: str) -> None:
+    """`systemctl reload nftables` flushes every table. Rules that are there stay as they are, and nothing is logged."""
+    current = tmp_path / "main" / "current"
+    current.mkdir(parents=True)
+    (current / "server.json").write_text('{"http_port": 8010}')
+    again, rules = f"bash {GUARD} again", "{ iptables -S; ip6tables -S; }"
+    script = f"set -e\nbash {GUARD}\n{rules} >before\n{again}\n{flush}\n{again}\n{rules} | diff before - && echo same"
+    environment = os.environ | {"ENGINEHOUSE_SERVERS": str(tmp_path)}
+    words = ["unshare", "--net", "bash", "-c", script]
+    ran = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert ran.stdout == "same\n", ran.stdout + ran.stderr
+    assert ran.stderr.count("were removed by another program; they are loaded again") == 1
