@@ -26,6 +26,8 @@ NOWHERE = "nowhere"
 IMAGE_UNPACK_FACTOR = 3
 """Bytes of disk for each byte of an image's download while it is pulled: layers compressed, unpacked and in use."""
 
+FEW_MIB = 64
+"""Free MiB that every run needs in the data directory and in Docker's: a release, and a container's own files."""
 FEW_INODES = 1_000
 """Free inodes that a run needs for releases, weights and environments."""
 

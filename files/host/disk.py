@@ -8,6 +8,21 @@ import os
 import shutil
 from pathlib import Path
 
+FEW_MIB = 64
+"""MiB that a container's own files need; preflight wants as many."""
+
+
+def full(directory: Path) -> str:
+    """The sentence about a file system without room for another container; empty if it has room, or is unknown.
+
+    On such a file system neither a new release could start nor the earlier one again.
+    """
+    try:
+        free_mib = shutil.disk_usage(directory).free // 2**20
+    except OSError:
+        return ""
+    return f"{free_mib} MiB are free in {directory}, {FEW_MIB} are needed for a container" if free_mib < FEW_MIB else ""
+
 
 def flush(path: Path, follow: bool = True) -> None:
     """Syncs the file's content, or the directory's entries, so that they survive a power cut.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -11,6 +12,7 @@ RUNTIME = Path(os.environ.get("ENGINEHOUSE_RUNTIME", "/run/enginehouse"))
 LOCK = Path(os.environ.get("ENGINEHOUSE_LOCK", "/run/enginehouse.lock"))
 """The lock of a run on this host (roles/_pyinfra/hold.py)."""
 PROGRAMS = Path(os.environ.get("ENGINEHOUSE_PROGRAMS", "/usr/local/lib/enginehouse"))
+DOCKER = Path(os.environ.get("ENGINEHOUSE_DOCKER", "/etc/docker/daemon.json"))
 UNITS = Path(os.environ.get("ENGINEHOUSE_UNITS", "/etc/systemd/system"))
 
 
@@ -20,3 +22,11 @@ def server(name: str) -> Path:
 
 def release(release_id: str) -> Path:
     return ROOT / "releases" / release_id
+
+
+def docker_root() -> Path:
+    """Docker's data directory."""
+    try:
+        return Path(json.loads(DOCKER.read_text()).get("data-root", "/var/lib/docker"))
+    except (OSError, ValueError):
+        return Path("/var/lib/docker")

@@ -30,7 +30,7 @@ import sys
 import time
 from typing import Any
 
-from host import disk, history, offered, recording
+from host import disk, history, offered, places, recording
 from host.promotion import FILE as REPLAY
 from host.server import DoesNotServe, Server
 from host.systemd import say
@@ -108,6 +108,8 @@ def bring(server: Server, target: str, before: str, fallback: str, aside: list[S
     """Makes `target` current and serving, with `aside` stopped. Raises DoesNotServe if it does not serve."""
     if not server.has(target):
         raise DoesNotServe(f"release {target} is not on this host")
+    if full := disk.full(places.docker_root()):
+        raise DoesNotServe(f"the swap did not begin, and nothing was stopped: {full}")
     releases = {neighbour.name: neighbour.release("current") for neighbour in aside}
     cut = {"from": fallback, "to": target, "pid": os.getpid(), "instead_of": releases, **of_run}
     try:

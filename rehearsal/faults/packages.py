@@ -39,6 +39,7 @@ class AptLock(Fault):
     summary = "another program holds the locks of apt and dpkg"
     finds = ("apt-busy",)
     happens = "the run waits up to 15 minutes for the locks, then continues"
+    says = "which holds its locks; let it finish"
     then = "nothing to do"
 
     def __init__(self, seconds: int = 600) -> None:

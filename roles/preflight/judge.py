@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from deploy.catalog import SYSTEMS
 from deploy.catalog.versions import at_least
-from deploy.models.files import FEW_INODES, IMAGE_UNPACK_FACTOR, distinct_images
+from deploy.models.files import FEW_INODES, FEW_MIB, IMAGE_UNPACK_FACTOR, distinct_images
 from deploy.refusals import PREFLIGHT, Refusal, source
 from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
@@ -140,6 +140,11 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
         yield refusal(
             mine, "a file system is read-only", f"{', '.join(places)} read-only", "writable", attempt, "read-only"
         )
+    for mount, free_mib in _free_mib(facts):
+        if free_mib < FEW_MIB:
+            attempt = f"du -xm --max-depth=2 {mount} | sort -n | tail on the host, make room or grow the volume"
+            actual, wanted = f"{free_mib} MiB free", f"{FEW_MIB} MiB for a release and its container"
+            yield refusal(mine, f"the file system {mount} is full", actual, wanted, attempt, "disk-full")
     inodes = facts.value("inodes").split()
     # A file system without a fixed number of inodes, such as btrfs, has 0 of 0.
     if len(inodes) >= 6 and inodes[1].isdigit() and int(inodes[1]) and int(inodes[3]) < FEW_INODES:
@@ -168,12 +173,15 @@ def room(facts: HostFacts, mine: Slice, chosen: Defaults) -> Iterator[Refusal]:
 
 def free_disk_mib(facts: HostFacts, mine: Slice) -> int:
     """MiB free for data: a declared disk that is still blank counts whole, two file systems are added up."""
+    rows, disk = _free_mib(facts), mine.data_disk()
+    is_blank = disk and all(mount != disk.mount for mount, _ in rows)
+    return sum(free for _, free in rows) + (int(facts.value("disk-bytes") or 0) // 2**20 if is_blank else 0)
+
+
+def _free_mib(facts: HostFacts) -> list[tuple[str, int]]:
+    """Mount and free MiB of each file system of the data directory and of Docker's."""
     rows = {row[0]: row for row in (facts.value(name).split() for name in ("room", "docker-room")) if len(row) >= 6}
-    free = sum(int(row[3]) for row in rows.values())
-    disk = mine.data_disk()
-    if disk and all(row[5] != disk.mount for row in rows.values()):
-        free += int(facts.value("disk-bytes") or 0) // 2**20
-    return free
+    return [(row[5], int(row[3])) for row in rows.values()]
 
 
 def clock(

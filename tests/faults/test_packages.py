@@ -24,10 +24,9 @@ def test_a_held_lock_is_waited_for_and_the_run_goes_on(scene: Scene) -> None:
     with lock.on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() >= {*lock.finds}
         freed = threading.Timer(15, lock.undo, [scene.machine])
-        freed.start()
-        run = scene.deploy()
+        run = scene.deploy(at="Base | Install tools", strike=freed.start)
         freed.join()
-    assert (run.code, state_of(scene, NEEDED), polls.missed) == (0, "ii", [])
+    assert (run.code, lock.says in run.output, state_of(scene, NEEDED), polls.missed) == (0, True, "ii", [])
     assert scene.ends_well() == WELL
 
 

@@ -14,10 +14,15 @@ from typing import Any
 import pytest
 from paramiko import SSHException
 from pyinfra.connectors.ssh import SSHConnector
+from pyinfra.connectors.util import CommandOutput, OutputLine
 
 from roles._pyinfra import connections
 
 ROOT = Path(__file__).parents[2]
+
+
+def output_of(*lines: str) -> CommandOutput:
+    return CommandOutput([OutputLine("stderr", line) for line in lines])
 
 
 def connector(is_active: bool) -> Any:
@@ -57,6 +62,48 @@ def test_a_silent_failure_waits_until_the_connection_is_known_to_be_lost(
 def test_a_command_that_failed_with_a_reason_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "is_lost_within_a_second", lambda _: pytest.fail("waited"))
     assert connections.naming_loss(lambda _: (False, ["said"]))(connector(is_active=True)) == (False, ["said"])
+
+
+def test_a_command_that_found_the_disk_full_names_the_disk_and_the_next_command() -> None:
+    """`cat: write error` alone tells an operator neither the disk nor what still serves."""
+    logged: list[str] = []
+    host = SimpleNamespace(log_styled=lambda line, **styles: logged.append(line))
+    rows = ["/dev/vda1 900 100 800 12% /", "/dev/vdb 900 900 0 100% /var/lib/enginehouse"]
+
+    def ran(_: Any, command: Any, **more: Any) -> tuple[bool, Any]:
+        return (
+            (True, output_of(*rows))
+            if str(command).startswith("for i")
+            else (False, output_of(f"cat: {connections.FULL}"))
+        )
+
+    failed = connections.naming_loss(ran)(SimpleNamespace(**vars(connector(is_active=True)), host=host), "cat")
+    assert failed[0] is False
+    assert logged[:2] == [
+        "a file system of this host is full",
+        "  found   /var/lib/enginehouse without free space or inodes",
+    ]
+    assert logged[-1].startswith("  try     du -xm --max-depth=2 /var/lib/enginehouse ")
+
+
+def test_a_command_of_apt_that_waits_names_who_holds_the_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """unattended-upgrades holds them for minutes after a cloud image's first boot."""
+    monkeypatch.setattr(connections, "APT_SECONDS", 0)
+    logged: list[str] = []
+    host = SimpleNamespace(log=lambda line, **styles: logged.append(line))
+
+    def ran(_: Any, command: Any, **more: Any) -> tuple[bool, Any]:
+        if "/proc/locks" in str(command):
+            assert more == {"_sudo": True}, "a question has neither the input nor the time limit of the command"
+            return True, output_of("unattended-upgr (process 812)")
+        while not logged:
+            connections.gevent.sleep(0)
+        return True, []
+
+    made = SimpleNamespace(**vars(connector(is_active=True)), host=host)
+    connections.naming_loss(ran)(made, "/usr/bin/patient-apt install curl", _sudo=True, _stdin="", _timeout=9)
+    (line,) = set(logged)
+    assert line.startswith("apt waits up to 15 minutes for unattended-upgr (process 812), which holds its locks")
 
 
 def test_a_host_that_says_nothing_any_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

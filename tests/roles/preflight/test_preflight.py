@@ -62,6 +62,7 @@ def test_the_declared_machine_has_no_findings(inodes: str) -> None:
         ({"pci": f"{H100}\n{H100}"}, "gpu-count"),
         ({"pci": f"{H100}\n0000:80:00.0 10de:22a3 0x068000"}, "nvswitch"),
         ({"room": "/dev/vda1 90000 80000 10000 90% /", "docker-room": ""}, "disk"),
+        ({"docker-room": "/dev/vdb1 90000 89940 60 100% /var/lib/docker"}, "disk-full"),
         ({"read-only": "/etc\n/usr/local"}, "read-only"),
         ({"inodes": "/dev/vda1 6553600 6553600 0 100% /"}, "inodes"),
         ({"clock": str(NOW - 61)}, "clock"),

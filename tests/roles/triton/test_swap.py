@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from host import disk
+from host import disk, places
 from roles.triton.run_history import Changes
 from tests.roles.triton.swapping import FakeHost, server
 
@@ -118,6 +119,22 @@ def test_a_swap_without_an_inode_for_its_link_stops_nothing(machine: FakeHost, m
     assert "stop" not in machine.calls
     assert machine.verdict["sentence"] == "two was not tried; the serving release stays in service"
     assert "the swap did not begin, and nothing was stopped: " in machine.verdict["reason"]
+
+
+def test_a_swap_stops_nothing_if_docker_has_no_room_for_a_container(
+    machine: FakeHost, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The earlier release could not start again either."""
+    machine.ask("one")
+    machine.calls.clear()
+    settings = tmp_path / "daemon.json"
+    settings.write_text(json.dumps({"data-root": "/srv/docker"}))
+    monkeypatch.setattr(places, "DOCKER", settings)
+    usage = SimpleNamespace(free=63 * 2**20)
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda path: {Path("/srv/docker"): usage}[path])
+    assert (machine.ask("two"), machine.links, machine.active) == (1, ("one", ""), "active")
+    assert "stop" not in machine.calls
+    assert "nothing was stopped: 63 MiB are free in /srv/docker, 64 are needed" in machine.verdict["reason"]
 
 
 def test_a_swap_that_was_cut_before_its_link_is_undone_without_an_inode(
