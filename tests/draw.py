@@ -40,7 +40,10 @@ class Whole:
 
 @dataclass(frozen=True)
 class Dealt:
-    """A module with one test per value of a parameter: the n-th test is in share n modulo SHARES."""
+    """A module with one test per value of a parameter: the n-th test is in share n modulo SHARES.
+
+    A test without the parameter is in every share.
+    """
 
     lane: str
     parameter: str
@@ -125,7 +128,7 @@ def is_in(share: int, module: str, indices: dict[str, int]) -> bool:
     row = MODULES[module]
     if isinstance(row, Whole):
         return row.share == share
-    return indices[row.parameter] % SHARES == share
+    return indices.get(row.parameter, share) % SHARES == share
 
 
 def minutes_of(share: int) -> float:

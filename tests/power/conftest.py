@@ -1,20 +1,14 @@
-"""A machine with its own kernel for all cuts: number 8, beside other rehearsals.
-
-ENGINEHOUSE_FAULTS_KEEP=1 keeps it, and the snapshot it is made from, between runs.
-"""
+"""A machine with its own kernel for all cuts: number 8, beside other rehearsals."""
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from rehearsal import machines, requirements
-from tests.power.ground import BARE, NUMBER, PLACES, READY, Ground, ready
-
-KEPT = bool(os.environ.get("ENGINEHOUSE_FAULTS_KEEP"))
+from tests.power.ground import BARE, NUMBER, PLACES, Ground, ready
 
 
 @pytest.fixture(scope="package")
@@ -24,16 +18,13 @@ def ground() -> Iterator[Ground]:
         pytest.skip(requirements.explain(lacking))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", str(NUMBER))
-        if not KEPT:
-            _throw_away()
+        _throw_away()
         try:
             yield ready()
         finally:
-            if not KEPT:
-                _throw_away()
+            _throw_away()
 
 
 def _throw_away() -> None:
     machines.down(PLACES)
-    for name in (READY, BARE):
-        shutil.rmtree(PLACES.snapshots / name, ignore_errors=True)
+    shutil.rmtree(PLACES.snapshots / BARE, ignore_errors=True)
