@@ -36,9 +36,9 @@ from gateway.page import PAGES, page
 from gateway.request import Request
 from gateway.rerank import cohere_v1, cohere_v2, score
 from gateway.responses import input_tokens, responses
-from gateway.tokenize import tokenize
+from gateway.tokenize import detokenize, tokenize
 from gateway.try_page import TRIALS, translate
-from gateway.unsupported import TEI_PATHS, path_refusal
+from gateway.unsupported import TEXT_ERRORS, path_refusal
 
 SWEEP_SECONDS = 1.0
 CANCEL_SECONDS = 5.0
@@ -82,6 +82,7 @@ ROUTES = {
     "/v2/rerank": Route(cohere_v2, "rerank", "Cohere v2", "RerankAnswer", "Rerank"),
     "/v1/score": Route(score, "rerank", "vLLM", "ScoreAnswer", "Score"),
     "/tokenize": Route(tokenize, "tokenize", "vLLM", "Tokens", "Tokenize|TokenizeChat"),
+    "/detokenize": Route(detokenize, "tokenize", "vLLM", "Detokenized", "CohereDetokenize"),
     "/version": Route(version, "version", "vLLM", "Version"),
     "/embed": Route(tei.embed, "embeddings", "TEI", "vector[1..]", "TeiEmbed"),
     "/rerank": Route(tei.rerank, "rerank", "TEI", "TeiRank[1..]|RerankAnswer", "TeiRerank|Rerank"),
@@ -383,7 +384,7 @@ def error_shape(route: Route | None, exchange: Exchange) -> Body:
     is_shared = route is None or route.label == "models"
     if exchange.path.startswith("/v1/messages") or (is_shared and b"anthropic-version" in exchange.headers):
         return anthropic_error
-    is_teis = route.vendor == "TEI" if route else exchange.path in TEI_PATHS
+    is_teis = route.vendor == "TEI" if route else exchange.path.startswith(TEXT_ERRORS)
     return tei_error if is_teis else openai_error
 
 

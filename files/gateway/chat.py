@@ -122,6 +122,8 @@ def variables_of(fields: Fields, prompter: Tokens) -> dict[str, Any]:
         effort = fields.text("reasoning_effort")
         if "reasoning_effort" in prompter.template.names:
             variables["reasoning_effort"] = effort
+        elif effort == "none" and switches:  # OpenAI's word for no reasoning
+            variables = dict.fromkeys(switches, False) | variables
         elif fields.passes_over:
             fields.note("reasoning_effort")
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.cohere_chat import SAME_PRIORITY, TEXT
@@ -17,6 +17,7 @@ from gateway.fields import FieldError, Fields
 from gateway.load import PIECE_SECONDS
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
+from gateway.tokens import Tokens
 
 TASKS = ("search_document", "search_query", "classification", "clustering")
 FORMS = ("float", "base64")
@@ -97,18 +98,31 @@ async def tokenize(request: Request) -> None:
     fields.close()
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)
-    texts, began = list[str](), time.monotonic()
-    for identity in tokens:
-        texts.append(prompter.spelled(identity).decode("utf-8", "replace"))
-        if time.monotonic() - began > PIECE_SECONDS:
-            await request.gateway.pauses.pause()
-            began = time.monotonic()
+    texts = await spelled(request, prompter, tokens)
     head = compact({"tokens": list(tokens), "meta": {"api_version": {"version": "1"}}})[:-1]
     await request.exchange.json_of_many(f'{head},"token_strings":', texts, "}")
 
 
+async def spelled(request: Request, prompter: Tokens, ids: Sequence[int]) -> list[str]:
+    """The text of each id. Other requests get turns meanwhile."""
+    texts, began = list[str](), time.monotonic()
+    for identity in ids:
+        texts.append(prompter.spelled(identity).decode("utf-8", "replace"))
+        if time.monotonic() - began > PIECE_SECONDS:
+            await request.gateway.pauses.pause()
+            began = time.monotonic()
+    return texts
+
+
 async def detokenize(request: Request) -> None:
-    """Answers the text of the ids, without the tokens that only mark its beginning."""
+    await request.exchange.json({"text": text_of_ids(request), "meta": {"api_version": {"version": "1"}}})
+
+
+def text_of_ids(request: Request) -> str:
+    """The text of the request's ids, without the tokens that only mark its beginning. The ids are charged to the key.
+
+    Raises: FieldError, ApiError.
+    """
     fields = request.fields()
     model, _ = request.model(fields.text("model"), "llm")
     prompter = request.gateway.prompters[model.name]
@@ -119,4 +133,4 @@ async def detokenize(request: Request) -> None:
     request.pay_for(request.size)
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)
-    await request.exchange.json({"text": prompter.text(tokens), "meta": {"api_version": {"version": "1"}}})
+    return prompter.text(tokens)

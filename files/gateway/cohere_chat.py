@@ -54,7 +54,7 @@ async def chat(request: Request) -> None:
     chat.think("", False if kind == "disabled" else None)
     fields.flag("strict_tools", False)  # a call that is demanded keeps its schema; no other does
     options = fields.inner("citation_options")
-    options.only("mode", "OFF", "off", "DISABLED", "disabled", because="citations are not supported")
+    options.ignore("mode", "OFF", "off", "DISABLED", "disabled", because="citations are not supported")
     options.close()
     refuse_unsupported(fields)
     close(fields, chat)

@@ -19,6 +19,23 @@ MOST_SHOWN = 64
 """Number of ignored fields that an answer names."""
 TYPO = 0.85
 """Similarity (difflib's ratio) from which an unknown name counts as a misspelt known one, and is refused."""
+NESTS = ("options", "parameters", "generation_config", "sampling_params", "extra_body")
+"""Objects in which other APIs, and calls by mistake, have fields that belong beside `model`."""
+ALIKE = (
+    ("max_tokens", "max_completion_tokens", "max_output_tokens", "max_new_tokens", "max_tokens_to_sample", "max_length",
+     "n_predict", "num_predict"),
+    ("stop", "stop_sequences", "stop_strings"),
+    ("system", "instructions", "preamble", "messages", "system_prompt", "system_instruction", "developer_instructions"),
+    ("response_format", "output_format", "format", "json_mode", "response_schema", "response_mime_type"),
+    ("repetition_penalty", "repeat_penalty"),
+    ("n", "num_return_sequences", "num_generations", "candidate_count"),
+    ("dimensions", "output_dimension", "output_dimensionality", "embedding_dimension", "truncate_dim"),
+    ("prompt", "system", "system_prompt", "instructions", "template"),
+    ("model", *NESTS),
+)  # fmt: skip
+"""Names of one meaning in the APIs that clients know. A name with a value is refused if the path reads another one of
+its row: an ignored instruction or limit makes another answer."""
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 PLACE = re.compile(r"\[\d+\]")
 """An item's number in its list."""
 
@@ -176,7 +193,8 @@ class Fields:
 
         Raises: FieldError with the first unread field, and the nearest known name.
         """
-        for name in self._left:
+        for name, value in self._left.items():
+            meant = self._meant(name) if value else []
             shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
             if self._ignored is not None:
                 path = PLACE.sub("[]", self.path(shown))
@@ -185,13 +203,21 @@ class Fields:
                 if len(self._ignored.names) == MOST_UNKNOWN:
                     message = f"unknown field `{self.path(shown)}`, after {MOST_UNKNOWN} others"
                     raise FieldError(self.path(shown), message, "unknown_parameter")
-                if not difflib.get_close_matches(shown, self._known, 1, TYPO):
+                if not meant and not difflib.get_close_matches(shown, self._known, 1, TYPO):
                     self._ignored.names.add(path)
                     self.note(shown)
                     continue
-            near = difflib.get_close_matches(shown, self._known, 1)
+            near = meant or difflib.get_close_matches(shown, self._known, 1)
             hint = f"; did you mean `{near[0]}`?" if near else ""
+            if meant == ["model"]:
+                hint = "; send its fields beside `model`"
             raise FieldError(self.path(shown), f"unknown field `{self.path(shown)}`{hint}", "unknown_parameter")
+
+    def _meant(self, name: str) -> list[str]:
+        """The path's own names for a request's field that another API has; none if the path has no such field."""
+        words = HUMP.sub("_", name).lower()
+        rows = [row for row in ALIKE if words in row] if not self._where else []
+        return [known for known in (words, *(known for row in rows for known in row)) if known in self._known]
 
     def wrong(self, name: str, wanted: str) -> FieldError:
         return FieldError(self.path(name), f"`{self.path(name)}` must be {wanted}", "invalid_value")

@@ -119,7 +119,7 @@ BODIES = {
     "Rerank": f"""model:reranker query:query documents:documents top_n?:1..{MOST} return_documents?:flag
         raw_scores?:flag""",
     "Score": "model:reranker text_1:query|query[1..1] text_2:text|passages",
-    "Tokenize": "model:llm prompt:text|ids|prompt[1..1]",
+    "Tokenize": "model:llm prompt:text|ids|prompt[1..1] add_special_tokens?:flag return_token_strs?:flag",
     "TokenizeChat": f"model:llm messages:Message[1..{MOST_MESSAGES}] {TOOLS}",
     "TeiEmbed": "model?:embedder|= inputs:text|inputs truncate?:flag normalize?:flag dimensions?:width",
     "TeiRerank": "model?:reranker|= query:query texts:passages raw_scores?:flag return_text?:flag truncate?:flag",
@@ -207,7 +207,8 @@ ANSWERS = {
     "Pair": "index:count object:=score score:number",
     "ScoreAnswer": "id:text object:=list created:count model:text data:Pair[1..] usage:ReadUsage",
     "TeiRank": "index:count score:number text?:text",
-    "Tokens": "count:count max_model_len:count tokens:count[]",
+    "Detokenized": "prompt:text",
+    "Tokens": "count:count max_model_len:count tokens:count[] token_strs?:text[]",
     "CohereModel": "name:text endpoints:=chat,embed,rerank[1..1] finetuned:flag context_length:count",
     "Info": """model_id:text model_type:object max_input_length:count max_client_batch_size:count
         auto_truncate:flag""",

@@ -16,6 +16,8 @@ from gateway.settings import ModelSettings
 from gateway.tensors import Input, strings
 
 Document = dict[str, Any]
+SIDES = (("text_1", "text_2"), ("queries", "documents"), ("queries", "items"), ("data_1", "data_2"))
+"""vLLM's names of the two sides of a pair."""
 
 
 @dataclass(frozen=True)
@@ -81,27 +83,39 @@ def _results(pairs: list[tuple[int, float]], documents: Sequence[object]) -> Ite
 
 
 async def score(request: Request) -> None:
-    """Answers the score of each of vLLM's pairs: a text with a text, or with every text of a list."""
+    """Answers the score of each of vLLM's pairs: one text with each of a list, or two lists in order."""
     fields = request.fields()
     name = fields.text("model")
     model, _ = request.model(name, "reranker")
-    first, second = ("queries", "documents") if fields.has("queries") else ("text_1", "text_2")
-    query, passages = fields.value(first), fields.value(second)
-    query = query[0] if isinstance(query, list) and len(query) == 1 else query
-    if not isinstance(query, str):
-        raise fields.wrong(first, "a text: send a request for each of several")
-    listed = Fields({second: [passages] if isinstance(passages, str) else passages})
-    texts = listed.texts(second, request.exchange.limits.documents)
+    first, second = next((pair for pair in SIDES if all(map(fields.has, pair))), SIDES[0])
+    queries, texts = (_listed(fields, side, request.exchange.limits.documents) for side in (first, second))
+    if len(queries) not in (1, len(texts)):
+        raise fields.wrong(first, f"a text, or as many texts as `{second}` has: {len(texts)}")
     truncates = cuts_at_the_end(fields)
     fields.only("use_activation", True, because="a score is a number from 0 to 1; POST /rerank has `raw_scores`")
     fields.text("user", "")  # accepted without effect
     fields.close()
-    ranked = await rank(request, model, query, texts, {"raw_scores": False, "truncate": truncates})
-    places = sorted(zip(ranked.order, ranked.scores, strict=True))
-    data = ({"index": index, "object": "score", "score": number} for index, number in places)
+    options: Options = {"raw_scores": False, "truncate": truncates}
+    places = dict[str, list[int]]()
+    for place, query in enumerate(queries * len(texts) if len(queries) == 1 else queries):
+        places.setdefault(query, []).append(place)
+    groups = {query: [texts[place] for place in group] for query, group in places.items()}
+    request.reserve(sum(most_tokens(model, group, query) for query, group in groups.items()))
+    scores, tokens = dict[int, float](), 0
+    for query, group in groups.items():
+        numbers, read = await scores_of(request, model, query, group, options)
+        scores |= zip(places[query], numbers, strict=True)
+        tokens += read
+    request.exchange.record.prompt_tokens = tokens
+    data = ({"index": index, "object": "score", "score": scores[index]} for index in range(len(texts)))
     head = {"id": f"score-{request.exchange.identity}", "object": "list", "created": int(time.time()), "model": name}
-    usage = compact({"usage": {"prompt_tokens": ranked.tokens, "total_tokens": ranked.tokens}})[1:]
+    usage = compact({"usage": {"prompt_tokens": tokens, "total_tokens": tokens}})[1:]
     await request.exchange.json_of_many(f'{compact(head)[:-1]},"data":', data, f",{usage}")
+
+
+def _listed(fields: Fields, name: str, most: int) -> list[str]:
+    value = fields.value(name)
+    return Fields({name: [value] if isinstance(value, str) else value}).texts(name, most)
 
 
 def documents_of(fields: Fields, most: int) -> list[Document]:
@@ -121,13 +135,21 @@ def _document(document: object, where: str) -> Document:
 
 async def rank(request: Request, model: ModelSettings, query: str, passages: list[str], options: Options) -> Ranked:
     """The passages, best first; equal ones in the order of the request."""
+    request.reserve(most_tokens(model, passages, query))
+    scores, tokens = await scores_of(request, model, query, passages, options)
+    request.exchange.record.prompt_tokens = tokens
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    return Ranked(order, [scores[index] for index in order], tokens)
+
+
+async def scores_of(
+    request: Request, model: ModelSettings, query: str, passages: list[str], options: Options
+) -> tuple[list[float], int]:
+    """The scores of the passages in their order, and the tokens that were read."""
 
     def tensors(part: Sequence[str]) -> list[Input]:
         return [strings("query", [query], (1, 1)), strings("passages", part, (1, len(part)))]
 
-    request.reserve(most_tokens(model, passages, query))
     outputs = await in_parts(request, model, passages, options, tensors)
-    scores: list[Any] = [score for output in outputs for score in output["scores"].floats()]
-    tokens = request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
-    order = sorted(range(len(scores)), key=lambda index: -scores[index])
-    return Ranked(order, [scores[index] for index in order], tokens)
+    scores = [score for output in outputs for score in output["scores"].floats()]
+    return scores, sum(sum(output["token_counts"].ints()) for output in outputs)

@@ -187,7 +187,7 @@ def _options(fields: Fields, chat: Translation) -> bool:
     fields.only("prompt", because="this server stores no prompts: send the text in `instructions` and `input`")
     fields.only("background", False, because="this server stores no responses, so nobody could fetch this one later")
     fields.flag("store", False)
-    fields.only("truncation", "disabled", because="items of an input that is too long cannot be left out")
+    fields.ignore("truncation", "disabled", because="items of an input that is too long cannot be left out")
     fields.only("top_logprobs", 0, because=NO_LOGPROBS)
     included = fields.texts("include", MOST_TOOLS, least=0)
     if LOGPROBS in included:

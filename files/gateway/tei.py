@@ -52,15 +52,18 @@ async def rerank(request: Request) -> None:
 
 
 async def info(request: Request) -> None:
-    """Describes the key's only encoder to clients: name, kind, and the sizes of its requests."""
+    """Describes the gateway's default encoder or the key's only one: name, kind, and the sizes of its requests."""
     limits = request.exchange.limits
     sizes = {"embedder": ("embedding", limits.inputs), "reranker": ("reranker", limits.documents)}
-    models = request.gateway.settings.models
-    names = [name for name, model in models.items() if model.kind in sizes and request.key.may_use(name)]
+    settings, may_use = request.gateway.settings, request.key.may_use
+    defaults = {settings.default_embedder: "embedder", settings.default_reranker: "reranker"}
+    kinds = {name: model.kind for name, model in settings.models.items() if model.kind in sizes} | defaults
+    names = [name for name in defaults if name and may_use(name)][:1]
+    names = names or [name for name in kinds if name and may_use(name)]
     if len(names) != 1:
         shown = ", ".join(names) or "none"
         raise ApiError(400, f"this path describes a key's only encoder, and this key has {shown}; ask GET /v1/models")
-    model, _ = request.model(names[0], models[names[0]].kind)
+    model, _ = request.model(names[0], kinds[names[0]])
     kind, most = sizes[model.kind]
     about = {"model_id": model.name, "model_type": {kind: {}}, "max_input_length": model.max_tokens}
     await request.exchange.json({**about, "max_client_batch_size": most, "auto_truncate": False})

@@ -154,6 +154,13 @@ class Tokens:
     def text(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
+    def without_special(self, ids: Sequence[int]) -> Sequence[int]:
+        """The ids of a text without the special tokens that the tokenizer sets before and behind every text."""
+        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
+        whole = self._tokenizer.encode("a").ids
+        before = next(place for place in range(len(whole)) if whole[place : place + len(plain)] == plain)
+        return ids[before : len(ids) - (len(whole) - before - len(plain))]
+
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
         """The ids of a text that is not a chat, made in the calling thread.
 

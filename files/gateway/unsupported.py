@@ -15,6 +15,9 @@ CHANGES = {
     "modalities": ((["text"],), "the model writes text only"),
     "audio": ((), "the model writes text only"),
     "web_search_options": ((), "the model cannot search"),
+    "enable_search": (FALSE, "the model cannot search"),
+    "search_parameters": (({"mode": "off"},), "the model cannot search"),
+    "plugins": (([],), "this server runs no plugins"),
     "echo": (FALSE, "the prompt is not sent back"),
     "add_generation_prompt": (TRUE, "the last message of a chat cannot be continued"),
     "continue_final_message": (FALSE, "the last message of a chat cannot be continued"),
@@ -73,6 +76,10 @@ ONE_TEXT = {
 """Fields of a chat that ask for more than a dialect's answer has: the value without an effect, and the reason."""
 
 NOTHING_STORED = "no response is stored here: send the whole conversation in `input` of POST /v1/responses"
+NO_ANSWER_STORED = "no answer is stored here: send the whole conversation to POST /v1/chat/completions"
+NO_FILES = "nothing is stored here: send texts in the request that needs them"
+TEXT_ONLY = "the models read and write text only"
+OTHERS_API = "this server has no API of {}: set the client to OpenAI's API, with a base address that ends in /v1"
 NO_BATCHES = "batches are not supported here: send each request by itself"
 NO_CLASSES = "classes of texts are not supported here; POST /rerank scores texts for a query"
 PATHS = {
@@ -90,12 +97,30 @@ PATHS = {
     "/embed_sparse": "sparse vectors are not supported here; POST /embed answers dense ones",
     "/similarity": "compare the vectors of POST /embed",
     "/decode": "texts of encoders' tokens are not supported here; POST /v1/detokenize has those of an LLM",
+    "/api/": OTHERS_API.format("Ollama, LM Studio or Open WebUI"),
+    "/v1beta/": OTHERS_API.format("Gemini"),
+    "/v2/models": OTHERS_API.format("Triton and KServe (it is at the ports of each server)"),
+    "/v2/health": OTHERS_API.format("Triton and KServe (it is at the ports of each server)"),
+    "/generate": OTHERS_API.format("Text Generation Inference or SGLang"),
+    "/completion": OTHERS_API.format("llama.cpp"),
+    "/infill": OTHERS_API.format("llama.cpp"),
+    "/invocations": OTHERS_API.format("SageMaker"),
+    "/v1/chat/completions/": NO_ANSWER_STORED,
+    "/v1/threads": NO_ANSWER_STORED,
+    "/v1/assistants": NO_ANSWER_STORED,
+    "/v1/realtime": "answers are streamed as events of POST /v1/chat/completions or /v1/responses",
+    **dict.fromkeys(("/v1/files", "/v1/uploads", "/v1/vector_stores", "/v1/containers"), NO_FILES),
+    **dict.fromkeys(("/v1/audio", "/v1/images", "/v1/videos", "/v1/multimodalembeddings"), TEXT_ONLY),
+    "/v1/contextualizedembeddings": "POST /v1/embeddings answers a vector for each text",
+    "/v1/moderations": NO_CLASSES,
+    "/v1/segment": "texts are not cut into pieces here",
     "/v1/ranking": "POST /v1/rerank ranks documents",
     "/v1/fim": "text before a suffix is not supported here; POST /v1/completions continues a prompt",
     "/pooling": "POST /v1/embeddings answers a vector for each text",
 }
 """The beginnings of vendors' paths that are not served, and the remedy of a client that sends a request to one."""
-TEI_PATHS = ("/predict", "/embed_all", "/embed_sparse", "/similarity", "/decode")
+TEXT_ERRORS = ("/predict", "/embed_all", "/embed_sparse", "/similarity", "/decode", "/generate", "/api/")
+"""Beginnings of paths of TEI, of Text Generation Inference and of Ollama, whose clients read `error` as a text."""
 
 
 def path_refusal(path: str) -> str:

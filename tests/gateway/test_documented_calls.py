@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.rerank import SIDES
 from tests.gateway.asking import CHAT, OTHER_KEY, in_loop
 from tests.gateway.asking import running_gateway as plain_gateway
 from tests.gateway.test_tools import HERMES, TOOLS_TEMPLATE, TURN, prompt_of, running_gateway
@@ -202,7 +203,8 @@ async def test_fields_of_voyage_nvidia_and_jina_change_the_vectors(
         (CHAT, {"thinking": {"type": "often"}}, "thinking.type"),
         (CHAT, {"stop": "x" * 5000}, "stop"),
         ("/v1/rerank", {"top_k": 0}, "top_k"),
-        ("/score", {"text_1": ["a", "b"]}, "text_1"),
+        ("/score", {"text_1": ["a", "b", "c"]}, "text_1"),
+        ("/score", {"text_1": ["a", 5]}, "text_1[1]"),
         ("/score", {"truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
         ("/score", {"use_activation": False}, "use_activation"),
         ("/tokenize", {"inputs": "a"}, "inputs"),
@@ -274,6 +276,119 @@ async def test_vllms_score_keeps_the_order_of_the_texts(tmp_path: Path, path: st
     ]  # fmt: skip
     assert (several["object"], several["model"], len(single["data"])) == ("list", "bge", 1)
     assert (several["usage"]["prompt_tokens"] > 0, cuts) == (True, [False, False, True])
+
+
+@pytest.mark.parametrize("sides", SIDES)
+@in_loop
+async def test_vllms_score_pairs_the_texts_of_two_lists(tmp_path: Path, sides: tuple[str, str]) -> None:
+    first, second = ["a", "b", "a", "c"], ["a", "a", "b", "c"]
+    async with plain_gateway(tmp_path) as front:
+        answer = await front.ask("/score", {"model": "bge"} | dict(zip(sides, (first, second), strict=True)))
+        queries = [request.tensors["query"] for request in front.triton.requests]
+        single = await front.ask("/score", {"model": "bge"} | dict(zip(sides, (["a"], second), strict=True)))
+    scores = [(entry["index"], entry["score"]) for entry in answer.json()["data"]]
+    assert scores == [(0, 1.0), (1, 0.0), (2, 0.0), (3, 1.0)]
+    assert queries == [["a"], ["b"], ["c"]]
+    assert [entry["score"] for entry in single.json()["data"]] == [1.0, 1.0, 0.0, 0.0]
+
+
+@in_loop
+async def test_vllms_tokenizer_is_asked_with_and_without_special_tokens(tmp_path: Path) -> None:
+    """lm-eval compares prompts by these ids; the switch was ignored until 2026-11-28."""
+    async with plain_gateway(tmp_path) as front:
+        answers = [
+            (await front.ask("/tokenize", {"model": "llama", "prompt": text, "return_token_strs": True, **more})).json()
+            for text in ("hello", "hello " * 2000)
+            for more in ({}, {"add_special_tokens": False})
+        ]
+        texts = [
+            (await front.ask("/detokenize", {"model": "llama", "tokens": answer["tokens"]})).json()["prompt"]
+            for answer in answers[:2]
+        ]
+        wrong = await front.ask("/detokenize", {"model": "llama", "tokens": [10**6]})
+        chat = {"model": "llama", **QUESTION}
+        refused = await front.ask("/tokenize", chat | {"add_special_tokens": True})
+        spelled = (await front.ask("/tokenize", chat | {"return_token_strs": True})).json()
+    for special, plain in (answers[:2], answers[2:]):
+        assert (special["tokens"][1:], special["token_strs"][1:]) == (plain["tokens"], plain["token_strs"])
+        assert (special["token_strs"][0], plain["count"]) == ("<|bos|>", len(plain["tokens"]))
+    assert texts == ["hello", "hello"]
+    assert (wrong.status, wrong.error["param"]) == (400, "tokens")
+    assert (refused.status, refused.error["param"]) == (400, "add_special_tokens")
+    assert len(spelled["token_strs"]) == spelled["count"]
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "value", "meant"),
+    [
+        (CHAT, "system", "Be brief.", "messages"),
+        (CHAT, "instructions", "Be brief.", "messages"),
+        (CHAT, "stop_sequences", ["x"], "stop"),
+        (CHAT, "n_predict", 5, "max_tokens"),
+        (CHAT, "maxOutputTokens", 5, "max_tokens"),
+        (CHAT, "topP", 0.5, "top_p"),
+        (CHAT, "format", "json", "response_format"),
+        (CHAT, "repeat_penalty", 1.1, "repetition_penalty"),
+        (CHAT, "options", {"temperature": 0}, "model"),
+        (CHAT, "extra_body", {"top_k": 1}, "model"),
+        ("/v1/responses", "system", "Be brief.", "instructions"),
+        ("/v1/responses", "stop_sequences", ["x"], "stop"),
+        ("/v1/messages", "instructions", "Be brief.", "system"),
+        ("/v2/chat", "preamble", "Be brief.", "messages"),
+        ("/v1/embeddings", "truncate_dim", 2, "dimensions"),
+    ],
+)
+@in_loop
+async def test_a_word_of_another_api_is_refused_with_the_word_of_this_one(
+    tmp_path: Path, path: str, name: str, value: Any, meant: str
+) -> None:
+    """The instruction or the limit was ignored until 2026-11-28; an empty one still is."""
+    async with thinker(tmp_path) as front:
+        refused = await front.ask(path, PLAIN[path] | {name: value})
+        empty = await front.ask(path, PLAIN[path] | {name: type(value)()})
+    assert (refused.status, empty.status, empty.headers["x-enginehouse-ignored"]) == (400, 200, name)
+    message = (refused.json().get("error") or refused.json())["message"]
+    assert f"`{name}`" in message and f"`{meant}`" in message
+
+
+@pytest.mark.parametrize("name", ["enable_search", "search_parameters", "plugins"])
+@in_loop
+async def test_a_search_is_refused_in_every_vendors_words(tmp_path: Path, name: str) -> None:
+    wanted = {"enable_search": True, "search_parameters": {"mode": "on"}, "plugins": [{"id": "web"}]}[name]
+    async with thinker(tmp_path) as front:
+        for path in (CHAT, *DIALECTS):
+            answer = await front.ask(path, PLAIN[path] | {name: wanted})
+            assert answer.status == 400 and f"`{name}`" in str(answer.json()), path
+
+
+@in_loop
+async def test_settings_that_an_answer_without_them_keeps_are_listed(tmp_path: Path) -> None:
+    """An input that is too long is refused in any case, and an answer without citations has the same text."""
+    async with thinker(tmp_path) as front:
+        long = await front.ask("/v1/responses", PLAIN["/v1/responses"] | {"truncation": "auto"})
+        cited = await front.ask("/v2/chat", PLAIN["/v2/chat"] | {"citation_options": {"mode": "FAST"}})
+    assert [answer.headers["x-enginehouse-ignored"] for answer in (long, cited)] == [
+        "truncation", "citation_options.mode",
+    ]  # fmt: skip
+
+
+@in_loop
+async def test_no_effort_turns_reasoning_off(tmp_path: Path) -> None:
+    async with thinker(tmp_path) as front:
+        answer = await front.chat(reasoning_effort="none")
+        assert ("</think>" in prompt_of(front), "x-enginehouse-ignored" in answer.headers) == (True, False)
+        await front.chat(reasoning_effort="none", enable_thinking=True)
+        assert "</think>" not in prompt_of(front)
+
+
+@in_loop
+async def test_teis_info_describes_the_default_encoder(tmp_path: Path) -> None:
+    async with plain_gateway(tmp_path, default_embedder="nomic:query") as front:
+        default, only = await front.ask("/info"), await front.ask("/info", key=OTHER_KEY)
+    async with plain_gateway(tmp_path) as front:
+        refused = await front.ask("/info")
+    assert [answer.json()["model_type"] for answer in (default, only)] == [{"embedding": {}}, {"reranker": {}}]
+    assert refused.status == 400
 
 
 @in_loop

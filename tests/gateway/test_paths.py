@@ -58,7 +58,15 @@ async def test_no_form_of_a_path_reaches_those_that_need_no_key(path: str, tmp_p
         ("POST", "/v1/batches", "send each request by itself"),
         ("POST", "/v1/generate", "POST /v1/completions"),
         ("POST", "/pooling", "POST /v1/embeddings"),
-        ("GET", "/v1/files", "GET /v1/models"),
+        ("GET", "/v1/files", "nothing is stored here"),
+        ("GET", "/v1/chat/completions/chatcmpl-1", "no answer is stored here"),
+        ("POST", "/v1/audio/speech", "text only"),
+        ("POST", "/v1beta/models/llama:generateContent", "no API of Gemini"),
+        ("POST", "/completion", "no API of llama.cpp"),
+        ("POST", "/v2/models/llama/infer", "no API of Triton"),
+        ("GET", "/v2/health/ready", "no API of Triton"),
+        ("POST", "/v1/realtime/client_secrets", "as events of POST /v1/chat/completions"),
+        ("GET", "/v1/organization", "GET /v1/models"),
     ],
 )
 @in_loop
@@ -93,6 +101,15 @@ async def test_teis_clients_read_every_refusal(path: str, tmp_path: Path) -> Non
         answer = await front.ask(path, {"inputs": "a"})
     assert (answer.status, set(answer.json())) == (404, {"error", "error_type"})
     assert "POST /" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/tags", "/api/show", "/api/v0/models", "/generate_stream"])
+@in_loop
+async def test_clients_of_ollama_and_tgi_read_where_to_turn(path: str, tmp_path: Path) -> None:
+    """Their clients read `error` as a text."""
+    async with running_gateway(tmp_path) as front:
+        answer = await front.ask(path, {"model": "llama"})
+    assert answer.status == 404 and "with a base address that ends in /v1" in answer.json()["error"]
 
 
 @in_loop

@@ -229,7 +229,6 @@ CUSTOM_CALL = {"type": "custom_tool_call", "call_id": "c1", "name": "a", "input"
         ({"tools": [ADD], "tool_choice": {"type": "custom", "name": "a"}}, "tool_choice.type", "parameter is a text"),
         ({"input": [CUSTOM_CALL]}, "input[0].type", "whose only parameter is a text"),
         ({"include": ["message.output_text.logprobs"]}, "include", "/v1/chat/completions"),
-        ({"truncation": "auto"}, "truncation", "cannot be left out"),
         ({"temperatur": 1}, "temperatur", "unknown field"),
         ({"max_output_tokens": 0}, "max_output_tokens", "whole number"),
         ({"input": "word " * 500}, "input", "context"),
