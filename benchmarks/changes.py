@@ -22,7 +22,7 @@ def _command(words: str) -> Callable[[Machine], object]:
     return lambda machine: machine.run(words, timeout=STOP_SECONDS)
 
 
-HANDS: Mapping[str, Callable[[Machine], object]] = {
+BY_HAND: Mapping[str, Callable[[Machine], object]] = {
     "reboot": Machine.reboot,
     "restart-server": _command("systemctl restart triton@main.service"),  # the watchdog's action
     "restart-docker": _command("systemctl restart docker.service"),
@@ -55,7 +55,7 @@ def by_hand(name: str, machine: Machine, exporters: Sequence[str], expected: Map
     """Makes the change on this host manually, and waits until every balancer sends to `expected` hosts of each pool
     again.
     """
-    HANDS[name](machine)
+    BY_HAND[name](machine)
     end = time.monotonic() + BACK_SECONDS
     while not all(_shown(exporter, list(expected)) == expected for exporter in exporters):
         if time.monotonic() > end:

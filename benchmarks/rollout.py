@@ -69,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.rollout", description=__doc__.splitlines()[0])
     made.add_argument(
-        "--change", action="append", choices=(*changes.RUNS, *changes.HANDS), help="again for more [the first three]"
+        "--change", action="append", choices=(*changes.RUNS, *changes.BY_HAND), help="again for more [the first three]"
     )
     made.add_argument("--hosts", type=int, default=6)
     made.add_argument("--pools", type=int, default=1, help="the hosts are shared among them evenly")

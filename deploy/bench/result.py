@@ -61,7 +61,7 @@ def case_of(
     }
 
 
-def beside(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def with_concurrent_loads(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cases of loads that ran at the same time; each case names the others."""
     return [
         case | {"beside": [sibling["name"] for sibling in cases if sibling is not case]} if len(cases) > 1 else case

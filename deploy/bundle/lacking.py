@@ -23,7 +23,7 @@ def lacking(mine: Bundled, packages: Iterable[str], contents: Contents) -> list[
     return [*missing, *_images(mine, contents), *_weights(mine, contents)] if isinstance(mine, Slice) else missing
 
 
-def beside(slices: Iterable[Slice]) -> Iterator[str]:
+def expected_directories(slices: Iterable[Slice]) -> Iterator[str]:
     """A sentence for each directory that a host must have already, because no bundle contains it."""
     for mine in slices:
         own = [(model.name, model.directory) for server in mine.servers for model in server.own_models]

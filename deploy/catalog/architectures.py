@@ -95,15 +95,15 @@ class Architecture:
     """True for an LLM with a mixture of experts."""
     gated: bool = False
     """True for an encoder whose feed-forward has a gate; of NomicBert only for models without experts."""
-    mixes: bool = False
+    float32_residuals: bool = False
     """True for an encoder that adds residuals in float32 and has causal, sliding-window or grouped-query attention."""
-    relative: bool = False
+    relative_positions: bool = False
     """True for an encoder with DeBERTa's relative-position attention, for which no library has a kernel."""
-    halves: bool = True
+    fits_float16: bool = True
     """True if an encoder's hidden states stay within float16's range."""
     latent_cache: bool = False
     """Multi-head latent attention: one latent a token and layer, the same on every GPU of a tensor-parallel group."""
-    states: str = ""
+    extra_cache: str = ""
     """The kind of cache that some models of the family need besides keys and values; empty for a family without one."""
     note: str = ""
 
@@ -169,7 +169,7 @@ OF_VLLM = tuple(
         "1.3.0" if name in _SINCE_1_3 else "",
         experts=_SINCE_1_3.get(name, name not in _DENSE),
         latent_cache=name in ("DeepseekV2", "Glm4MoeLite"),
-        states=_STATES if name == "GraniteMoeHybrid" else "",
+        extra_cache=_STATES if name == "GraniteMoeHybrid" else "",
         note="it is in no release of TensorRT-LLM here",
     )
     for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite", "GraniteMoeHybrid")
@@ -181,11 +181,11 @@ class _Decoder(TypedDict):
     python: bool
     files: tuple[str, ...]
     gated: bool
-    mixes: bool
-    halves: bool
+    float32_residuals: bool
+    fits_float16: bool
 
 
-_DECODER = _Decoder(python=True, files=ENCODER_FILES, gated=True, mixes=True, halves=False)
+_DECODER = _Decoder(python=True, files=ENCODER_FILES, gated=True, float32_residuals=True, fits_float16=False)
 _ENCODERS = (
     Architecture("BertModel", "embedder", python=True, files=ENCODER_FILES),
     *(
@@ -193,13 +193,20 @@ _ENCODERS = (
         for name in ("XLMRobertaModel", "RobertaModel", "CamembertModel")
     ),
     Architecture("NomicBertModel", "embedder", python=True, files=ENCODER_FILES, tasks=NOMIC_TASKS, gated=True),
-    Architecture("ModernBertModel", "embedder", python=True, files=ENCODER_FILES, gated=True, mixes=True),
+    Architecture("ModernBertModel", "embedder", python=True, files=ENCODER_FILES, gated=True, float32_residuals=True),
     Architecture("Gemma3TextModel", "embedder", tasks=NOMIC_TASKS, **_DECODER),
     Architecture("Qwen3Model", "embedder", tasks=SEARCH_TASKS, **_DECODER),
     Architecture(
-        "ModernBertForSequenceClassification", "reranker", python=True, files=ENCODER_FILES, gated=True, mixes=True
+        "ModernBertForSequenceClassification",
+        "reranker",
+        python=True,
+        files=ENCODER_FILES,
+        gated=True,
+        float32_residuals=True,
     ),
-    Architecture("DebertaV2ForSequenceClassification", "reranker", python=True, files=ENCODER_FILES, relative=True),
+    Architecture(
+        "DebertaV2ForSequenceClassification", "reranker", python=True, files=ENCODER_FILES, relative_positions=True
+    ),
     Architecture("BertForSequenceClassification", "reranker", python=True, files=ENCODER_FILES),
     *(
         Architecture(name, "reranker", python=True, files=ENCODER_FILES, reserved_positions=2)

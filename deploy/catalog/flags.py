@@ -70,7 +70,7 @@ class FlagTable:
     source: str
     flags: dict[str, Flag]
     certain: dict[str, Flag]
-    beside: dict[str, Flag]
+    nearby: dict[str, Flag]
 
     @property
     def is_removed(self) -> bool:
@@ -185,14 +185,14 @@ def _table(program: str, trtllm: str, rows: dict[str, Any]) -> FlagTable:
         source=_data()["_meta"]["sources"].get(used, ""),
         flags=flags,
         certain=ordered,
-        beside={} if not near else {name: flag for side in sides for name, flag in side.items() if name not in flags},
+        nearby={} if not near else {name: flag for side in sides for name, flag in side.items() if name not in flags},
     )
 
 
 def _empty(program: str, trtllm: str, row: str, confidence: str) -> FlagTable:
     source = _data()["_meta"]["sources"].get(row, "")
     return FlagTable(
-        program=program, trtllm=trtllm, row=row, confidence=confidence, source=source, flags={}, certain={}, beside={}
+        program=program, trtllm=trtllm, row=row, confidence=confidence, source=source, flags={}, certain={}, nearby={}
     )
 
 

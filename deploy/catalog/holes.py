@@ -73,8 +73,8 @@ class Hole:
     packages: Mapping[str, str] = field(default_factory=dict)
     """The distribution's own first version without it, by OS. A backport keeps the upstream number."""
     only: str = ""
-    """The only setups in which the hole is open; if `judged` is False, no host of this project is such a setup."""
-    judged: bool = True
+    """The only setups in which the hole is open; if `applies` is False, no host of this project is such a setup."""
+    applies: bool = True
     """False: the row is listed, and no host counts as affected."""
     read: date | None = READ
     """Date on which the source was read; None: the row is written from memory."""
@@ -185,17 +185,17 @@ _NO_CDI = "not where a GPU is attached by CDI, as here"
 _NO_PLUGIN = "authorization plugins, which nothing here sets up"
 # fmt: off
 _UNJUDGED = (
-    _hole("2024-0132", "container-toolkit", "1.16.2", "image", "code", _bulletin(5582), only=_NO_CDI, judged=False),
-    _hole("2025-23359", "container-toolkit", "1.17.4", "image", "code", _bulletin(5616), only=_NO_CDI, judged=False),
+    _hole("2024-0132", "container-toolkit", "1.16.2", "image", "code", _bulletin(5582), only=_NO_CDI, applies=False),
+    _hole("2025-23359", "container-toolkit", "1.17.4", "image", "code", _bulletin(5616), only=_NO_CDI, applies=False),
     _hole("2024-41110", "docker", "27.1.1", "user", "code", "CVE record; GHSA-v23v-6jw2-98fq",
-          only=_NO_PLUGIN, judged=False),
+          only=_NO_PLUGIN, applies=False),
     _hole("2026-34040", "docker", "29.3.1", "user", "code", "CVE record; GHSA-x744-4wpc-v9h2",
-          only=_NO_PLUGIN, judged=False),
+          only=_NO_PLUGIN, applies=False),
     _hole("2026-97032", "docker", "29.9.0", "port", "stops", "moby's release notes of 29.9.0",
-          only="Docker's API over a network, which nothing here opens", judged=False),
+          only="Docker's API over a network, which nothing here opens", applies=False),
     _hole("2026-26081", "haproxy", "", "port", "stops",
           "haproxy.com, 2026-02-12; DSA-6130-1; HAProxy's own first version was not read",
-          packages={"debian-13": "3.0.11-1+deb13u2"}, only="QUIC, which balancers here do not speak", judged=False),
+          packages={"debian-13": "3.0.11-1+deb13u2"}, only="QUIC, which balancers here do not speak", applies=False),
 )
 _HAPROXY = (
     _hole("2023-40225", "haproxy", "2.6.15 2.7.10 2.8.2", "port", "writes", "CVE record",
@@ -209,11 +209,11 @@ _HAPROXY = (
     _hole("2025-11230", "haproxy", "2.4.30 2.6.23 2.8.16 3.0.12 3.1.9 3.2.6", "port", "stops",
           "CVE record; USN-7805-1",
           packages={"ubuntu-22.04": "2.4.24-0ubuntu0.22.04.3", "ubuntu-24.04": "2.8.5-1ubuntu3.4"},
-          only="functions that read JSON, which balancers here do not use", judged=False),
+          only="functions that read JSON, which balancers here do not use", applies=False),
     _hole("2025-32464", "haproxy", "3.1.7", "port", "stops",
           "CVE record (3.1.6 is the last that has it); osv.dev DEBIAN-CVE-2025-32464, UBUNTU-CVE-2025-32464",
           since="2.2", packages={"debian-12": "2.6.12-1+deb12u2", "ubuntu-22.04": "2.4.24-0ubuntu0.22.04.2"},
-          only="the converter regsub, which balancers here do not use", judged=False),
+          only="the converter regsub, which balancers here do not use", applies=False),
     _hole("2026-110354", "haproxy", "3.0.30 3.2.26 3.3.17 3.4.7", "port", "stops",
           "osv.dev CVE-2026-110354, DEBIAN-CVE-2026-110354; mend.io",
           since="3.0", packages={"debian-12": "2.6.12-1+deb12u4"}, only="chunked requests of HTTP/1.1"),
@@ -245,14 +245,14 @@ HOLES: tuple[Hole, ...] = (
 
 
 def holes_in(component: Component, number: str) -> tuple[Hole, ...]:
-    """The judged holes that upstream version `number` of a component has; Triton's number is the container release."""
-    return tuple(hole for hole in HOLES if hole.component == component and hole.judged and hole.is_in(number))
+    """The holes that upstream version `number` of a component has; Triton's number is the container release."""
+    return tuple(hole for hole in HOLES if hole.component == component and hole.applies and hole.is_in(number))
 
 
 def holes_in_package(component: Component, os: str, number: str) -> tuple[Hole, ...]:
-    """The judged holes of the distribution's package. Holes without a fix of that OS are left out."""
+    """The holes of the distribution's package. Holes without a fix of that OS are left out."""
     return tuple(
-        hole for hole in HOLES if hole.component == component and hole.judged and hole.is_in_package(os, number)
+        hole for hole in HOLES if hole.component == component and hole.applies and hole.is_in_package(os, number)
     )
 
 

@@ -40,8 +40,8 @@ def flag_verdict(table: FlagTable, word: str) -> FlagVerdict:
     flag = table.find(word)
     if flag:
         return FlagVerdict(kind=KNOWN if flag.name in table.certain else UNSURE, flag=flag)
-    if word in table.beside:
-        return FlagVerdict(kind=UNSURE, flag=table.beside[word])
+    if word in table.nearby:
+        return FlagVerdict(kind=UNSURE, flag=table.nearby[word])
     quoted = MISQUOTED[table.program].get(word)
     if quoted:
         instead = quoted.flag if table.find(quoted.flag) else ""

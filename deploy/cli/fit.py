@@ -60,7 +60,7 @@ def fit(
     """
     from deploy.io.fit_models import models_of
     from deploy.planning.card_words import confirm_order
-    from deploy.planning.fit import Wish, card_of, fit_of, near_card
+    from deploy.planning.fit import FitOptions, card_of, fit_of, near_card
 
     with refusals_shown("", as_json):
         if not (sm or mib):
@@ -70,7 +70,7 @@ def fit(
         if choice:
             say(choice, err=True)
         wanted, around = models_of(models, look_around(Fleet(()), Path.cwd()), Path.cwd(), release)
-        wish = Wish(
+        wish = FitOptions(
             gpus=tp,
             hosts=hosts,
             expert=ep or 0,

@@ -32,7 +32,7 @@ def options_of(command: click.Command) -> dict[str, click.Option]:
     return {max(option.opts, key=len): option for option in command.params if isinstance(option, click.Option)}
 
 
-def apart(command: click.Command, typed: Sequence[str]) -> tuple[list[str], list[str]]:
+def words_and_options(command: click.Command, typed: Sequence[str]) -> tuple[list[str], list[str]]:
     """Arguments, and options with their values, as two lists of words."""
     options = {word: option for option in options_of(command).values() for word in option.opts}
     words, options_typed, is_value = list[str](), list[str](), False
@@ -74,7 +74,7 @@ def value_of(option: click.Parameter) -> str:
 
 def with_everything(command: click.Command, verb: list[str], typed: list[str]) -> str:
     """A complete command line: the typed words, a metavar for each missing word, and the verb's example."""
-    words, options = apart(command, typed)
+    words, options = words_and_options(command, typed)
     for name, option in options_of(command).items():
         if option.required and not set(option.opts) & set(options):
             choices = list(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else []

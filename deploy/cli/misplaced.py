@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from deploy.cli.lines import apart, line, verb_of
+from deploy.cli.lines import line, verb_of, words_and_options
 from deploy.io.inventory_file import PROGRAMS
 from deploy.io.local_paths import is_file
 
@@ -15,7 +15,7 @@ def misplaced_word(group: click.Group, words: Sequence[str]) -> str:
     """The problem of a misplaced word, with the line that was probably meant; empty without a problem."""
     command, verb, typed = verb_of(group, words)
     names = [part.name for part in command.params if isinstance(part, click.Argument)]
-    texts, options = apart(command, typed)
+    texts, options = words_and_options(command, typed)
     if "targets" in names:
         return _of_machines(verb, texts, options, [name for part in command.params for name in part.opts])
     if names[:1] != ["inventory"] or not texts or (is_file(Path(texts[0])) and texts[0] not in PROGRAMS):
@@ -52,7 +52,7 @@ def card_missing(command: click.Command, typed: Sequence[str]) -> str:
     """The line of `fit` with a card in front of its models; empty if the first word is a card."""
     from deploy.planning.card_words import is_card
 
-    texts, options = apart(command, typed)
+    texts, options = words_and_options(command, typed)
     words = [part for word in texts for part in re.split(r"[,\s]+", word) if part]
     if not words or (is_card(words[0]) and len(words) == 1):
         return ""

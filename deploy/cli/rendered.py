@@ -67,7 +67,7 @@ def _server(server: ServerSlice, settings: Any, drain_seconds: int) -> ServedSer
             {"name": wheel.name, "version": wheel.version, "sha256": wheel.digest} for wheel in release.wheels
         ),
         triton=container(server, settings),
-        llm=llm_files.container(server, *server.beside, settings, UID) if server.beside else None,
+        llm=llm_files.container(server, *server.standalone_llm, settings, UID) if server.standalone_llm else None,
         start_seconds=server.start_seconds + times.START_MARGIN_SECONDS,
         stop_seconds=times.unit_stop_seconds(server, drain_seconds),
     )
@@ -99,7 +99,7 @@ def _traffic(mine: Slice) -> str:
 
     if mine.traffic is None or not mine.traffic.servers:
         return ""
-    return settings(mine.traffic, [server.name for server in mine.servers if server.beside]).content
+    return settings(mine.traffic, [server.name for server in mine.servers if server.standalone_llm]).content
 
 
 def _overridden(data: Mapping[str, Any], role: str, defaults: D) -> D:

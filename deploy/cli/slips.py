@@ -9,7 +9,7 @@ import click
 
 from deploy.catalog.names import nearest
 from deploy.catalog.synonyms import COMMANDS
-from deploy.cli.lines import apart, line, options_of, value_of, verb_of, with_everything
+from deploy.cli.lines import line, options_of, value_of, verb_of, with_everything, words_and_options
 from deploy.cli.misplaced import card_missing
 from deploy.cli.unknown_options import of_unknown_options
 from deploy.inventory.slips import SYNONYMS, meant_by
@@ -99,7 +99,7 @@ def _of_unknown_command(group: click.Group, verb: list[str], typed: list[str]) -
     meant = next((name for name in COMMANDS.get(word.lower(), ()) if name in group.commands), "")
     meant = meant or nearest(word, group.commands)
     takes_words = meant and any(isinstance(part, click.Argument) for part in group.commands[meant].params)
-    rest = typed[1:] if takes_words or not meant else apart(group.commands[meant], typed[1:])[1]
+    rest = typed[1:] if takes_words or not meant else words_and_options(group.commands[meant], typed[1:])[1]
     return f"Write: {line([*verb, meant], rest)}" if meant else f"Known: {', '.join(group.commands)}."
 
 
@@ -124,7 +124,7 @@ def _near_choice(error: click.BadParameter) -> str:
 
 def _without_extra(command: click.Command, verb: list[str], typed: list[str]) -> str:
     """The line without the words beyond the last argument, or with the option that they belong to."""
-    words, options = apart(command, typed)
+    words, options = words_and_options(command, typed)
     arguments = [part for part in command.params if isinstance(part, click.Argument)]
     kept, extra = words[: len(arguments)], words[len(arguments) :]
     known = options_of(command)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from deploy.catalog.synonyms import NEEDLESS_OPTIONS, OPTIONS_MEANT, OPTIONS_WITHOUT
-from deploy.cli.lines import apart, line, metavar_of, nearest_option, options_of, value_of, with_everything
+from deploy.cli.lines import line, metavar_of, nearest_option, options_of, value_of, with_everything, words_and_options
 
 DRY = ("dry", "dry-run", "n", "check", "diff")
 WRITING = ("pin", "init", "bundle", "new", "revoke", "tenant")
@@ -24,7 +24,7 @@ def of_unknown_options(command: click.Command, verb: list[str], typed: list[str]
         remarks += [remark] if remark else []
         words = mended
     wanted = [part for part in command.params if isinstance(part, click.Argument) and part.required]
-    is_short = len(apart(command, words)[0]) < len(wanted)
+    is_short = len(words_and_options(command, words)[0]) < len(wanted)
     mended_line = with_everything(command, verb, words) if is_short else f"Write: {line(verb, words)}"
     return " ".join([*dict.fromkeys(remarks), mended_line])
 
@@ -85,7 +85,7 @@ def _correction(command: click.Command, words: list[str], at: int) -> tuple[str,
     place = next((names.index(name) for name in OPTIONS_MEANT.get(plain, ()) if name in names), None)
     if place is None:
         return "", None
-    kept, others = apart(command, [*before, *behind])
+    kept, others = words_and_options(command, [*before, *behind])
     kept += [metavar_of(argument) for argument in arguments[len(kept) : place]]
     kept[place:place] = [value] if value else []
     return "", [*kept, *others]

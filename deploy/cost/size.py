@@ -12,7 +12,7 @@ from typing import Any
 
 from deploy.catalog import GPUS
 from deploy.cost.measured import Load
-from deploy.planning.fit import Fit, Wish, fit_of
+from deploy.planning.fit import Fit, FitOptions, fit_of
 from deploy.refusals import Refusal, Refusals
 from deploy.slices.host import ModelSlice
 from deploy.spec import Model
@@ -95,7 +95,7 @@ def _size(
     length, refusal, sizes = demand.prompt + demand.answer, "", []
     for gpus in SPLITS:
         try:
-            fitted = fit_of(card, models, release, around, Wish(gpus=gpus, max_seq_len=length))
+            fitted = fit_of(card, models, release, around, FitOptions(gpus=gpus, max_seq_len=length))
         except Refusal as error:
             refusal = refusal or _first_sentence(error)
             continue

@@ -76,7 +76,7 @@ def wanted_of(
 
 
 def _server(server: ServerSlice, release: str) -> WantedServer:
-    llm, runtime = server.beside or (None, None)
+    llm, runtime = server.standalone_llm or (None, None)
     return WantedServer(
         name=server.name,
         release=release,

@@ -113,8 +113,8 @@ def _quantize(recipe: Recipe, output: str, calibration: str) -> Making:
     if is_calibrated(recipe) and recipe.calibration:
         paths += [("--calib_dataset", calibration_path(calibration))]
         flags += [("--calib_size", str(recipe.calibration.samples))]
-    if isinstance(recipe.speculative, Medusa) and recipe.beside:
-        paths += [("--medusa_model_dir", weights_path(recipe.beside))]
+    if isinstance(recipe.speculative, Medusa) and recipe.speculative_weights:
+        paths += [("--medusa_model_dir", weights_path(recipe.speculative_weights))]
         flags += [("--num_medusa_heads", str(recipe.speculative.heads))]
         flags += [("--max_draft_len", str(recipe.speculative.tokens))]
     return Making(
@@ -124,7 +124,7 @@ def _quantize(recipe: Recipe, output: str, calibration: str) -> Making:
 
 def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
     """The call of EAGLE's or Medusa's script, which also converts the model; not all versions have `--dtype auto`."""
-    assert recipe.beside, "heads without files passed the checks"
+    assert recipe.speculative_weights, "heads without files passed the checks"
     flags = [("--dtype", _heads_dtype(recipe)), *_split(recipe)]
     if recipe.precision in WEIGHT_ONLY:
         flags += [("--use_weight_only", ""), ("--weight_only_precision", WEIGHT_ONLY[recipe.precision])]
@@ -142,7 +142,7 @@ def _with_heads(recipe: Recipe, heads: str, output: str) -> Making:
         flags=tuple(flags) + _workers(recipe),
         paths=(
             ("--model_dir", weights_path(recipe.weights)),
-            (f"--{heads}_model_dir", weights_path(recipe.beside)),
+            (f"--{heads}_model_dir", weights_path(recipe.speculative_weights)),
             ("--output_dir", output),
         ),
     )
@@ -158,7 +158,9 @@ def _heads_dtype(recipe: Recipe) -> str:
 
 
 def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
-    assert isinstance(recipe.speculative, ReDrafter) and recipe.beside, "ReDrafter without files passed the checks"
+    assert isinstance(recipe.speculative, ReDrafter) and recipe.speculative_weights, (
+        "ReDrafter without files passed the checks"
+    )
     return Making(
         stage="heads" if model[0] == "--base_model_checkpoint_dir" else "convert",
         program="redrafter/convert_checkpoint.py",
@@ -170,7 +172,7 @@ def _redrafter(recipe: Recipe, output: str, model: tuple[str, str]) -> Making:
             ("--redrafter_draft_len_per_beam", str(recipe.speculative.tokens)),
             *_workers(recipe),
         ),
-        paths=(model, ("--drafter_model_dir", weights_path(recipe.beside)), ("--output_dir", output)),
+        paths=(model, ("--drafter_model_dir", weights_path(recipe.speculative_weights)), ("--output_dir", output)),
     )
 
 

@@ -105,8 +105,8 @@ def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
 
 def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
     """Every set of files that the steps read; a draft model's files are read by the draft's own engine alone."""
-    heads = recipe.beside and type(recipe.speculative).__name__ != "Draft"
-    return (recipe.weights, *([recipe.beside] if heads and recipe.beside else []))
+    heads = recipe.speculative_weights and type(recipe.speculative).__name__ != "Draft"
+    return (recipe.weights, *([recipe.speculative_weights] if heads and recipe.speculative_weights else []))
 
 
 def replay_slice(served: Served) -> ReplaySlice | None:

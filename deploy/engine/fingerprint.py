@@ -63,7 +63,7 @@ def _speculation(recipe: Recipe, flags: Mapping[str, str]) -> dict[str, object] 
     """The settings of the draft or heads that are compiled into the engine; a tree is chosen again when serving."""
     if recipe.speculative is None:
         return None
-    beside = _source(recipe.beside) if recipe.beside else None
+    beside = _source(recipe.speculative_weights) if recipe.speculative_weights else None
     engine = {name.removeprefix("--"): flags[name] for name in SPECULATION}
     return {"kind": type(recipe.speculative).__name__, "weights": beside, **engine}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from deploy.engine.scripts import family_of
 from deploy.models.budget import pages_context
-from deploy.models.files import beside_of, weights_of
+from deploy.models.files import speculative_weights_of, weights_of
 from deploy.models.resolve import Layout, Served, kv_dtype_of, layout_of, precision_of
 from deploy.slices.host import WeightsSlice
 from deploy.spec import LLM, Calibration, Draft, LoRA, ReDrafter, Server, Speculative
@@ -45,7 +45,7 @@ class Recipe:
     generation_logits: bool = False
     calibration: Calibration | None = None
     speculative: Speculative | None = None
-    beside: WeightsSlice | None = None
+    speculative_weights: WeightsSlice | None = None
     lora: LoRA | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,9 +77,9 @@ def recipes_of(served: Served, server: Server, trtllm: str) -> tuple[Recipe, ...
     model = served.model
     assert isinstance(model, LLM), "an encoder has no engine"
     target = _target(served, model, layout_of(server, model), trtllm)
-    if not isinstance(model.speculative, Draft) or not served.draft or target.beside is None:
+    if not isinstance(model.speculative, Draft) or not served.draft or target.speculative_weights is None:
         return (target,)
-    return target, _draft(target, served.draft.architecture, target.beside)
+    return target, _draft(target, served.draft.architecture, target.speculative_weights)
 
 
 def _target(served: Served, model: LLM, layout: Layout, trtllm: str) -> Recipe:
@@ -106,7 +106,7 @@ def _target(served: Served, model: LLM, layout: Layout, trtllm: str) -> Recipe:
         generation_logits=engine.generation_logits,
         calibration=model.calibration,
         speculative=model.speculative,
-        beside=beside_of(served),
+        speculative_weights=speculative_weights_of(served),
         lora=model.lora,
         options=engine.options,
     )
@@ -124,7 +124,7 @@ def _draft(target: Recipe, architecture: str, weights: WeightsSlice) -> Recipe:
         max_beam_width=1,
         context_logits=False,
         speculative=None,
-        beside=None,
+        speculative_weights=None,
         lora=None,
         options={},
     )

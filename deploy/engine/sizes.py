@@ -31,7 +31,7 @@ def shape_of(recipe: Recipe, served: Served) -> Checkpoint:
 
 
 def heads_mib(recipe: Recipe, served: Served) -> int:
-    return memory.mib(speculation_bytes(served)) if recipe.beside and not served.draft else 0
+    return memory.mib(speculation_bytes(served)) if recipe.speculative_weights and not served.draft else 0
 
 
 def engine_mib(recipe: Recipe, served: Served) -> int:

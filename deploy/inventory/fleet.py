@@ -19,7 +19,7 @@ from deploy.inventory.plain import walkable
 from deploy.inventory.promotion import promoted
 from deploy.inventory.secrets import typed_out_problems
 from deploy.inventory.slips import release_of_number
-from deploy.inventory.support import BESIDE, beside
+from deploy.inventory.support import SUPPORT_KEYS, support_data
 from deploy.inventory.texts import unsafe_texts, words_for_nothing
 from deploy.inventory.types import hints_of, mistyped, with_default
 from deploy.inventory.words import MEANT, word_problems
@@ -156,23 +156,23 @@ def read_balancer(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[BalancerHost | None, list[Refusal]]:
     """The typed balancer, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
-    problems = _apart(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
+    problems = _key_problems(name, data, knobs, "balancer", Balancer, ("machine", "servers", "pool", "monitor"))
     if problems:
         return None, problems
-    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **beside(data)), []
+    return BalancerHost(name=name, balancer=data["balancer"], groups=groups, **support_data(data)), []
 
 
 def read_monitor(
     name: str, data: Mapping[str, Any], groups: tuple[str, ...] = (), knobs: Table | None = None
 ) -> tuple[MonitorHost | None, list[Refusal]]:
     """The typed monitor, or None with the reasons. Keys of its groups that only concern GPU hosts are ignored."""
-    problems = _apart(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
+    problems = _key_problems(name, data, knobs, "monitor", Monitor, ("machine", "servers", "pool"))
     if problems:
         return None, problems
-    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **beside(data)), []
+    return MonitorHost(name=name, monitor=data["monitor"], groups=groups, **support_data(data)), []
 
 
-def _apart(
+def _key_problems(
     name: str, data: Mapping[str, Any], knobs: Table | None, key: str, declared: type, others: tuple[str, ...]
 ) -> list[Refusal]:
     """Refusals for the data of a support host: a balancer or a monitor."""
@@ -191,11 +191,11 @@ def _apart(
         )
     problems += mistyped(data[key], declared, key)
     problems += [
-        problem for part, hint in BESIDE.items() if part in data for problem in mistyped(data[part], hint, part)
+        problem for part, hint in SUPPORT_KEYS.items() if part in data for problem in mistyped(data[part], hint, part)
     ]
-    problems += typed_out_problems({name: data[name] for name in (key, *BESIDE) if name in data})
+    problems += typed_out_problems({name: data[name] for name in (key, *SUPPORT_KEYS) if name in data})
     places = {problem.facts.get("where", "") for problem in problems}
-    problems += [problem for part in (key, *BESIDE) for problem in unsafe_texts(data.get(part), part, places)]
+    problems += [problem for part in (key, *SUPPORT_KEYS) for problem in unsafe_texts(data.get(part), part, places)]
     return problems
 
 

@@ -1,13 +1,13 @@
 """Host data that every check can walk: keys that are texts, values that end, and no object of a class unknown here.
 
-Such an object may raise when it is compared, printed or asked for an attribute; a `Stranger` stands in its place.
+Such an object may raise when it is compared, printed or asked for an attribute; a `ForeignObject` stands in its place.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from deploy.refusals import Refusal, Stranger, described, refuse
+from deploy.refusals import ForeignObject, Refusal, described, refuse
 
 DEEPEST = 40
 """Largest depth of nesting of one value; the deepest object of the spec has seven levels."""
@@ -31,7 +31,7 @@ def walkable(data: Mapping[Any, Any]) -> tuple[dict[str, Any], list[Refusal]]:
 
 
 def _known(value: Any) -> Any:
-    """The value with a `Stranger` for each object inside it that is neither plain nor of the spec."""
+    """The value with a `ForeignObject` for each object inside it that is neither plain nor of the spec."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     if type(value) in (tuple, list):
@@ -46,15 +46,15 @@ def _known(value: Any) -> Any:
         return _known_object(value)
     if type(value) is range or (type(value) in (set, frozenset) and all(type(item) in (str, int) for item in value)):
         return value
-    return Stranger(described(value))
+    return ForeignObject(described(value))
 
 
 def _known_key(key: Any) -> Any:
-    return key if isinstance(key, (str, int)) else Stranger(described(key))
+    return key if isinstance(key, (str, int)) else ForeignObject(described(key))
 
 
 def _known_object(value: Any) -> Any:
-    """Returns `value`, or an unvalidated copy in which `Stranger` objects replace unknown field values."""
+    """Returns `value`, or an unvalidated copy in which `ForeignObject` objects replace unknown field values."""
     inside = {field.name: getattr(value, field.name, None) for field in fields(value)}
     known = {name: _known(item) for name, item in inside.items()}
     if all(known[name] is item for name, item in inside.items()):

@@ -5,7 +5,7 @@ from typing import Any
 
 from deploy.spec import EngineTrust, Firewall, Mirrors, Proxy
 
-BESIDE = {
+SUPPORT_KEYS = {
     "firewall": Firewall | None,
     "proxy": Proxy | None,
     "connected": bool,
@@ -16,5 +16,5 @@ BESIDE = {
 """Keys that support hosts may have besides their own, with the type of each value."""
 
 
-def beside(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: data[key] for key in BESIDE if key in data}
+def support_data(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data[key] for key in SUPPORT_KEYS if key in data}

@@ -15,7 +15,7 @@ from deploy.catalog.number_ranges import RANGES, shown
 from deploy.inventory.guides import fraction_of_tokens
 from deploy.inventory.objects_meant import example_of, function_of, secret_meant
 from deploy.inventory.slips import choice_meant, meant_by, tuple_of
-from deploy.refusals import Refusal, Stranger, described, kind_of, refuse, secret_in, shortened, source
+from deploy.refusals import ForeignObject, Refusal, described, kind_of, refuse, secret_in, shortened, source
 from deploy.spec import Secret
 
 GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")
@@ -173,7 +173,7 @@ def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
     is_short = isinstance(value, str) and re.fullmatch(r"[\w.:/*-]{1,40}", value) is not None
     if typed := tuple_of(value, field, of_numbers=element is int):
         return _kind(value, "tuple", where, attempt=typed)
-    if isinstance(value, (list, dict, Stranger)):
+    if isinstance(value, (list, dict, ForeignObject)):
         return _kind(value, "tuple", where, attempt=f"{field}=(…, …): round brackets, and a comma behind each value")
     if type(value) is int and element is str:
         example = f'mig=("1g.10gb",) * {value}' if field == "mig" and 0 < value <= 7 else f'{field}=("…",)'
@@ -266,7 +266,7 @@ def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
 def _of_stranger(value: Any, wanted: str, where: str) -> str:
     """The conversion of an object of Python's own library: a duration, an address, a moment, an amount."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
-    if not isinstance(value, Stranger):
+    if not isinstance(value, ForeignObject):
         return ""
     if wanted == "int" and value.words == "a timedelta":
         return f"{field}=int(VALUE.total_seconds())" if field.endswith("_seconds") else f"{field}=VALUE.days"

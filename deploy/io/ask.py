@@ -79,7 +79,9 @@ def unopened(plan: Plan, key: GivenKey | None) -> str:
 
 
 def beside_triton(plan: Plan) -> list[str]:
-    return [server.beside[0].name for slice_ in plan.slices for server in slice_.servers if server.beside]
+    return [
+        server.standalone_llm[0].name for slice_ in plan.slices for server in slice_.servers if server.standalone_llm
+    ]
 
 
 def _targets(slice_: Slice, key: GivenKey | None) -> Iterator[tuple[ServerSlice, ModelSlice]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.bench.load import KINDS, Load, aiperf_config
-from deploy.bench.result import BENCHMARK, beside, case_of, figures_of
+from deploy.bench.result import BENCHMARK, case_of, figures_of, with_concurrent_loads
 from deploy.catalog import GPUS
 from deploy.io.aiperf import environment, together
 from deploy.io.prometheus import asker
@@ -54,7 +54,7 @@ def bench_of(
             reports = together(program, configs, key, load.seconds)
             for place, ((ask, _), report) in enumerate(zip(group, reports, strict=True)):
                 figures[place].append(figures_of(report, load, ask))
-        cases += beside(
+        cases += with_concurrent_loads(
             [_case(plan, ask, model, load, rows) for (ask, model), rows in zip(group, figures, strict=True)]
         )
     seconds = (datetime.now(UTC) - began).total_seconds()

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from deploy.bundle.contents import Contents
-from deploy.bundle.lacking import Bundled, beside
+from deploy.bundle.lacking import Bundled, expected_directories
 from deploy.io.bundle_apt import Need
 from deploy.io.bundle_make import STATE, Order, confirm_pinned, make, totals
 from deploy.io.bundle_store import MIB
@@ -55,7 +55,7 @@ def made(
         )
         contents = make(order)
     report(f"{directory} is bundled and signed: {len(contents.parts)} files")
-    for line in (*totals(contents), *beside(plan.slices)):
+    for line in (*totals(contents), *expected_directories(plan.slices)):
         report(line)
     report(f"next: enginehouse bundle INVENTORY {directory} --verify, on the machine to which it was carried")
 
@@ -82,7 +82,7 @@ def verified(plan: Plan, directory: Path, report: Report) -> Contents:
     contents = opened(directory, trust_of(plan))
     size = confirm_whole(directory, contents)
     report(f"{directory} is whole: {len(contents.parts)} files, {size / MIB:,.1f} MiB read, made {contents.made}")
-    for line in (*totals(contents), *beside(plan.slices)):
+    for line in (*totals(contents), *expected_directories(plan.slices)):
         report(line)
     return contents
 

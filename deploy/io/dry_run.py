@@ -27,12 +27,12 @@ from deploy.io.inventory import load_inventory, names_in, override_data
 GATE = "Gate | "
 """Beginning of the label of a gate's step, which changes something only if a host is lost; the lost host has its own
 report."""
-TOLD = "enginehouse"
+LOGGER = "enginehouse"
 """The logger whose records carry fields (roles/_pyinfra/events.py)."""
 OF_HOST = re.compile(r"\s*\[(\S+)\]\s*(.*)")
 
 
-class Said(logging.Handler):
+class MessageCollector(logging.Handler):
     """A log handler that keeps each host's messages, refusals of a deploy, and findings."""
 
     def __init__(self) -> None:
@@ -59,9 +59,9 @@ class Said(logging.Handler):
 def look(verb: str, file: str, data: Sequence[str], limit: Sequence[str]) -> dict[str, Any]:
     """The fields of a Drift as JSON values. Raises: a Refusal if the inventory is refused."""
     pyinfra.is_cli = True
-    log = Said()
+    log = MessageCollector()
     pyinfra.logger.addHandler(log)
-    pyinfra.logger.getChild(TOLD).setLevel(logging.DEBUG)
+    pyinfra.logger.getChild(LOGGER).setLevel(logging.DEBUG)
     pyinfra.logger.propagate = False
     inventory = load_inventory(file, override_data(data))
     wanted = set(names_in(inventory, limit))

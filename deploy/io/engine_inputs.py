@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from deploy.io.local_paths import beside, is_directory, is_file, local_path
+from deploy.io.local_paths import is_directory, is_file, local_path, sibling
 from deploy.refusals import Refusal, refuse, together
 from deploy.rollout import replay
 from deploy.slices.host import EngineSlice, ReplaySlice, Slice
@@ -42,7 +42,7 @@ def _trust_problems(trust: EngineTrust, root: Path) -> Iterator[Refusal]:
     if not shutil.which("ssh-keygen"):
         yield _no_program("ssh-keygen", "engine_trust", "apt-get install openssh-client")
     key = local_path(trust.key, root)
-    if not is_file(key) and not is_file(beside(key, ".pub")):
+    if not is_file(key) and not is_file(sibling(key, ".pub")):
         yield refuse(
             "no-signing-key",
             f"no engine can be signed: there is no key {trust.key}",

@@ -32,7 +32,7 @@ def is_directory(path: Path) -> bool:
         return False
 
 
-def beside(path: Path, suffix: str) -> Path:
+def sibling(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}{suffix}") if path.name else path
 
 

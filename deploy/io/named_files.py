@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.inventory.fleet import Fleet
-from deploy.io.local_paths import beside, is_directory, is_file, local_path
+from deploy.io.local_paths import is_directory, is_file, local_path, sibling
 from deploy.refusals import model_at
 from deploy.spec import LLM, BalancerHost, Host, Https, MonitorHost, Secret, Server
 
@@ -101,7 +101,7 @@ def files_of_monitor(monitor: MonitorHost) -> Iterator[NamedFile]:
 def _has_public_half(key: str, root: Path) -> bool:
     """True if the .pub file of a key exists: the private half may be in an agent."""
     path = local_path(key, root)
-    return is_file(beside(path, ".pub"))
+    return is_file(sibling(path, ".pub"))
 
 
 def _files_of_server(server: Server) -> Iterator[NamedFile]:

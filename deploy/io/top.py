@@ -15,7 +15,7 @@ from deploy.inventory.ssh_config import ssh_words
 from deploy.io.output import output_of
 from deploy.io.prometheus import Ask, Row, asker, rows_of
 from deploy.models.files import ROOT
-from deploy.monitoring.top import FIGURES, HostRow, Look, Sample, ServerRow, samples
+from deploy.monitoring.top import FIGURES, HostRow, Sample, ServerRow, Snapshot, samples
 from deploy.planning.plan import Plan
 from deploy.refusals import refuse
 from deploy.slices.host import ServerSlice, Slice
@@ -31,7 +31,7 @@ MARK = "# enginehouse page "
 Data = Mapping[str, Mapping[str, Any]]
 
 
-def source_of(plan: Plan, data: Data) -> Callable[[], Look]:
+def source_of(plan: Plan, data: Data) -> Callable[[], Snapshot]:
     """A function that reads all hosts once; `data` holds each host's data by its name."""
     if plan.monitors:
         monitor = plan.monitors[0]
@@ -42,7 +42,7 @@ def source_of(plan: Plan, data: Data) -> Callable[[], Look]:
     return lambda: of_hosts(plan, data)
 
 
-def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
+def of_prometheus(plan: Plan, ask: Ask, source: str) -> Snapshot:
     """The planned hosts with their figures from Prometheus: one query per figure for all hosts."""
     hosts = {slice_.host: planned(slice_) for slice_ in plan.slices}
     hosts |= {balancer.host: HostRow() for balancer in plan.balancers}
@@ -69,7 +69,7 @@ def of_prometheus(plan: Plan, ask: Ask, source: str) -> Look:
             for labels, _ in ask('ALERTS{alertstate="firing"}')
         }
     )
-    return Look(source, hosts, tuple(fire))
+    return Snapshot(source, hosts, tuple(fire))
 
 
 def planned(slice_: Slice) -> HostRow:
@@ -116,13 +116,13 @@ class Pages:
     servers: dict[str, tuple[bool, str]]
 
 
-def of_hosts(plan: Plan, data: Data) -> Look:
+def of_hosts(plan: Plan, data: Data) -> Snapshot:
     """The planned hosts as their own pages show them: one command per host, all at once; counters are read twice."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         pages_of_hosts = list(
             pool.map(lambda slice_: pages_of(_output(_words(slice_, data), reading(slice_))), plan.slices)
         )
-    return Look(
+    return Snapshot(
         "the hosts themselves; a Monitor in the inventory would know more",
         {slice_.host: row_of(slice_, pages) for slice_, pages in zip(plan.slices, pages_of_hosts, strict=True)},
     )

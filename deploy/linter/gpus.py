@@ -24,7 +24,7 @@ GPU_FILE = re.compile(r"/dev/(?:nvidia|kfd|dri)")
 ALL = f"--device {CDI}all"
 
 
-def need_of(image: str, call: Call | None, beside: Sequence[Word] = ()) -> tuple[str, str]:
+def need_of(image: str, call: Call | None, settings: Sequence[Word] = ()) -> tuple[str, str]:
     """A container's need of a GPU (`certain`, `possible` or none), and the program or image that needs it."""
     calls = calls_in(call) if call else ()
     if OTHER_HARDWARE.search(image) or any(word.text in HELP for inner in calls for word in inner.args):
@@ -34,7 +34,7 @@ def need_of(image: str, call: Call | None, beside: Sequence[Word] = ()) -> tuple
     if needing:
         return CERTAIN, needing
     if "tritonserver" in names:
-        words = [word.text for inner in calls for word in inner.args] + [word.text for word in beside]
+        words = [word.text for inner in calls for word in inner.args] + [word.text for word in settings]
         is_llm = TRTLLM_IMAGE.search(image) is not None or any(OF_LLM.search(word) for word in words)
         return (CERTAIN if is_llm else POSSIBLE), "tritonserver"
     if SERVES_ALONE.search(image) and (not names or names[0].startswith("-")):

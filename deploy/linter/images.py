@@ -99,7 +99,7 @@ def judge_inside(judged: Judged, call: Call, target: Target) -> None:
 def _server_without_trtllm(judged: Judged, call: Call, target: Target, flavour: str) -> None:
     if "-sdk" in flavour:
         _absent(judged, call, target, f"an image ending in {flavour} holds clients and no tritonserver")
-    elif any(OF_LLM.search(word.text) for word in (*call.args, *target.beside)):
+    elif any(OF_LLM.search(word.text) for word in (*call.args, *target.settings)):
         _absent(judged, call, target, f"an image ending in {flavour} has no TensorRT-LLM, which a model here needs")
     else:
         judged.know(

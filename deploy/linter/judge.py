@@ -226,7 +226,7 @@ def _unseen(judged: Judged, call: Call) -> None:
 
 def _inner(call: Call, own: Target, named_one: Target, *, named: bool) -> Judged:
     """The command inside a container or a shell; an unknown command is returned as typed."""
-    target = replace(named_one, image=own.image, beside=own.beside) if named else own
+    target = replace(named_one, image=own.image, settings=own.settings) if named else own
     right = [*call.head, *raws(call.args)]
     return _judge(call, target, named=named) or other_servers.judge_secrets(call) or Judged(right=right)
 

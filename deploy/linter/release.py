@@ -28,7 +28,7 @@ class Target:
     trtllm: str
     image: str = ""
     """The image a command runs in, if the text names one."""
-    beside: tuple[Word, ...] = ()
+    settings: tuple[Word, ...] = ()
     """Other settings of the container: mounts, variables."""
     is_unread: bool = False
     """True for a container release that may exist and is not in the catalog."""
@@ -58,8 +58,8 @@ def target_named(name: str) -> Target:
     )
 
 
-def target_inside(image: str, beside: Sequence[Word], target: Target) -> Target:
-    return replace(target_of_image(image) or target, image=image, beside=tuple(beside))
+def target_inside(image: str, settings: Sequence[Word], target: Target) -> Target:
+    return replace(target_of_image(image) or target, image=image, settings=tuple(settings))
 
 
 def target_of_image(reference: str) -> Target | None:

@@ -33,7 +33,7 @@ SETTINGS = re.compile(r"^option\.model_id[ \t]*=|(['\"])(?:HF|OPTION)_MODEL_ID\1
 PROPERTY = re.compile(r"^option\.(\w+)[ \t]*=[ \t]*(\S+)", re.MULTILINE)
 IMAGE = re.compile(r"[\w./{}:-]*(?:djl-inference|djl-serving|-tgi-inference|/vllm:)[\w./{}:-]*")
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
-SPEAKS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
+PRINTING_CALLS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Python functions whose texts are messages for people, not commands."""
 UNSEEN = "$expression"
 """Mark of a value that only the running code knows; the report says so."""
@@ -74,7 +74,7 @@ def _of_processes(text: str) -> list[str]:
         for node in nodes:
             values: list[ast.expr] = [node.value] if isinstance(node, ast.Assign | ast.Return) and node.value else []
             more = added.get(_name(node.targets[0]), []) if isinstance(node, ast.Assign) else []
-            if isinstance(node, ast.Call) and _name(node.func) not in SPEAKS:
+            if isinstance(node, ast.Call) and _name(node.func) not in PRINTING_CALLS:
                 commands += _of_container(node, known)
                 values = [*node.args, *(keyword.value for keyword in node.keywords)]
             commands += [_command_of(value, more, known) for value in values]

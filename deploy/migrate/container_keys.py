@@ -7,12 +7,12 @@ from deploy.linter.gpus import CDI
 from deploy.linter.manifests import COMPOSE, Container
 from deploy.linter.words import Word
 from deploy.migrate.container_options import (
+    CACHE_DIRECTORY,
     CONTAINER,
     HEALTH,
     HOST,
     IMAGE,
     REGISTRY,
-    SHELF,
     STORE,
     gpus_of,
     publish,
@@ -20,7 +20,7 @@ from deploy.migrate.container_options import (
 )
 from deploy.migrate.findings import Finding
 from deploy.migrate.options import MANY_HOSTS, words_of
-from deploy.migrate.places import Given
+from deploy.migrate.places import Settings
 from deploy.migrate.variables import filled
 
 PLAIN_KEYS = words_of(
@@ -60,7 +60,7 @@ OWN_KEYS = frozenset(
 """Keys of a pod or of a custom resource whose content has findings of its own."""
 
 
-def of_service(container: Container, call: Given, listening: str) -> Iterator[Finding]:
+def of_service(container: Container, call: Settings, listening: str) -> Iterator[Finding]:
     """A finding for every key of a service of a compose file, and for the other services."""
     settings = container.settings
     for key, value in settings.items():
@@ -98,7 +98,7 @@ def _unread(key: str) -> Finding:
     return Finding(key, why="not read here", is_known=False)
 
 
-def _of_deploy(settings: Fields, key: str, call: Given) -> Iterator[Finding]:
+def _of_deploy(settings: Fields, key: str, call: Settings) -> Iterator[Finding]:
     """GPUs that a service reserves, and its replicas."""
     if key == "gpus":
         requests = _rows(settings[key])
@@ -123,14 +123,14 @@ def _of_deploy(settings: Fields, key: str, call: Given) -> Iterator[Finding]:
             yield gpus_of(call, f"count: {count}", "all" if count == "-1" else count)
 
 
-def _replicas(call: Given, text: str) -> Finding:
+def _replicas(call: Settings, text: str) -> Finding:
     if not text.isdecimal() or not 0 < int(text) <= 64:
         return Finding(f"replicas: {text}", why="a host for each replica: name them in `hosts`")
     call.hosts = max(call.hosts, int(text))
     return Finding(f"replicas: {text}", place=f"{text} host{'s' if text != '1' else ''} with the same server")
 
 
-def of_pod(container: Container, call: Given, listening: str) -> Iterator[Finding]:
+def of_pod(container: Container, call: Settings, listening: str) -> Iterator[Finding]:
     """A finding for every key of a container, of its pod and of the object around it."""
     for key, value in container.settings.items():
         if key in ("env", "command", "args", "name"):
@@ -169,7 +169,7 @@ def of_pod(container: Container, call: Given, listening: str) -> Iterator[Findin
     yield from _of_owner(container, call)
 
 
-def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
+def _of_owner(container: Container, call: Settings) -> Iterator[Finding]:
     """Replicas of the object, and a group of pods over which one model is split."""
     spec = fields_of(container.owner, "spec")
     for place in (container.owner, spec, fields_of(spec, "predictor")):
@@ -197,9 +197,9 @@ def _of_owner(container: Container, call: Given) -> Iterator[Finding]:
             yield Finding(key, place="Rollout(…): waves behind gates") if is_known else _unread(key)
 
 
-def _mounted(container: Container, call: Given, path: str) -> Finding:
+def _mounted(container: Container, call: Settings, path: str) -> Finding:
     """The finding about a mount; a claim with unknown files holds weights that the operator provides."""
-    if SHELF.search(path):
+    if CACHE_DIRECTORY.search(path):
         return Finding(f"mount {path}", place=STORE)
     rows = [fields_of(row) for row in _rows(container.settings.get("volumeMounts"))]
     name = next((shown(row.get("name")) for row in rows if shown(row.get("mountPath")) == path), "")
@@ -211,7 +211,7 @@ def _mounted(container: Container, call: Given, path: str) -> Finding:
     return Finding(f"mount {path}", why="only the weights are brought to a host: Weights.local(…), if they lie there")
 
 
-def _of_resources(resources: Mapping[str, object], call: Given) -> Iterator[Finding]:
+def _of_resources(resources: Mapping[str, object], call: Settings) -> Iterator[Finding]:
     """The GPUs among the limits, and the container's other resources."""
     seen: set[str] = set()
     for part in ("limits", "requests"):
@@ -242,5 +242,5 @@ def _volume_text(row: object) -> str:
     return f"{shown(row.get('source'))}:{shown(row.get('target'))}" if isinstance(row, Fields) else shown(row)
 
 
-def of_container(container: Container, call: Given, listening: str) -> Iterator[Finding]:
+def of_container(container: Container, call: Settings, listening: str) -> Iterator[Finding]:
     yield from (of_service if container.kind == COMPOSE else of_pod)(container, call, listening)

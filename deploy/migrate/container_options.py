@@ -14,7 +14,7 @@ from deploy.linter.options import Option
 from deploy.linter.words import varies
 from deploy.migrate.findings import Finding
 from deploy.migrate.options import LOADING, MEMORY, words_of
-from deploy.migrate.places import MOST_GPUS, Given, port_place
+from deploy.migrate.places import MOST_GPUS, Settings, port_place
 from deploy.migrate.reading import Server
 
 CONTAINER = "the role triton writes the container: its user, network, shared memory, limits and restarts"
@@ -57,7 +57,7 @@ PLAIN = words_of(
 """Options of `docker run` for which the role has its own value."""
 SHELL_PLACE = re.compile(r"^(?:\$\(pwd\)|`pwd`|\$\{?(?:PWD|HOME)\}?)(?=[/:]|$)")
 """Beginnings of a volume's path that a shell replaces by the current or the home directory."""
-SHELF = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|huggingface|/dev/shm|^/data$")
+CACHE_DIRECTORY = re.compile(r"(?:/root|/home/[^/]+|/data|/cache|/opt/nim)?/?\.?cache\b|huggingface|/dev/shm|^/data$")
 """Directories of a container that hold a cache of the hub or shared memory."""
 
 
@@ -68,7 +68,7 @@ def of_variables(pairs: tuple[tuple[str, str], ...]) -> Iterator[Finding]:
         yield Finding(written, why=VARIABLES.get(name, "no variable of another server is set"))
 
 
-def publish(call: Given, text: str, listening: str) -> Finding:
+def publish(call: Settings, text: str, listening: str) -> Finding:
     """The finding about a published port; the gateway takes over the host's port if the server listens there."""
     match = PORT.fullmatch(text)
     outside, inside = (match["outside"] or match["inside"], match["inside"]) if match else ("", "")
@@ -80,7 +80,7 @@ def publish(call: Given, text: str, listening: str) -> Finding:
     return Finding(f"port {text}", place=port_place(call.port))
 
 
-def of_docker(server: Server, call: Given, listening: str) -> Iterator[Finding]:
+def of_docker(server: Server, call: Settings, listening: str) -> Iterator[Finding]:
     """A finding for the image of `docker run`, and for every option."""
     if server.options or (server.image and not server.container):
         yield Finding(f"image {server.image}", place=IMAGE)
@@ -88,7 +88,7 @@ def of_docker(server: Server, call: Given, listening: str) -> Iterator[Finding]:
         yield from _of_option(option, call, listening)
 
 
-def _of_option(option: Option, call: Given, listening: str) -> Iterator[Finding]:
+def _of_option(option: Option, call: Settings, listening: str) -> Iterator[Finding]:
     name = option.name
     written = " ".join([name, *(value.text for value in option.values)])
     if name in ("-e", "--env"):
@@ -107,7 +107,7 @@ def _of_option(option: Option, call: Given, listening: str) -> Iterator[Finding]
         yield Finding(written, why="not read here", is_known=False)
 
 
-def gpus_of(call: Given, written: str, value: str) -> Finding:
+def gpus_of(call: Settings, written: str, value: str) -> Finding:
     """The finding about a container's GPUs, which are listed by number or by name."""
     devices = re.fullmatch(r"['\"]*(?:device=)?([\d,]+)['\"]*", value)
     by_name = "device=" in value or "--device" in written
@@ -123,7 +123,7 @@ def gpus_of(call: Given, written: str, value: str) -> Finding:
     return Finding(written, why="Machine(gpus=…) says how many GPUs a host has; this was not read as a number")
 
 
-def volume_of(call: Given, written: str, value: str) -> Finding:
+def volume_of(call: Settings, written: str, value: str) -> Finding:
     """The finding about a volume; a directory of the host is named, because it may hold weights."""
     parts = dict(part.partition("=")[::2] for part in value.split(",")) if "=" in value else {}
     outside, _, rest = SHELL_PLACE.sub(lambda match: "~" if "HOME" in match[0] else ".", value).partition(":")
@@ -133,7 +133,7 @@ def volume_of(call: Given, written: str, value: str) -> Finding:
     is_directory = bool(inside) and re.match(r"[/~.]", outside) is not None and not varies(outside)
     if is_directory:
         call.mounts[inside] = outside
-    if inside and SHELF.search(inside):
+    if inside and CACHE_DIRECTORY.search(inside):
         return Finding(written, place=STORE)
     if is_directory:
         return Finding(written, place=f"Weights.local({outside!r}), if the weights lie there")

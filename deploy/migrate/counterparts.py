@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 
 from deploy.linter.options import Option
-from deploy.migrate.places import COUNT, MOST_GPUS, Given, Place, Said, number
+from deploy.migrate.places import COUNT, MOST_GPUS, Place, Placement, Settings, number
 
 CHUNKS, EXPERTS, CACHED = "=chunks", "=experts", "=cached"
 PASS_TOKENS, ITEMS, EMBEDS, FIRST_GPU = "=pass-tokens", "=items", "=embeds", "=first-gpu"
 """Places that only other servers' options lead to; their names are no option of vLLM."""
 
 
-def _chunks(call: Given, option: Option) -> Said:
+def _chunks(call: Settings, option: Option) -> Placement:
     """SGLang's --chunked-prefill-size: the tokens of a part, or -1 for prompts processed whole."""
     if option.value == "-1":
         call.model["chunked_prefill"] = "False"
@@ -22,7 +22,7 @@ def _chunks(call: Given, option: Option) -> Said:
     return place, why
 
 
-def _ranks_of_experts(call: Given, option: Option) -> Said:
+def _ranks_of_experts(call: Settings, option: Option) -> Placement:
     if not COUNT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is not a number of GPUs"
     if option.value != "1":
@@ -30,7 +30,7 @@ def _ranks_of_experts(call: Given, option: Option) -> Said:
     return f"parallel=Parallel(expert={option.value})", ""
 
 
-def _cached_tokens(call: Given, option: Option) -> Said:
+def _cached_tokens(call: Settings, option: Option) -> Placement:
     place, why = number(call.kv_cache, "tokens", option)
     return (f"kv_cache=KVCache({place})" if place else ""), why
 
@@ -39,12 +39,12 @@ def _of_encoders(name: str) -> Place:
     return lambda call, option: number(call.encoder, name, option)
 
 
-def _embeds(call: Given, _option: Option) -> Said:
+def _embeds(call: Settings, _option: Option) -> Placement:
     call.kind = "embedder"
     return "Embedder(…) or Reranker(…)", ""
 
 
-def _first_gpu(call: Given, option: Option) -> Said:
+def _first_gpu(call: Settings, option: Option) -> Placement:
     if not option.value.isdecimal() or int(option.value) >= MOST_GPUS:
         return "", f"{option.value or 'no value'} is not a GPU"
     call.devices = (int(option.value),)

@@ -4,14 +4,14 @@ import re
 from itertools import zip_longest
 
 from deploy.catalog.checkpoint_rows import KnownCheckpoint
-from deploy.migrate.places import Given, gateway_port
+from deploy.migrate.places import Settings, gateway_port
 from deploy.migrate.weights import Source
 from deploy.refusals import source as quoted
 
 CLASSES = {"llm": "LLM", "embedder": "Embedder", "reranker": "Reranker"}
 
 
-def inventory_text(call: Given, source: Source, known: KnownCheckpoint | None, kind: str, release: str) -> str:
+def inventory_text(call: Settings, source: Source, known: KnownCheckpoint | None, kind: str, release: str) -> str:
     """Python text that `enginehouse plan` reads; values that only the operator knows are marked."""
     name = call.names[0] if call.names else known.name if known else source.tail
     name = re.sub(r"[^a-z0-9.-]+", "-", name.lower()).strip("-.") or "model"

@@ -21,7 +21,7 @@ from deploy.migrate.findings import Finding, Migration
 from deploy.migrate.inventory import inventory_text
 from deploy.migrate.lmdeploy import not_read
 from deploy.migrate.options import NO_PLACE
-from deploy.migrate.places import PLACES, Given
+from deploy.migrate.places import PLACES, Settings
 from deploy.migrate.published import as_published, kind_by_name, known_checkpoint, of_branch, of_nim, of_source
 from deploy.migrate.reading import Server, servers_of
 from deploy.migrate.servers import NIM
@@ -79,9 +79,9 @@ def migrate(text: str) -> Migration:
     raise _refused("it names no model", f"{nameless.engine.title} with {' '.join(options) or 'no options'}"[:120])
 
 
-def _placed(server: Server) -> tuple[Given, list[Finding]]:
+def _placed(server: Server) -> tuple[Settings, list[Finding]]:
     """The settings in a server's words, and a finding for each word."""
-    call = Given(port=server.engine.port, kind=server.engine.kind)
+    call = Settings(port=server.engine.port, kind=server.engine.kind)
     findings = [*_of_args(server, call), *_of_variables(server, call)]
     listening = str(call.port)
     findings += of_docker(server, call, listening)
@@ -106,7 +106,7 @@ def _placed(server: Server) -> tuple[Given, list[Finding]]:
     return call, findings
 
 
-def _written(call: Given, findings: list[Finding]) -> Migration:
+def _written(call: Settings, findings: list[Finding]) -> Migration:
     source = source_of(call.repository, call.mounts)
     known = known_checkpoint(source)
     by_name = kind_by_name(source)
@@ -150,7 +150,7 @@ def _of_llm(finding: Finding) -> Finding:
     return finding
 
 
-def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
+def _whole_prompts(call: Settings, known: KnownCheckpoint | None) -> list[Finding]:
     """Other servers split long prompts by default; here an iteration needs room for them, or an explicit setting."""
     length = int(call.model.get("max_seq_len", LLM.max_seq_len))
     room = int(call.model.get("max_num_tokens", LLM.max_num_tokens))
@@ -163,7 +163,7 @@ def _whole_prompts(call: Given, known: KnownCheckpoint | None) -> list[Finding]:
     return [Finding("prompts in parts", place="chunked_prefill=True: the other server does so unasked")]
 
 
-def _of_args(server: Server, call: Given) -> Iterator[Finding]:
+def _of_args(server: Server, call: Settings) -> Iterator[Finding]:
     for option in argparse_options(server.args):
         name = option.name.replace("_", "-") if option.name.startswith("--") else option.name
         alone = server.engine.stands_alone(server.engine.renamed.get(name, name)) or server.engine.stands_alone(name)
@@ -187,13 +187,13 @@ def _shares_ranks(server: Server) -> bool:
     return bool(server.engine.shares_ranks) and server.engine.shares_ranks in words
 
 
-def _has_a_model(server: Server, call: Given, name: str, values: tuple[Word, ...]) -> bool:
+def _has_a_model(server: Server, call: Settings, name: str, values: tuple[Word, ...]) -> bool:
     """True if the word after an option's value is the model: `vllm serve --config file.yaml OWNER/NAME`."""
     is_extra = len(values) > 1 and name not in SEVERAL and not server.engine.stands_alone(name)
     return is_extra and server.engine.takes_a_word and not call.repository and is_model(values[1].text)
 
 
-def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[Finding]:
+def _of_words(server: Server, call: Settings, words: tuple[Word, ...]) -> Iterator[Finding]:
     for place, value in enumerate(words):
         if (
             place == 0
@@ -209,7 +209,7 @@ def _of_words(server: Server, call: Given, words: tuple[Word, ...]) -> Iterator[
             yield Finding(masked(value.text), why="belongs to no option", is_known=False)
 
 
-def _finding(server: Server, option: Option, written: str, call: Given) -> Finding:
+def _finding(server: Server, option: Option, written: str, call: Settings) -> Finding:
     """The finding about an option; `written` is its spelling in the text."""
     name = server.engine.place_of(option.name)
     is_secret = name in SECRET or SECRET_NAME.search(written) is not None
@@ -236,7 +236,7 @@ def _translated(server: Server, option: Option, name: str) -> Option:
     return Option(name, values, option.raw, option.is_attached)
 
 
-def _of_variables(server: Server, call: Given) -> Iterator[Finding]:
+def _of_variables(server: Server, call: Settings) -> Iterator[Finding]:
     """Variables with the meaning of an option, as that option; and the other variables."""
     others: list[tuple[str, str]] = []
     for name, value in dict(server.variables).items():
@@ -274,7 +274,7 @@ def _assigned(text: str) -> Finding:
     return Finding(shown, place=f"put in for ${name}") if value else Finding(shown, why="it is empty")
 
 
-def _storage(container: Container, call: Given) -> Iterator[Finding]:
+def _storage(container: Container, call: Settings) -> Iterator[Finding]:
     """The model that KServe loads from a storage, if no option names a model."""
     model = fields_of(container.owner, "spec", "model")
     for key, uri in (("storageUri", container.settings.get("storageUri")), ("model.uri", model.get("uri"))):

@@ -30,7 +30,7 @@ REASONING = {"qwen3": "qwen3", "deepseek_r1": "deepseek_r1"}
 
 
 @dataclass
-class Given:
+class Settings:
     """Settings collected from the options so far; `model` are arguments of the model, as Python text."""
 
     model: dict[str, str] = field(default_factory=dict)
@@ -59,12 +59,12 @@ class Given:
     """Directories of the host, by directory of the container."""
 
 
-Said = tuple[str, str]
+Placement = tuple[str, str]
 """The place of an option in the inventory; or "" and the reason why it has no place."""
-Place = Callable[[Given, Option], Said]
+Place = Callable[[Settings, Option], Placement]
 
 
-def number(arguments: dict[str, str], name: str, option: Option) -> Said:
+def number(arguments: dict[str, str], name: str, option: Option) -> Placement:
     """Stores the number of an option as the argument `name`; returns its place, or why it is not a number."""
     match = LENGTH.fullmatch(option.value)
     if option.value in ("auto", "-1") and name == "max_seq_len":
@@ -80,7 +80,7 @@ def _model(name: str) -> Place:
 
 
 def _flag(name: str, value: bool) -> Place:
-    def place(call: Given, _option: Option) -> Said:
+    def place(call: Settings, _option: Option) -> Placement:
         """The model's argument of this name, with a fixed value."""
         call.model[name] = str(value)
         return f"{name}={value}", ""
@@ -89,7 +89,7 @@ def _flag(name: str, value: bool) -> Place:
 
 
 def _reuse(value: bool) -> Place:
-    def place(call: Given, _option: Option) -> Said:
+    def place(call: Settings, _option: Option) -> Placement:
         """The argument of its cache."""
         call.kv_cache["reuse"] = str(value)
         return f"kv_cache=KVCache(reuse={value})", ""
@@ -98,7 +98,7 @@ def _reuse(value: bool) -> Place:
 
 
 def _count(name: str) -> Place:
-    def place(call: Given, option: Option) -> Said:
+    def place(call: Settings, option: Option) -> Placement:
         """The option's number, as GPUs of a server or as number of servers."""
         if not COUNT.fullmatch(option.value):
             return "", f"{option.value or 'no value'} is not a number of GPUs"
@@ -117,12 +117,12 @@ def _count(name: str) -> Place:
     return place
 
 
-def _experts(call: Given, _option: Option) -> Said:
+def _experts(call: Settings, _option: Option) -> Placement:
     call.parallel["expert"] = "tensor"
     return "parallel=Parallel(expert=…), as many as tensor", ""
 
 
-def _dtype(call: Given, option: Option) -> Said:
+def _dtype(call: Settings, option: Option) -> Placement:
     if option.value == "auto":
         return 'precision="auto"', ""
     if option.value not in PRECISIONS:
@@ -131,7 +131,7 @@ def _dtype(call: Given, option: Option) -> Said:
     return f'precision="{PRECISIONS[option.value]}"', ""
 
 
-def _quantised(call: Given, option: Option) -> Said:
+def _quantised(call: Settings, option: Option) -> Placement:
     call.quantised = option.value
     if option.value in IN_THE_CHECKPOINT:
         return 'precision="auto", the precision of the checkpoint', ""
@@ -141,7 +141,7 @@ def _quantised(call: Given, option: Option) -> Said:
     return f'precision="{QUANTISED[option.value]}"', ""
 
 
-def _kv_dtype(call: Given, option: Option) -> Said:
+def _kv_dtype(call: Settings, option: Option) -> Placement:
     word = {"fp8_e4m3": "fp8"}.get(option.value, option.value)
     if word not in ("auto", "fp8", "bfloat16", "float16"):
         return "", "the cache is held as the model is, or in fp8 (e4m3)"
@@ -149,33 +149,33 @@ def _kv_dtype(call: Given, option: Option) -> Said:
     return f'kv_cache=KVCache(dtype="{word}")', ""
 
 
-def _repository(call: Given, option: Option) -> Said:
+def _repository(call: Settings, option: Option) -> Placement:
     if not is_model(option.value):
         return "", f"{option.value or 'no value'} names no model"
     call.repository = option.value
     return "weights", ""
 
 
-def _revision(call: Given, option: Option) -> Said:
+def _revision(call: Settings, option: Option) -> Placement:
     if not HASH.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is not a commit: weights are pinned by 40 hexadecimal digits"
     call.revision = option.value
     return "weights=Weights.hub(…, revision)", ""
 
 
-def _names(call: Given, option: Option) -> Said:
+def _names(call: Settings, option: Option) -> Placement:
     call.names = tuple(value.text for value in option.values)
     return "name" + (f", and Gateway(aliases) for {', '.join(call.names[1:])}" if call.names[1:] else ""), ""
 
 
-def _tool_parser(call: Given, option: Option) -> Said:
+def _tool_parser(call: Settings, option: Option) -> Placement:
     if option.value not in TOOLS:
         return "", f"the gateway reads tool calls as {', '.join(sorted(TOOLS))}"
     call.model["tool_parser"] = f'"{TOOLS[option.value]}"'
     return f'tool_parser="{TOOLS[option.value]}"', ""
 
 
-def _reasoning_parser(call: Given, option: Option) -> Said:
+def _reasoning_parser(call: Settings, option: Option) -> Placement:
     if option.value in ("openai_gptoss", "gpt_oss"):
         return "gpt-oss: its reasoning is read by itself", ""
     if option.value not in REASONING:
@@ -184,18 +184,18 @@ def _reasoning_parser(call: Given, option: Option) -> Said:
     return f'reasoning_parser="{REASONING[option.value]}"', ""
 
 
-def _guided(call: Given, _option: Option) -> Said:
+def _guided(call: Settings, _option: Option) -> Placement:
     call.model["guided_decoding"] = "True"
     return "guided_decoding=True; the backend is the release's own", ""
 
 
-def _host(_call: Given, option: Option) -> Said:
+def _host(_call: Settings, option: Option) -> Placement:
     if option.value in ("127.0.0.1", "localhost", "::1"):
         return "Gateway(address)", ""
     return "", "a gateway listens on loopback; a Balancer of the inventory, or your own TLS, lets others in"
 
 
-def _port(call: Given, option: Option) -> Said:
+def _port(call: Settings, option: Option) -> Placement:
     if not PORT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is not a port"
     call.port = int(option.value)
@@ -222,12 +222,12 @@ def port_place(port: int) -> str:
     return f"Gateway(ports=({own},)): {port} is {owner}, so clients ask {own}"
 
 
-def _key(call: Given, _option: Option) -> Said:
+def _key(call: Settings, _option: Option) -> Placement:
     call.has_key = True
     return 'Gateway(keys="file"): make one a client with `enginehouse key new`; the one here stays unsaid', ""
 
 
-def _task(call: Given, option: Option) -> Said:
+def _task(call: Settings, option: Option) -> Placement:
     kinds = {"embed": "embedder", "embedding": "embedder", "pooling": "embedder", "score": "reranker"}
     kinds |= {"generate": "llm", "auto": "", "classify": "reranker"}
     if option.value not in kinds:
@@ -236,7 +236,7 @@ def _task(call: Given, option: Option) -> Said:
     return {"embedder": "Embedder(…)", "reranker": "Reranker(…)", "llm": "LLM(…)"}.get(call.kind, "the catalog's"), ""
 
 
-def _adapters(call: Given, option: Option) -> Said:
+def _adapters(call: Settings, option: Option) -> Placement:
     pairs = [value.text.partition("=") for value in option.values]
     if not pairs or any(not equals or name.startswith("{") for name, equals, _ in pairs):
         return "", "only NAME=REPOSITORY was read"
@@ -244,18 +244,18 @@ def _adapters(call: Given, option: Option) -> Said:
     return "lora=LoRA(adapters=…)", ""
 
 
-def _lora(_call: Given, _option: Option) -> Said:
+def _lora(_call: Settings, _option: Option) -> Placement:
     return "lora=LoRA(…), where adapters are named", ""
 
 
-def _rank(call: Given, option: Option) -> Said:
+def _rank(call: Settings, option: Option) -> Placement:
     if not COUNT.fullmatch(option.value):
         return "", f"{option.value or 'no value'} is not a rank"
     call.max_rank = option.value
     return f"lora=LoRA(max_rank={option.value})", ""
 
 
-def _speculation(_call: Given, _option: Option) -> Said:
+def _speculation(_call: Settings, _option: Option) -> Placement:
     return "", "speculative=Draft(…), Eagle(…) or Lookahead(…) want weights that were trained for TensorRT-LLM's kind"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from deploy.catalog import ARCHITECTURES, CHECKPOINTS
 from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.migrate.findings import Finding
-from deploy.migrate.places import Given
+from deploy.migrate.places import Settings
 from deploy.migrate.weights import Source
 from deploy.spec.sources import HUB_NAME
 
@@ -29,7 +29,7 @@ def kind_by_name(source: Source) -> str:
     return next((kind for kind, form in NAMED_LIKE.items() if form.search(source.repository or source.tail)), "llm")
 
 
-def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Iterator[Finding]:
+def of_source(source: Source, known: KnownCheckpoint | None, call: Settings) -> Iterator[Finding]:
     if source.tail.lower().endswith(".gguf"):
         why = "GGUF is not served here: name the hub's repository of the model's safetensors"
         yield Finding(call.repository, why=why)
@@ -50,7 +50,7 @@ def of_source(source: Source, known: KnownCheckpoint | None, call: Given) -> Ite
         yield Finding(source.repository, place=f"weights at the catalog's commit {known.revision[:12]}")
 
 
-def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
+def of_branch(finding: Finding, source: Source, call: Settings) -> Finding:
     """The finding about a revision after the model's name, which may be a branch or a tag."""
     option, _, revision = finding.words.partition(" ")
     if option not in ("--revision", "--model-revision") or not HUB_NAME.fullmatch(f"{source.repository}@{revision}"):
@@ -59,7 +59,7 @@ def of_branch(finding: Finding, source: Source, call: Given) -> Finding:
     return Finding(finding.words, place=f"{source.repository}@{revision}; enginehouse pin FILE locks its commit")
 
 
-def of_nim(image: str, call: Given) -> Finding:
+def of_nim(image: str, call: Settings) -> Finding:
     """The model that gives an image of NIM its name, if the catalog has it."""
     name = image.partition("@")[0].partition(":")[0].rsplit("/", 1)[-1]
     row = next((row for row in CHECKPOINTS.values() if row.name == name), None)
@@ -72,7 +72,7 @@ def of_nim(image: str, call: Given) -> Finding:
     )
 
 
-def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None, call: Given) -> Finding:
+def as_published(finding: Finding, source: Source, known: KnownCheckpoint | None, call: Settings) -> Finding:
     """The finding about a setting that the published weights decide: their format, and chunked prompts."""
     if finding.place.startswith("precision=") and (word := call.model.get("precision", "").strip('"')) in STORED:
         name = f"{source.repository} {source.directory}".lower()

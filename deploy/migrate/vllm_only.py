@@ -10,7 +10,7 @@ from deploy.catalog.checkpoint_rows import KnownCheckpoint
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.runtimes import VLLM, VLLM_ARCHITECTURES, rows_of
 from deploy.migrate.findings import Finding
-from deploy.migrate.places import Given
+from deploy.migrate.places import Settings
 from deploy.migrate.weights import Source
 from deploy.models.formats import format_by_name
 from deploy.models.paths import choose_path
@@ -36,7 +36,7 @@ STARTED_WITH = {
 OF_ADAPTERS = ("--max-loras", "--max-cpu-loras")
 
 
-def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, release: str) -> str:
+def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Settings, release: str) -> str:
     """The reason why vLLM serves this LLM and Triton does not; empty if Triton does, or neither can."""
     architecture = ARCHITECTURES[known.shape.architecture] if known else None
     if architecture and architecture.name not in VLLM_ARCHITECTURES:
@@ -54,7 +54,7 @@ def reason_for_vllm(source: Source, known: KnownCheckpoint | None, call: Given, 
     return ""
 
 
-def _format(source: Source, known: KnownCheckpoint | None, call: Given) -> str:
+def _format(source: Source, known: KnownCheckpoint | None, call: Settings) -> str:
     """The format's name in catalog.FORMATS, from the catalog, the repository's name, or --quantization; "" for none."""
     if known:
         return known.shape.format
@@ -67,7 +67,7 @@ def _is_plain(source: Source, known: KnownCheckpoint | None) -> bool:
 
 
 def serve_with_vllm(
-    findings: list[Finding], source: Source, known: KnownCheckpoint | None, call: Given
+    findings: list[Finding], source: Source, known: KnownCheckpoint | None, call: Settings
 ) -> list[Finding]:
     """The findings for a model that vLLM serves; adds the program to `call`, and removes settings that vLLM lacks."""
     if _format(source, known, call) in FORMATS:
@@ -81,7 +81,7 @@ def serve_with_vllm(
     return [_of_vllm(finding, call) for finding in findings]
 
 
-def _of_vllm(finding: Finding, call: Given) -> Finding:
+def _of_vllm(finding: Finding, call: Settings) -> Finding:
     option = finding.words.split()[0] if finding.words else ""
     if finding.words in STARTED_WITH:
         return Finding(finding.words, place=f"vLLM is started with {STARTED_WITH[finding.words]}")
@@ -110,5 +110,5 @@ def _of_vllm(finding: Finding, call: Given) -> Finding:
     return finding
 
 
-def program_finding(reason: str, call: Given) -> Finding:
+def program_finding(reason: str, call: Settings) -> Finding:
     return Finding("the program", place=f"runtime={call.model['runtime']}, image={call.model['image']}: {reason}")

@@ -146,8 +146,8 @@ def _encoder_share(served: Served, model: Encoder, server: Server) -> Share:
             model.max_batch_tokens,
             model.streams,
             gated=served.architecture.gated,
-            mixes=served.architecture.mixes,
-            relative=served.architecture.relative,
+            float32_residuals=served.architecture.float32_residuals,
+            relative_positions=served.architecture.relative_positions,
         ),
         kv_cache_mib=0,
     )

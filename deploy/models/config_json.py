@@ -27,7 +27,7 @@ MORE = {
     "qk_rope_head_dim": ("qk_rope_head_dim",),
     "q_lora_rank": ("q_lora_rank",),
 }
-BESIDE = (
+FURTHER_KEYS = (
     *("moe_intermediate_size", "v_head_dim", "sliding_window", "multi_query", "model_type", "auto_map", "peft_type"),
     *("activation_function", "tie_word_embeddings", "torch_dtype", "dtype"),
 )
@@ -39,13 +39,13 @@ SERVED = ("llm", "embedder", "reranker")
 
 def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
-    names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *BESIDE, "architectures"}
+    names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *FURTHER_KEYS, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
     words = _words_of_parts(config)
     if modalities := [name for name in MODALITIES if name in words]:
         part["modalities"] = modalities
     row, layers = ARCHITECTURES.get(architecture_of(config)), config.get("layer_types")
-    if row and row.states and isinstance(layers, list):
+    if row and row.extra_cache and isinstance(layers, list):
         part["layer_types"] = sorted({str(kind) for kind in layers})
     labels = config.get("id2label")
     if (

@@ -54,7 +54,7 @@ TOKENIZER_MIB = 32
 HEAD_FILES = ("config.json", "*.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 
-_BESIDE: dict[type, str] = {Draft: "draft", Eagle: "eagle", Medusa: "medusa", ReDrafter: "redrafter"}
+_SUFFIXES: dict[type, str] = {Draft: "draft", Eagle: "eagle", Medusa: "medusa", ReDrafter: "redrafter"}
 
 
 def weights_of(served: Served) -> WeightsSlice:
@@ -71,7 +71,7 @@ def weights_of(served: Served) -> WeightsSlice:
     )
 
 
-def beside_of(served: Served) -> WeightsSlice | None:
+def speculative_weights_of(served: Served) -> WeightsSlice | None:
     """The files of the draft model or heads with which a model speculates, in their own directory."""
     speculative = served.model.speculative if isinstance(served.model, LLM) else None
     if speculative is None or isinstance(speculative, Lookahead):
@@ -80,7 +80,7 @@ def beside_of(served: Served) -> WeightsSlice | None:
     draft = ARCHITECTURES.get(served.draft.architecture) if served.draft else None
     return _slice(
         served,
-        f"{served.model.name}-{_BESIDE[type(speculative)]}",
+        f"{served.model.name}-{_SUFFIXES[type(speculative)]}",
         speculative.weights,
         revision=local.revision if local else "",
         files=draft.files if draft else HEAD_FILES,
@@ -96,7 +96,7 @@ def adapters_of(served: Served) -> tuple[WeightsSlice, ...]:
 
 def all_weights_of(served: Served) -> tuple[WeightsSlice, ...]:
     """Every set of files of a model: its own files, its speculation's, and its adapters'."""
-    beside = beside_of(served)
+    beside = speculative_weights_of(served)
     return (weights_of(served), *([beside] if beside else []), *adapters_of(served))
 
 

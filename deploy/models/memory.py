@@ -241,25 +241,25 @@ def encoder_workspace_mib(
     streams: int,
     *,
     gated: bool = False,
-    mixes: bool = False,
-    relative: bool = False,
+    float32_residuals: bool = False,
+    relative_positions: bool = False,
 ) -> int:
     """MiB that an encoder's allocator holds besides the weights, for full passes in each of `streams`.
 
     Shape:   ENCODER_FIXED_MIB, and for each stream ENCODER_HELD_PERCENT of the elements of a full pass in a layer.
              Its experts are not gated and read tokens in place: 1 hidden and 2 intermediate each.
-             Not measured: a gated feed-forward holds its product too, 1 intermediate; a network that `mixes` turns its
-             heads in float32 and adds its states up in it: 2 hidden and 6 heads x head_dim, 4 bytes each; one that is
-             `relative` holds ENCODER_SCORES_MIB of scores and tables.
+             Not measured: a gated feed-forward holds its product too, 1 intermediate; a network with
+             `float32_residuals` rotates its heads in float32 and adds its states up in it: 2 hidden and
+             6 heads x head_dim, 4 bytes each; one with `relative_positions` ENCODER_SCORES_MIB of scores and tables.
     Source: in bfloat16 the states are also added up in float32 (files/encoders/plain.py): 2 hidden x 4 bytes.
     By hand: bge-reranker-large, 16,384 tokens: 448 x 0.93 = 417 a stream; 185 + 2 x 417 = 1,019; 740 measured.
     """
-    wide = 2 * shape.hidden if dtype == "bfloat16" or mixes else 0
-    beside = (wide + (6 * shape.heads * head_dim(shape) if mixes else 0)) * ELEMENT_BYTES["float32"]
+    wide = 2 * shape.hidden if dtype == "bfloat16" or float32_residuals else 0
+    beside = (wide + (6 * shape.heads * head_dim(shape) if float32_residuals else 0)) * ELEMENT_BYTES["float32"]
     beside += (shape.intermediate or 4 * shape.hidden) * ELEMENT_BYTES[dtype] if gated and not shape.experts else 0
     unused = shape.active_experts * (shape.hidden + (shape.intermediate or 4 * shape.hidden)) if shape.experts else 0
     live = ((layer_elements(shape) - unused) * ELEMENT_BYTES[dtype] + beside) * max_batch_tokens
-    scores_mib = ENCODER_SCORES_MIB if relative else 0
+    scores_mib = ENCODER_SCORES_MIB if relative_positions else 0
     return ENCODER_FIXED_MIB + streams * (mib(live * ENCODER_HELD_PERCENT // 100) + scores_mib)
 
 

@@ -50,7 +50,7 @@ class Served:
     def uncounted_cache(self) -> str:
         """The cache beside keys and values, which is not calculated; empty if the files show attention alone."""
         is_plain = self.local is not None and self.local.config.get("layer_types") == ["attention"]
-        return "" if is_plain else self.architecture.states
+        return "" if is_plain else self.architecture.extra_cache
 
     @property
     def usable_positions(self) -> int:

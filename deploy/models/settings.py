@@ -12,7 +12,7 @@ import json
 import math
 
 from deploy.models.budget import Share, reuses_blocks
-from deploy.models.files import beside_of, weights_path
+from deploy.models.files import speculative_weights_of, weights_path
 from deploy.models.memory import MIB, RESERVE_MIB
 from deploy.models.prompts import default_task_of
 from deploy.models.resolve import Served
@@ -82,7 +82,7 @@ def optional_settings(served: Served, model: LLM) -> dict[str, object]:
 
 def speculative_settings(served: Served) -> dict[str, object]:
     """A draft model, or an EAGLE-3 head that drafts a chain; names are from llm_args.py of 1.0 to 1.2."""
-    speculative, beside = speculative_of(served), beside_of(served)
+    speculative, beside = speculative_of(served), speculative_weights_of(served)
     assert beside and isinstance(speculative, (Draft, Eagle)), "the checks let no other speculation onto this path"
     return {
         "decoding_type": "Eagle" if isinstance(speculative, Eagle) else "DraftTarget",

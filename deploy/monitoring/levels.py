@@ -65,7 +65,7 @@ def slow(histogram: str, seconds: str, matching: str = "") -> str:
 
 REQUESTS = "enginehouse_gateway_requests_total"
 BROKEN = "enginehouse_gateway_streams_broken_total"
-THEIRS = "left|stuck|invalid_api_key"
+CLIENTS = "left|stuck|invalid_api_key"
 """Reasons of broken streams for which the client is responsible."""
 GAP = "enginehouse_gateway_token_gap_seconds"
 QUEUE = "enginehouse_gateway_queue_seconds"
@@ -78,7 +78,7 @@ LEVELS = (
         "Answers",
         99.5,
         # The labels differ, so `or` keeps both; a stream that broke has the status with which it began, 200.
-        f'sum by (model) (rate({REQUESTS}{{status=~"5.."}}[WINDOW]) or rate({BROKEN}{{reason!~"{THEIRS}"}}[WINDOW]))',
+        f'sum by (model) (rate({REQUESTS}{{status=~"5.."}}[WINDOW]) or rate({BROKEN}{{reason!~"{CLIENTS}"}}[WINDOW]))',
         f"sum by (model) (rate({REQUESTS}[WINDOW]))",
         "too many requests fail, and not because of their clients",
         "enginehouse ask INVENTORY {{ $labels.model }}; enginehouse drift INVENTORY; after a deploy: pyinfra INVENTORY "

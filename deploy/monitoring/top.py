@@ -104,7 +104,7 @@ class HostRow:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """All hosts at one moment. `alerts` are firing ones (host, alert, severity); None without a source of alerts."""
 
     source: str
@@ -132,14 +132,14 @@ def _samples(lines: Sequence[str]) -> Iterator[Sample]:
                 continue
 
 
-def table(look: Look) -> RenderableType:
+def table(snapshot: Snapshot) -> RenderableType:
     """The table for a person: a row for each server, alerts below."""
     shown = Table(box=None, pad_edge=False)
     for title in ("host", "server", "models", "release"):
         shown.add_column(title)
     for title in ("tokens/s", "requests/s", "running", "waiting", "cache", "GPU MiB", "W"):
         shown.add_column(title, justify="right")
-    for name, host in sorted(look.hosts.items()):
+    for name, host in sorted(snapshot.hosts.items()):
         for number, (server, row) in enumerate(sorted(host.servers.items()) or [("", None)]):
             first = number == 0
             state = "" if row is None else str(row)
@@ -147,7 +147,7 @@ def table(look: Look) -> RenderableType:
             figures = _figures(host.figures) if first else [""] * len(FIGURES)
             title = (name if host.answers else f"{name}  no answer") if first else ""
             shown.add_row(title, server, state, on_one_line(row.release) if row else "", *figures, style=style)
-    return Group(shown, Text(""), *_alerts(look), Text(f"from {look.source}", style="dim"))
+    return Group(shown, Text(""), *_alerts(snapshot), Text(f"from {snapshot.source}", style="dim"))
 
 
 def _figures(figures: Mapping[str, float]) -> list[str]:
@@ -168,13 +168,13 @@ def _figures(figures: Mapping[str, float]) -> list[str]:
     return texts
 
 
-def _alerts(look: Look) -> list[Text]:
-    if look.alerts is None:
+def _alerts(snapshot: Snapshot) -> list[Text]:
+    if snapshot.alerts is None:
         return [
             Text(
                 "alerts: the inventory has no monitor; enginehouse doctor INVENTORY checks the hosts once", style="dim"
             )
         ]
-    if not look.alerts:
+    if not snapshot.alerts:
         return [Text("no alert fires", style="green")]
-    return [Text(f"{alert}  {host}  ({severity})", style="red") for host, alert, severity in look.alerts]
+    return [Text(f"{alert}  {host}  ({severity})", style="red") for host, alert, severity in snapshot.alerts]

@@ -64,7 +64,7 @@ class Fit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class FitOptions:
     """The requested settings of an LLM; empty and 0 mean the default. `gpus` is the number of GPUs over which the
     LLM is split."""
 
@@ -82,7 +82,7 @@ class Wish:
     """The program that serves the LLM, in the catalog's image for it."""
 
 
-AS_IT_COMES = Wish()
+AS_IT_COMES = FitOptions()
 NO_PCI_ID = "10de:0000"
 """PCI id of a card whose numbers were typed; `fit` asks no host, so the id is never compared."""
 
@@ -92,7 +92,7 @@ def fit(gpu: str, models: Iterable[str], release: str, surroundings: Surrounding
     return fit_of(gpu, tuple(model_named(name) for name in models), release, surroundings)
 
 
-def wished(model: Model, wish: Wish) -> Model:
+def with_options(model: Model, wish: FitOptions) -> Model:
     """An LLM with the settings of `wish`; an encoder unchanged. Calibration texts are assumed to exist."""
     if not isinstance(model, LLM):
         return model
@@ -187,12 +187,12 @@ def fit_of(
     models: tuple[Model, ...],
     release: str,
     surroundings: Surroundings,
-    wish: Wish = AS_IT_COMES,
+    wish: FitOptions = AS_IT_COMES,
     card: GPU | None = None,
 ) -> Fit:
     """The fit of models on one card, as an inventory declares them; engines are assumed to be signed."""
     models = tuple(resolved(model, surroundings) for model in models)
-    models = tuple(wished(model, wish) for model in models) if wish != AS_IT_COMES else models
+    models = tuple(with_options(model, wish) for model in models) if wish != AS_IT_COMES else models
     server = Server(name="fit", models=tuple(_without_judging(model) for model in models), gpus=tuple(range(wish.gpus)))
     host = Host(
         name=gpu,
@@ -200,7 +200,7 @@ def fit_of(
         servers=(server,),
         release=release,
         engine_trust=EngineTrust(key="keys/engines"),
-        gateway=Gateway() if server.beside else None,
+        gateway=Gateway() if server.standalone_llms else None,
     )
     plan = make_plan(Fleet(_hosts_of_fit(host, wish.hosts)), surroundings)
     served = [known for known in (serve(model, surroundings) for model in server.models) if known]
@@ -266,5 +266,5 @@ def model_of_kind(kind: str, name: str, checkpoint: str | Checkpoint, positions:
         encoder = declared(name=name, checkpoint=checkpoint, weights=weights)
         shape = shape_of(encoder)
         architecture = architecture_as(shape.architecture, kind) if shape else None
-        return encoder if architecture is None or architecture.halves else replace(encoder, dtype="bfloat16")
+        return encoder if architecture is None or architecture.fits_float16 else replace(encoder, dtype="bfloat16")
     return LLM(name=name, checkpoint=checkpoint, weights=weights, max_seq_len=min(8192, positions))

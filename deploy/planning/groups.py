@@ -58,7 +58,7 @@ def groups_in_part(slices: Iterable[Slice]) -> list[Refusal]:
     """A refusal for each group of which a run includes only some hosts."""
     known = list(slices)
     names = {slice_.host for slice_ in known}
-    runtimes = (server.beside[1] for slice_ in known for server in slice_.servers if server.beside)
+    runtimes = (server.standalone_llm[1] for slice_ in known for server in slice_.servers if server.standalone_llm)
     groups = {tuple(member.host for member in runtime.group.members) for runtime in runtimes if runtime.group}
     return [
         refuse(

@@ -22,7 +22,7 @@ from deploy.planning.groups import with_groups
 from deploy.planning.key_models import key_notices
 from deploy.planning.serving import served_by, server_slice
 from deploy.refusals import Refusal, model_at, refuse, refuse_all, together
-from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice, images_beside
+from deploy.slices.host import DriverSlice, EngineSlice, Slice, WeightsSlice, standalone_llm_images
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from deploy.spec import BalancerHost, Host, MonitorHost, Rollout
@@ -163,7 +163,7 @@ def with_order(plan: Plan, fleet: Fleet) -> Plan:
         digest=digest((*plan.slices, *plan.balancers, *plan.monitors)),
         pools=pools,
         rollout=fleet.rollout,
-        waves=() if fleet.only else waves(pools, fleet.rollout, beside=build_hosts),
+        waves=() if fleet.only else waves(pools, fleet.rollout, non_serving=build_hosts),
         gateway_only=fleet.only == "gateway",
     )
 
@@ -246,7 +246,7 @@ def host_slice(
             image,
             weights,
             ((engine.size_mib, engine.scratch_mib) for engine in engines.values()),
-            images_beside(servers),
+            standalone_llm_images(servers),
         ),
         engines=tuple(engines.values()),
         engine_store=host.engine_store,

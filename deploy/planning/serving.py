@@ -7,7 +7,7 @@ from deploy.engine.engines import engines_of, replay_slice
 from deploy.engine.runtime import runtime_settings
 from deploy.models.budget import Share, is_beside, reuses_blocks, server_budget
 from deploy.models.devices import device_name
-from deploy.models.files import adapters_of, beside_of, shared_directories, weights_of, weights_path
+from deploy.models.files import adapters_of, shared_directories, speculative_weights_of, weights_of, weights_path
 from deploy.models.memory import SERVER_MIB
 from deploy.models.resolve import Served, gpu_of, kv_dtype_of, layout_of, precision_of, serve
 from deploy.models.runtimes import path_of, runtime_slice
@@ -86,7 +86,7 @@ def model_slice(
         full_context_sequences=full_context_sequences(model, share.kv_cache_tokens),
         engines=engines,
         adapters=adapters_of(served),
-        drafts_with=None if compiled else beside_of(served),
+        drafts_with=None if compiled else speculative_weights_of(served),
         replay=None if compiled else replay_slice(served),
         runtime=runtime_slice(
             served, share, layout_of(server, model), gpu.total_mib if gpu else 0, server.stop_seconds

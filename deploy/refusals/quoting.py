@@ -91,7 +91,7 @@ AN = ("LLM", "Https")
 
 
 @dataclass(frozen=True)
-class Stranger:
+class ForeignObject:
     """The place-holder of an object of an unknown class; `words` name its kind."""
 
     words: str
@@ -99,7 +99,7 @@ class Stranger:
 
 def described(value: object) -> str:
     """The kind of a value for a person, without the value: it may be a key, or endless."""
-    if isinstance(value, Stranger):
+    if isinstance(value, ForeignObject):
         return value.words
     return f"the class {value.__name__} itself" if isinstance(value, type) else kind_of(type(value).__name__)
 

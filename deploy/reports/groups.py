@@ -15,7 +15,7 @@ FABRICS = {"infiniband": "InfiniBand", "roce": "RoCE", "ethernet": "plain Ethern
 
 def group_report(server: ServerSlice, usable_mib: int, reserve_mib: int) -> Iterator[RenderableType]:
     """The group of a server's LLM; empty for a host that serves alone."""
-    group = server.beside[1].group if server.beside else None
+    group = server.standalone_llm[1].group if server.standalone_llm else None
     if group is None:
         return
     others = ", ".join(member.host for member in group.others)

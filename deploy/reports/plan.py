@@ -70,7 +70,7 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
     )
     yield _installed(slice_)
     for server in slice_.servers:
-        units = f"triton@{server.name}.service" + (f", llm@{server.name}.service" if server.beside else "")
+        units = f"triton@{server.name}.service" + (f", llm@{server.name}.service" if server.standalone_llm else "")
         yield Text(f"server {server.name}  {units}", style="bold")
         yield _served(server)
         for gpu in server.gpus:
@@ -80,8 +80,8 @@ def _host(alike: list[Slice], changes: dict[str, str]) -> Iterator[RenderableTyp
         llms = llm_table(server)
         if llms:
             yield llms
-        if server.beside:
-            yield runtimes_table(server.beside[0], server)
+        if server.standalone_llm:
+            yield runtimes_table(server.standalone_llm[0], server)
     if slice_.gateway:
         yield _gateway(slice_.gateway)
     if slice_.https:
@@ -159,8 +159,8 @@ def _served(server: ServerSlice) -> Table:
         table.add_row(own.name, "own", "as declared", reason)
     ports = f"http {server.http_port} · grpc {server.grpc_port} · metrics {server.metrics_port}"
     table.add_row("listens", server.address, "", f"{ports}; loads in this order")
-    if server.beside:
-        model, runtime = server.beside
+    if server.standalone_llm:
+        model, runtime = server.standalone_llm
         port = f"http {runtime.port} · {runtime.name} {runtime.version}, which serves {model.name}"
         table.add_row("listens", LOOPBACK, "", port)
     return table

@@ -108,12 +108,12 @@ class Run:
         # The first unsettled wave, and the last wave that drained a host.
         self._current, self._last = 0, -1
 
-    def hear(self, event: Event, host: str) -> None:
+    def record(self, event: Event, host: str) -> None:
         """Records the progress of a host. Raises: AssertionError for an impossible event, a defect of this project."""
         state = self.states[host]
         assert event == "lost" or state in BEFORE[event], f"{host} is {state} and then {event}"
         if event == "drained":
-            held = self.hindrance(host)
+            held = self.drain_hold(host)
             assert held is None, f"{host} is drained, although {held.why}"
             self._last = self._last if self.is_going_back else self._current
         elif event == "swapped":
@@ -129,13 +129,13 @@ class Run:
         self.states[host] = event
         self._count(host)
 
-    def see(self, ready: Mapping[str, bool]) -> None:
+    def record_readiness(self, ready: Mapping[str, bool]) -> None:
         """Records the balancers' view of hosts, including those outside this run: True if the host gets requests."""
         self._ready.update(ready)
         for host in ready:
             self._count(host)
 
-    def welcome(self, host: str) -> None:
+    def record_newcomer(self, host: str) -> None:
         """Records a host that has never served a release."""
         self._newcomers.add(host)
         self._count(host)
@@ -151,7 +151,7 @@ class Run:
             return Hold(f"wave {self._current + 1} is not through its gate")
         return (self._room(wave) or Begin(self._current)) if wave else Done()
 
-    def hindrance(self, host: str) -> Hold | None:
+    def drain_hold(self, host: str) -> Hold | None:
         """The reason why the host may not be drained now; None if it may."""
         if self._waiting:
             return UNSTAGED

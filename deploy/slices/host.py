@@ -212,12 +212,12 @@ class ServerSlice:
         return tuple(model for model in self.models if model.runtime is None)
 
     @property
-    def beside(self) -> tuple[ModelSlice, RuntimeSlice] | None:
+    def standalone_llm(self) -> tuple[ModelSlice, RuntimeSlice] | None:
         return next(((model, model.runtime) for model in self.models if model.runtime), None)
 
 
-def images_beside(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
-    return tuple(dict.fromkeys(server.beside[1].image for server in servers if server.beside))
+def standalone_llm_images(servers: Iterable[ServerSlice]) -> tuple[ImageSlice, ...]:
+    return tuple(dict.fromkeys(server.standalone_llm[1].image for server in servers if server.standalone_llm))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,7 +282,7 @@ class Slice:
 
     @property
     def runtime_images(self) -> tuple[ImageSlice, ...]:
-        return images_beside(self.servers)
+        return standalone_llm_images(self.servers)
 
     def registry_of(self, reference: str) -> Registry:
         """The login and CA for an image: the declared ones, if it is in the same registry as the host's own image."""

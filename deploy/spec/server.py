@@ -69,12 +69,12 @@ class Server:
     own_models: tuple[OwnModel, ...] = ()
 
     @property
-    def beside(self) -> tuple[LLM, ...]:
+    def standalone_llms(self) -> tuple[LLM, ...]:
         return tuple(model for model in self.models if isinstance(model, LLM) and model.runtime != "triton")
 
     @property
     def in_triton(self) -> tuple[Model, ...]:
-        return tuple(model for model in self.models if model not in self.beside)
+        return tuple(model for model in self.models if model not in self.standalone_llms)
 
 
 def one_per_gpu(server: Server, gpus: int) -> tuple[Server, ...]:

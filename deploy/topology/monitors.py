@@ -35,7 +35,7 @@ def exporters_of(host: Host, monitors: Iterable[MonitorHost]) -> ExportersSlice 
         for model in server.in_triton:
             path = f"/v2/models/{model.name}/ready"
             pages.append(_page(f"model/{server.name}/{model.name}", _own(server), server.http_port, path))
-        for llm in server.beside:
+        for llm in server.standalone_llms:
             pages.append(_page(f"llm/{server.name}", LOOPBACK, llm.port, rows_of(llm.runtime)[0].metrics.path))
             pages.append(_page(f"model/{server.name}/{llm.name}", LOOPBACK, llm.port, "/health"))
     if host.gateway:

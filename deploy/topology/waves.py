@@ -68,18 +68,18 @@ def _in_a_wave(pool: str, units: int, rollout: Rollout) -> int:
     return units if unbounded else allowed(pool, units, rollout) - rollout.may_be_lost
 
 
-def waves(pools: Iterable[Pool], rollout: Rollout, beside: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
+def waves(pools: Iterable[Pool], rollout: Rollout, non_serving: Iterable[str] = ()) -> tuple[tuple[str, ...], ...]:
     """Every host in exactly one wave; the order of the inventory does not matter.
 
     Shape: `canary_hosts` of every pool; then of every pool `wave_percent` of its rest at a time, rounded up. A set
-    larger than a pool's `wave` is split, so that no wave takes more out of any pool. `beside`: hosts that do not serve,
-    and so count in no pool; they are in the last wave.
+    larger than a pool's `wave` is split, so that no wave takes more out of any pool. `non_serving`: hosts in no pool,
+    which are in the last wave.
     """
     every = list(pools)
     first = [_parts(pool.units[: rollout.canary_hosts], pool.wave) for pool in every]
     shares = [_parts(rest, min(pool.wave, _share(len(rest), rollout))) for pool, rest in _rests(every, rollout)]
     planned = [_hosts(step) for steps in (first, shares) for step in zip_longest(*steps, fillvalue=())]
-    if idle := sorted(set(beside)):
+    if idle := sorted(set(non_serving)):
         planned[-1:] = [tuple(sorted([*(planned[-1] if planned else ()), *idle]))]
     return tuple(planned)
 

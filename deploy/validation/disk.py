@@ -43,7 +43,7 @@ def disk_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:
         if served and isinstance(served.model, LLM) and is_compiled(served, image.trtllm)
         for recipe in recipes_of(served, server, image.trtllm)
     }
-    beside = {model.image: model for server in host.servers for model in server.beside}.values()
+    beside = {model.image: model for server in host.servers for model in server.standalone_llms}.values()
     rows = [(model, row_of_image(model)) for model in beside]
     more_images = [image_of_runtime(model, row) for model, row in rows if row]
     needed = disk_needed_mib(image, weights, engines.values(), more_images)

@@ -21,7 +21,7 @@ SCRIPTS_SINCE = "0.17.0"
 
 GUIDED_ENGINE_SINCE = "0.19"
 
-SAID_ELSEWHERE = {
+SPEC_FIELDS = {
     "checkpoint_dir": "weights=…",
     "output_dir": "nothing: the plan names the directory",
     "model_config": "checkpoint=…",
@@ -131,8 +131,8 @@ def _options(placed: Placed) -> Iterator[Refusal]:
     known = [name.removeprefix("--") for name in table.certain]
     for name, value in sorted(placed.model.engine.options.items()):
         flag, bare = table.certain.get(f"--{name.removeprefix('--')}"), name.removeprefix("--")
-        if bare in SAID_ELSEWHERE:
-            meant = SAID_ELSEWHERE[bare]
+        if bare in SPEC_FIELDS:
+            meant = SPEC_FIELDS[bare]
             instead = "" if meant.startswith("nothing") else f", and set {meant}"
             yield _option(placed, bare, f"{bare} is written by the plan", meant, f"leave {bare} out{instead}")
         elif name.startswith("-"):
@@ -168,7 +168,7 @@ def _unknown(placed: Placed, name: str, known: list[str]) -> Refusal:
         return _option(placed, name, f"{name} is a run-time setting and not part of the engine", key, "leave it out")
     if misquoted:
         instead = misquoted.flag.removeprefix("--")
-        attempt = SAID_ELSEWHERE.get(instead, instead) or "leave it out"
+        attempt = SPEC_FIELDS.get(instead, instead) or "leave it out"
         return _option(placed, name, f"{BUILD} has no {name}: {misquoted.why}", f"a flag of {placed.release}", attempt)
     return _option(
         placed, name, f"{BUILD} of this release has no flag {name}", f"a flag of {placed.release}", offer(name, known)

@@ -135,7 +135,7 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
         return
     if KINDS[architecture.kind] != type(model).__name__:
         model_words = _shown(model) if model.source else f'name="{model.name}", …'
-        model_words += "" if isinstance(model, Encoder) or architecture.halves else ', dtype="bfloat16"'
+        model_words += "" if isinstance(model, Encoder) or architecture.fits_float16 else ', dtype="bfloat16"'
         yield refuse(
             "wrong-kind",
             f"{model.name}: {architecture.name} is no {type(model).__name__.lower()}",
@@ -211,7 +211,7 @@ def _encoder_choices(host: Host, server: Server, served: Served, model: Encoder)
             wanted="float16",
             attempt='dtype="float16"',
         )
-    if model.dtype == "float16" and not served.architecture.halves:
+    if model.dtype == "float16" and not served.architecture.fits_float16:
         yield refuse(
             "states-beyond-float16",
             f"{model.name}: float16 ends at 65,504, and the hidden states of {served.architecture.name} exceed it",
@@ -250,7 +250,7 @@ def _task_problems(server: Server, served: Served, model: Embedder) -> Iterator[
 def _fp8_problems(host: Host, server: Server, served: Served, model: Encoder) -> Iterator[Refusal]:
     gpu = declared_card(host.machine)
     place, attempt = model_at(server.name, model.name, "products"), "leave products out"
-    if served.architecture.mixes or served.architecture.relative:
+    if served.architecture.float32_residuals or served.architecture.relative_positions:
         yield refuse(
             "no-fp8-of-this-family",
             f"{model.name}: the encoders here have no 8-bit matrix products for {served.architecture.name}",

@@ -16,7 +16,9 @@ def taken_ports(host: Host) -> dict[int, str]:
         getattr(server, field): server_at(server.name, field) for server in host.servers for field in SERVER_PORTS
     }
     beside = {
-        model.port: model_at(server.name, model.name, "port") for server in host.servers for model in server.beside
+        model.port: model_at(server.name, model.name, "port")
+        for server in host.servers
+        for model in server.standalone_llms
     }
     return traffic | servers | beside
 

@@ -73,7 +73,7 @@ def _encodes(server: Server, served: Served) -> Iterator[Refusal]:
     no = partial(_no, server, served)
     encoder = architecture_as(served.architecture.name, "embedder")
     encodes = encoder is not served.architecture
-    dtype = "" if encoder is None or encoder.halves else ', dtype="bfloat16"'
+    dtype = "" if encoder is None or encoder.fits_float16 else ', dtype="bfloat16"'
     if isinstance(served.model, Encoder):
         yield no(
             "wrong-kind",

@@ -62,7 +62,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
     own = {model.name: (host.name, model) for _, model in host.served_models}
     for remote in others:
         for server, model in remote.served_models:
-            if model in server.beside:
+            if model in server.standalone_llms:
                 yield _beside_elsewhere(model, remote, server.name)
                 continue
             if isinstance(model, LLM) and model.name not in own and model.weights.path:

@@ -72,7 +72,7 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
                     f"{model.name}: its numbers are typed, and nobody compared them with {weights.repository}; "
                     f"`enginehouse pin {surroundings.inventory or 'INVENTORY'}` does"
                 )
-            if known and local and _apart(local.stored_bytes, known.published_bytes):
+            if known and local and _differ(local.stored_bytes, known.published_bytes):
                 yield (
                     f"{model.name}: {weights.directory} holds {local.stored_bytes / 1e9:.1f} GB and {known.name} is "
                     f"published with {known.published_bytes / 1e9:.1f}; its cache is counted as {known.name}'s"
@@ -196,9 +196,9 @@ def _differing(typed: Checkpoint, known: Checkpoint) -> Iterator[tuple[str, obje
     for name, count in (("kv_heads", kv_heads), ("head_dim", head_dim)):
         if typed.heads and count(typed) != count(known):
             yield name, count(typed), count(known)
-    if _apart(typed.parameters, known.parameters):
+    if _differ(typed.parameters, known.parameters):
         yield "parameters", f"{typed.parameters:_}", f"{known.parameters:_}"
 
 
-def _apart(size: int, second_size: int) -> bool:
+def _differ(size: int, second_size: int) -> bool:
     return abs(size - second_size) * 100 > APART_PERCENT * second_size

@@ -105,7 +105,7 @@ def path_problems(host: Host, server: Server, served: Served) -> Iterator[Refusa
 
 def runtime_notices(host: Host) -> Iterator[str]:
     for server in host.servers:
-        for model in server.beside:
+        for model in server.standalone_llms:
             match = IMAGE.fullmatch(model.image)
             if match and not match["digest"]:
                 yield (

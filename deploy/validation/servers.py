@@ -153,7 +153,7 @@ def _same_ports(host: Host) -> Iterator[Refusal]:
     for server in host.servers:
         for field in SERVER_PORTS:
             owners.setdefault(getattr(server, field), []).append(server_at(server.name, field))
-        for model in server.beside:
+        for model in server.standalone_llms:
             owners.setdefault(model.port, []).append(model_at(server.name, model.name, "port"))
     offered = set(owners)
     for port, places in owners.items():

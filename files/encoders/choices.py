@@ -36,9 +36,9 @@ class Kernels:
     steps: plain.Steps = plain
     attend: attention.Attention = SEQUENCES
     mix: attention.Mixing = attention.mixed_by_sequence
-    """Attention of families with `Family.mixes`."""
+    """Attention of families with `Family.float32_residuals`."""
     gated: gated_steps.Steps = gated_steps
-    """The steps between matrix products of families with `Family.mixes`."""
+    """The steps between matrix products of families with `Family.float32_residuals`."""
     activated: linear.Activated = TWO_STEPS
     """GELU of a projection."""
     rotated: linear.Rotated = THEN_ROTATED
@@ -55,7 +55,7 @@ class Kernels:
     """Lines for the log: the chosen candidates, and the rejected ones with the reason."""
 
 
-def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = False) -> Kernels:
+def choose(device: str, dtype: torch.dtype, mixture: bool = True, float32_residuals: bool = False) -> Kernels:
     """The best kernels that work on `device` for tensors of `dtype`.
 
     Raises: torch.OutOfMemoryError if a trial runs out of memory.
@@ -80,14 +80,14 @@ def choose(device: str, dtype: torch.dtype, mixture: bool = True, mixes: bool = 
     if mixture:
         pair = (routing.route, routing.one_by_one)
         kernels.route, kernels.experts = _first(kernels, "experts", expert_implementations(dtype), pair, _experts_agree)
-    if mixes:
+    if float32_residuals:
         kernels.mix = _first(
             kernels, "attention in windows", attention.mixings() if half else {}, kernels.mix, _mixing_agrees
         )
         kernels.gated = _first(kernels, "gated steps", {"fused": fused_gated}, gated_steps, _gated_agree)
     kernels.steps = steps
-    kernels.tiled = not mixes and any(note.startswith("attention own") for note in kernels.notes)
-    if mixes:
+    kernels.tiled = not float32_residuals and any(note.startswith("attention own") for note in kernels.notes)
+    if float32_residuals:
         kernels.silent = kernels.mix is not attention.mixed_by_sequence
         return kernels
     kernels.silent = kernels.attend is not slow and not (mixture and kernels.experts is routing.one_by_one)

@@ -86,18 +86,17 @@ class Runner:
         """Number of passes that can run at the same time."""
         return max(1, len(self.lanes))
 
-    def launch(self, sequences: Sequence[Ids], beside: bool = False) -> "Running":
-        """Launches a pass over `sequences`: after the pass before, or with `beside` concurrently, if another stream is
-        free.
+    def launch(self, sequences: Sequence[Ids], concurrent: bool = False) -> "Running":
+        """Launches a pass over `sequences`; with `concurrent` beside the pass before it, if another stream is free.
 
         Raises: torch.OutOfMemoryError, and the network's own exceptions; `is_well` then tells whether the device still
         computes.
         """
         with self._launching:  # no other pass may come between a graph's input and its replay
-            return self._launched(sequences, beside)
+            return self._launched(sequences, concurrent)
 
-    def _launched(self, sequences: Sequence[Ids], beside: bool) -> "Running":
-        if beside and self.lanes:
+    def _launched(self, sequences: Sequence[Ids], concurrent: bool) -> "Running":
+        if concurrent and self.lanes:
             self._lane = (self._lane + 1) % len(self.lanes)
         lane = self.lanes[self._lane] if self.lanes else None
         room = smallest(lane.offered, sequences) if lane else None

@@ -58,9 +58,9 @@ class Family:
     """Pattern of the names of tensors that always stay float32."""
     mixture: bool = False
     """True if some of its layers have experts."""
-    mixes: bool = False
+    float32_residuals: bool = False
     """True if its attention is causal, has windows, or shares keys and values among heads: `Kernels.mix`."""
-    halves: bool = True
+    fits_float16: bool = True
     """True if float16 holds all its states."""
     reads_lengths: bool = False
     """True if a pass reads its lengths back to the host, and so cannot be captured in a CUDA graph."""

@@ -71,8 +71,8 @@ def read(directory: Path, config: dict[str, Any], name: str) -> Family:
         padding_id=config.get("pad_token_id") or 0,
         prefixes=PREFIXES,
         float32=FLOAT32,
-        mixes=True,
-        halves=False,
+        float32_residuals=True,
+        fits_float16=False,
     )
 
 

@@ -27,11 +27,11 @@ def start(
 
     Raises: CheckpointError if the weights are wrong, memory does not suffice, or 8-bit products are too inexact.
     """
-    if settings.products and (family.mixes or family.reads_lengths):
+    if settings.products and (family.float32_residuals or family.reads_lengths):
         raise CheckpointError("config.pbtxt: products is `fp8`; this network has no 8-bit products here, leave it out")
-    if settings.dtype == "fp16" and not family.halves:
+    if settings.dtype == "fp16" and not family.fits_float16:
         raise CheckpointError("config.pbtxt: dtype is `fp16`, which does not hold this network's states; say `bf16`")
-    kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture, family.mixes)
+    kernels = choose(settings.device, families.DTYPES[settings.dtype], family.mixture, family.float32_residuals)
     kernels.silent = kernels.silent and not family.reads_lengths
     network = families.load(family, Path(settings.model_path), kernels)
     if settings.products == "fp8":

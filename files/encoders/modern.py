@@ -67,7 +67,7 @@ def read(directory: Path, config: dict[str, Any], name: str) -> Family:
         position_limit=shape.positions,
         padding_id=config["pad_token_id"],
         float32=FLOAT32,
-        mixes=True,
+        float32_residuals=True,
         longest_first=True,
     )
 

@@ -104,8 +104,8 @@ def _family(shape: Shape, config: dict[str, Any], **more: Any) -> Family:
         position_limit=shape.positions,
         padding_id=config.get("pad_token_id") or 0,
         float32=FLOAT32,
-        mixes=True,
-        halves=False,
+        float32_residuals=True,
+        fits_float16=False,
         **more,
     )
 

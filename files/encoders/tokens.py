@@ -17,7 +17,7 @@ import tokenizers
 from .errors import CheckpointError
 from .family import Template
 from .packing import Ids, packed
-from .words import Words, splits_at_spaces
+from .words import WordCache, splits_at_spaces
 
 # The fast variant (tokenizers 0.20 and later) leaves out the position of each token in the text.
 BATCH = ("encode_batch_fast", "encode_batch")
@@ -72,7 +72,7 @@ class Tokenizer:
         self._pair: tuple[Ids, ...] = ()
         self._longest_first = self._second = False
         self._encode = next(getattr(self._tokenizer, name) for name in BATCH if hasattr(self._tokenizer, name))
-        self._words = Words(self._ids) if splits_at_spaces(self._tokenizer) else None
+        self._words = WordCache(self._ids) if splits_at_spaces(self._tokenizer) else None
 
     def _around(self, text: str, pair: str | None = None) -> list[list[int]]:
         """Ids of the special tokens before, between and after a text or a pair."""

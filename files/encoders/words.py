@@ -28,7 +28,7 @@ MODELS = ("Unigram", "WordPiece")
 Encode = Callable[[Sequence[str]], Iterator[bytes]]
 
 
-class Words:
+class WordCache:
     """The cache. `encode` calls the library: int32 ids of each text, as bytes, without special tokens."""
 
     def __init__(self, encode: Encode) -> None:

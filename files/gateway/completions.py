@@ -150,7 +150,7 @@ class Choices:
         if not self._listed:
             return text, None
         entries = content_of(event.outputs, self._spelled)
-        return text, self._listed[event.sequence].told_of(entries, self._has_others)
+        return text, self._listed[event.sequence].legacy_logprobs(entries, self._has_others)
 
 
 def choice(index: int, text: str, finish: str | None, logprobs: dict[str, Any] | None) -> dict[str, Any]:

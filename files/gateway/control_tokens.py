@@ -28,11 +28,11 @@ KEPT = {
     "type": frozenset({"function", "text", "object"}),
 }
 """Fields whose values templates compare; these values get no mark, because the comparison would then fail."""
-OWN = frozenset({"content", "reasoning_content"})
+MODEL_TEXT_FIELDS = frozenset({"content", "reasoning_content"})
 """Fields of an assistant's message with text that the model itself wrote."""
 
 
-class Words:
+class TokenTexts:
     """A set of control tokens' texts, found in linear time whatever their number and common prefixes."""
 
     def __init__(self, words: Collection[str], kept: Collection[str] = ()) -> None:
@@ -64,7 +64,7 @@ class ControlTokens:
         }
         self.entries: dict[str, dict[str, Any]] = special | written
         self.ids = frozenset(int(entry["id"]) for entry in self.entries.values())
-        self.all, self.special = Words(list(self.entries)), Words(list(special), list(written))
+        self.all, self.special = TokenTexts(list(self.entries)), TokenTexts(list(special), list(written))
 
     def mark_for(self, value: object) -> str:
         """A mark that no text of `value` contains.
@@ -86,10 +86,10 @@ class ControlTokens:
             for message in messages
         ]
 
-    def _words(self, name: str, role: str) -> Words:
-        return self.special if role == "assistant" and name in OWN else self.all
+    def _words(self, name: str, role: str) -> TokenTexts:
+        return self.special if role == "assistant" and name in MODEL_TEXT_FIELDS else self.all
 
-    def marked(self, value: Any, mark: str, words: Words | None = None, name: str = "") -> Any:
+    def marked(self, value: Any, mark: str, words: TokenTexts | None = None, name: str = "") -> Any:
         """`value` with every text in it marked, names in objects included; `name` is the field of this value."""
         words = words or self.all
         if isinstance(value, str):

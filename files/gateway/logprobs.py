@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gateway.errors import UpstreamError
-from gateway.tensors import STRANGE, Outputs
+from gateway.tensors import MALFORMED, Outputs
 
 BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
@@ -43,7 +43,7 @@ def content_of(outputs: Outputs, spelled: Callable[[int], bytes]) -> list[dict[s
         return []
     try:
         return _content_of(outputs, spelled)
-    except STRANGE:
+    except MALFORMED:
         raise UpstreamError("INTERNAL", "the answer's log probabilities have an unknown form") from None
 
 
@@ -80,7 +80,7 @@ class Listed:
     def __init__(self) -> None:
         self._characters, self._decoder = 0, codecs.getincrementaldecoder("utf-8")("replace")
 
-    def told_of(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
+    def legacy_logprobs(self, entries: Sequence[dict[str, Any]], has_others: bool) -> dict[str, Any] | None:
         """Log probabilities of these tokens; None without tokens. A token without a text is shown by its bytes."""
         if not entries:
             return None

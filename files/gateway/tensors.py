@@ -12,7 +12,7 @@ from typing import NamedTuple
 assert sys.byteorder == "little", "arrays are sent as they lie in memory"
 
 
-STRANGE = (ValueError, LookupError, TypeError, OverflowError, struct.error)
+MALFORMED = (ValueError, LookupError, TypeError, OverflowError, struct.error)
 """Exceptions of reading tensors that lack bytes, or are of another type than expected."""
 
 

@@ -21,7 +21,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from gateway.errors import UpstreamError
 from gateway.mutual import SERVER, Identity
-from gateway.tensors import STRANGE, Input, Output, Outputs
+from gateway.tensors import MALFORMED, Input, Output, Outputs
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ def readable(read: Callable[[], T]) -> T:
     """The value that `read` finds in an answer. Raises: UpstreamError for tensors of another form."""
     try:
         return read()
-    except STRANGE:
+    except MALFORMED:
         raise UpstreamError("INTERNAL", "the answer's tensors have an unknown form") from None
 
 

@@ -37,7 +37,7 @@ FULL = "Exceeds maximum queue size"
 PROMPT = "The boiler of a steam engine"
 MOST_BYTES = 2**26
 """Bytes of an answer; a vector has some 100 KiB."""
-STRANGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """Exceptions raised by reading an answer of an unexpected form."""
 
 
@@ -123,7 +123,7 @@ def first_answer(triton: Triton, model: dict[str, Any]) -> None:
             triton.pause(f"{model['name']} has no room for its first request, because clients keep its queue full")
         except OSError as error:
             raise NotServing(f"{model['name']} does not answer its first request ({error})") from None
-        except STRANGE as error:
+        except MALFORMED as error:
             raise NotServing(f"{model['name']} answers its first request in a strange form ({error!r})"[:600]) from None
 
 
@@ -133,7 +133,7 @@ def fastest_answer(triton: Triton, model: dict[str, Any]) -> dict[str, float]:
     The model has answered before, so an error here does not keep it from serving.
     """
     times: list[float] = []
-    with contextlib.suppress(NotServing, OSError, *STRANGE):
+    with contextlib.suppress(NotServing, OSError, *MALFORMED):
         for _ in range(ANSWERS):
             began = time.monotonic()
             QUESTIONS[model["kind"]](triton, model)
@@ -273,7 +273,7 @@ def error_in(body: bytes) -> str:
     """The error in an answer of Triton, or the answer itself; of a traceback only the message."""
     try:
         text = str(json.loads(body)["error"])
-    except STRANGE:
+    except MALFORMED:
         text = body.decode(errors="replace") or "an empty answer"
     return words(text.split("\n\nAt:\n")[0].strip(), 600)
 

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from host import places, promotion, replies
-from host.prove import ANSWERS, PROMPT, STRANGE, NoRoom, NotServing, Triton, error_in, written
+from host.prove import ANSWERS, MALFORMED, PROMPT, NoRoom, NotServing, Triton, error_in, written
 from host.systemd import say, words
 
 TOKENS = 8
@@ -85,7 +85,7 @@ def answer(engine: Engine) -> None:
         raise NotServing(f"{engine.model} answers its first prompt with {status}: {reason(content)}")
     try:
         tokens = int(json.loads(content)["usage"]["completion_tokens"])
-    except STRANGE:
+    except MALFORMED:
         raise NotServing(f"{engine.model} answers its first prompt without counting its tokens") from None
     if tokens < 1:
         raise NotServing(f"{engine.model} answers its first prompt with an empty text")
@@ -104,9 +104,9 @@ def fastest(engine: Engine) -> dict[str, float]:
 
 def reason(content: bytes) -> str:
     """The message of an error in OpenAI's form, or the answer itself."""
-    with contextlib.suppress(*STRANGE):
+    with contextlib.suppress(*MALFORMED):
         error = json.loads(content)["error"]
         return words(str(error["message"] if isinstance(error, dict) else error), 600)
-    with contextlib.suppress(*STRANGE):
+    with contextlib.suppress(*MALFORMED):
         return words(str(json.loads(content)["message"]), 600)
     return error_in(content)

@@ -69,6 +69,6 @@ def problem(server: Server) -> str:
             after = answered(asker, model)
             if before is None or after is None or after <= before:
                 return f"{model['name']} does not answer ({silence})"
-        except prove.STRANGE as unread:
+        except prove.MALFORMED as unread:
             return f"{model['name']} answers in an unknown form ({type(unread).__name__})"
     return ""

@@ -100,7 +100,7 @@ def is_answered(asker: Asker, model: dict[str, Any]) -> bool:
     """True if the request got a correct answer. A wrong answer may quote any text, so it is not printed."""
     try:
         prove.QUESTIONS[model["kind"]](asker, model)
-    except (prove.NotServing, OSError, *prove.STRANGE):
+    except (prove.NotServing, OSError, *prove.MALFORMED):
         return False
     return True
 
@@ -116,7 +116,7 @@ def answered(asker: Asker, model: dict[str, Any]) -> int | None:
     try:
         own = None if model.get("path") == "engine" else counted_by_model(asker, model)
         return counted_by_triton(asker, model) if own is None else own
-    except (OSError, *prove.STRANGE):
+    except (OSError, *prove.MALFORMED):
         return None
 
 

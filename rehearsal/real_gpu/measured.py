@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deploy.slices.host import Slice
-from rehearsal.real_gpu import happenings
+from rehearsal.real_gpu import deploy_steps
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import CHECKPOINTS, REPORT, machine, outer_python, planned, real, settings, tell
 
@@ -67,7 +67,7 @@ def deployed_as(layout: str, name: str) -> Callable[[StepResults], None]:
     """Returns the step that deploys the machine's GPUs in this layout (layouts.py); NAME names its log."""
 
     def deploy(results: StepResults) -> None:
-        happenings.deploy_as(layout, results, name)
+        deploy_steps.deploy_as(layout, results, name)
 
     return deploy
 
@@ -77,7 +77,7 @@ def smoked_as(layout: str, name: str) -> Callable[[StepResults], None]:
 
     def smoke(results: StepResults) -> None:
         tell(layout=layout)
-        happenings.smoke(results, name)
+        deploy_steps.smoke(results, name)
 
     return smoke
 

@@ -18,7 +18,7 @@ from rehearsal import gateway
 from rehearsal.gateway import SETTINGS
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
-from rehearsal.real_gpu import bench_client, beside, two_hosts
+from rehearsal.real_gpu import bench_client, two_hosts, vllm_steps
 from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import CHECKPOINTS, machine, real, tell
@@ -74,7 +74,7 @@ def measure(results: StepResults) -> None:
     """Measures each program under each number of streams, the others idle; keeps figures as they come."""
     tell(layout="cards")
     card_host, leader = machine(), two_hosts.hosts()[0]
-    engine = beside.llm()[1].port
+    engine = vllm_steps.llm()[1].port
     rows: dict[str, dict[str, dict[str, float]]] = {}
     results["prompt_tokens"], results["answer_tokens"] = alike.PROMPT_TOKENS, alike.ANSWER_TOKENS
     programs: list[tuple[str, Machine, Callable[[], int]]] = [
@@ -103,7 +103,7 @@ def _measure(row: dict[str, dict[str, float]], host: Machine, port: int, number:
         if not _answers(host, port) and not gateway.has_one(host):
             raise RehearsalRefused(f"nobody answers at port {port} of {host.name}")
         return
-    model, _ = beside.llm()
+    model, _ = vllm_steps.llm()
     weights = CHECKPOINTS / model.weights.repository.rsplit("/", 1)[-1]
     prompts = Prompts(weights / "tokenizer.json", number)
     with (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rehearsal.machine import Machine
-from rehearsal.real_gpu import beside, happenings
+from rehearsal.real_gpu import deploy_steps, vllm_steps
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import machine, real, tell
 
@@ -20,41 +20,43 @@ SAYS_RANKS = f"journalctl -u llm@main -o cat | grep -o -E '{RANKS}' | head -n 12
 
 def deploy(results: StepResults) -> None:
     """Deploys the LLM over both GPUs and waits for answers."""
-    happenings.deploy_as(LAYOUT, results, "cards-deploy")
-    results["llm_seconds"] = beside.llm_seconds()
-    _, runtime = beside.llm()
+    deploy_steps.deploy_as(LAYOUT, results, "cards-deploy")
+    results["llm_seconds"] = vllm_steps.llm_seconds()
+    _, runtime = vllm_steps.llm()
     results["arguments"] = " ".join(runtime.arguments)
-    results["program"] = beside.says("journalctl -u llm@main -o cat | grep -o -m 1 -E 'version [0-9.]+|stand-in .*'")
-    results["ranks"] = beside.says(SAYS_RANKS).splitlines()
+    results["program"] = vllm_steps.says(
+        "journalctl -u llm@main -o cat | grep -o -m 1 -E 'version [0-9.]+|stand-in .*'"
+    )
+    results["ranks"] = vllm_steps.says(SAYS_RANKS).splitlines()
     results["containers"] = containers(machine(), "llm-main", planned_mib())
 
 
 def deploy_again(results: StepResults) -> None:
     """Checks that a second run changes nothing and restarts neither unit."""
     tell(layout=LAYOUT)
-    before = beside.starts()
-    happenings.deploy_again(results, "cards-again")
-    results["restarted"] = beside.starts() != before
+    before = vllm_steps.starts()
+    deploy_steps.deploy_again(results, "cards-again")
+    results["restarted"] = vllm_steps.starts() != before
     results["passed"] = not results["restarted"]
 
 
 def smoke(results: StepResults) -> None:
     """Runs the smoke tests."""
     tell(layout=LAYOUT)
-    happenings.smoke(results, "cards-smoke")
+    deploy_steps.smoke(results, "cards-smoke")
 
 
 def chat(results: StepResults) -> None:
     """Runs streamed chats through the gateway, as in the fourth sitting; reads memory of each GPU afterwards."""
     tell(layout=LAYOUT)
-    beside.chat(results)
+    vllm_steps.chat(results)
     results["containers"] = rows = containers(machine(), "llm-main", planned_mib())
     results["memory_within"] = all(row["within"] for row in rows)
 
 
 def planned_mib() -> int:
     """Returns the planned MiB of the LLM on each of its GPUs."""
-    return beside.llm()[0].memory.total_mib
+    return vllm_steps.llm()[0].memory.total_mib
 
 
 def containers(host: Machine, name: str, planned_each: int) -> list[dict[str, Any]]:

@@ -14,12 +14,12 @@ from rehearsal.hardware import Hardware, h100, real_gpus
 from rehearsal.machine import Machine
 from rehearsal.places import RehearsalRefused
 from rehearsal.pyinfra_run import pyinfra
-from rehearsal.real_gpu import happenings
-from rehearsal.real_gpu.beside import COMPLETIONS, SERVES_SECONDS
+from rehearsal.real_gpu import deploy_steps
 from rehearsal.real_gpu.gateway_streams import Body, all_at_once, stream_of
 from rehearsal.real_gpu.report import StepResults
 from rehearsal.real_gpu.scene import REPORT, given_hardware, planned, prepared, real
 from rehearsal.real_gpu.two_cards import SAYS_RANKS, containers
+from rehearsal.real_gpu.vllm_steps import COMPLETIONS, SERVES_SECONDS
 
 INVENTORY = "rehearsal/real_gpu/hosts.py"
 NAMES = ("h0", "h1")
@@ -46,7 +46,7 @@ def deploy(results: StepResults) -> None:
     run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-deploy.log", tell=False)
     results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
-    happenings.require_good(run)
+    deploy_steps.require_good(run)
     results["arguments"] = {name: " ".join(_llm(name)[1].arguments) for name in NAMES}
     results["environment"] = _llm(NAMES[0])[1].environment
     _describe(results)
@@ -55,7 +55,7 @@ def deploy(results: StepResults) -> None:
 @cache
 def _llm(name: str) -> tuple[ModelSlice, RuntimeSlice]:
     """Returns a host's part of the LLM, as planned."""
-    part = planned(INVENTORY, name).servers[0].beside
+    part = planned(INVENTORY, name).servers[0].standalone_llm
     assert part, "the plan has no LLM beside Triton"
     return part
 
@@ -83,7 +83,7 @@ def deploy_again(results: StepResults) -> None:
     before = starts()
     run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-again.log", tell=False)
     results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
-    happenings.require_good(run)
+    deploy_steps.require_good(run)
     results["restarted"] = starts() != before
     results["passed"] = run.is_silent and not results["restarted"]
 

@@ -56,7 +56,7 @@ COMMANDS = [
     )
 ]
 """Commands of other programs that change a card or its driver."""
-SAID = re.compile(
+MESSAGES = re.compile(
     r"\b(?:Enabled|Disabled) (?:Legacy )?persistence mode for GPU|\bEnabled ECC|\bDisabled ECC|\bECC support for GPU"
     r"|\b(?:Enabled|Disabled) MIG Mode for GPU|MIG mode is in pending|\bSuccessfully (?:created|destroyed) \w+ instance"
     r"|\bPower limit for GPU .* was set|\bclocks set to\b|\bset compute mode to|was successfully reset"
@@ -81,7 +81,7 @@ def touches_card(text: str) -> list[str]:
 def _changes(line: str) -> bool:
     words = re.sub(r"""["',\[\]\\]+""", " ", line)
     return (
-        bool(SAID.search(line))
+        bool(MESSAGES.search(line))
         or any(map(_sets, _queries(words)))
         or any(pattern.search(words) for pattern in COMMANDS)
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from deploy.refusals import Refusal, shortened
 
-STRANGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 """Exceptions raised by a reader of a text of an unexpected form."""
 HERE = Path(__file__).parents[2]
 

@@ -20,7 +20,7 @@ from pyinfra.api import FactBase, Host, StringCommand
 from pyinfra.api.exceptions import FactProcessError
 from pyinfra.context import ctx_host
 
-from roles._pyinfra.answers import STRANGE
+from roles._pyinfra.answers import MALFORMED
 from roles._pyinfra.hold import now
 
 FRESH_SECONDS = 30
@@ -203,7 +203,7 @@ class FactCache:
             try:
                 if number in printed:
                     answers[number] = call.read(printed[number])
-            except (FactProcessError, *STRANGE):
+            except (FactProcessError, *MALFORMED):
                 continue  # the fact reports its own error when it is asked alone
         self._answers += [(batch[number], answer) for number, answer in answers.items()]
         return answers

@@ -23,7 +23,7 @@ from pyinfra.context import ctx_host
 
 from deploy.refusals import Refusal
 from roles._pyinfra import fact_batch
-from roles._pyinfra.answers import STRANGE, unanswered, unreadable
+from roles._pyinfra.answers import MALFORMED, unanswered, unreadable
 
 T = TypeVar("T")
 Answer = TypeVar("Answer", covariant=True)
@@ -79,7 +79,7 @@ def load(target: Host, fact: type[Fact[T]], **arguments: Any) -> T:
     began = time.monotonic()
     try:
         return cast(T, target.get_fact(fact, _timeout=ANSWER_SECONDS, **arguments))
-    except STRANGE as error:
+    except MALFORMED as error:
         Refuse(unreadable(str(fact.name), error, bool(target.state.is_executing))).log(target)
         target.state.fail_hosts({target.state.inventory.get_host(target.name)})
         return cast(T, cast(Any, fact).default())
@@ -202,7 +202,7 @@ def _read(decide: Callable[[T], Iterable[Command]], answer: T) -> list[Command]:
     """The commands for an answer; the refusal of an answer that `decide` cannot read."""
     try:
         return list(decide(answer))
-    except STRANGE as error:
+    except MALFORMED as error:
         return [Refuse(unreadable(type(answer).__name__, error, bool(state.is_executing)))]
 
 

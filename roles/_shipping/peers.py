@@ -101,7 +101,7 @@ class Board:
         key = sharing.files.key
         with self._turns[key]:
             if key not in self._offers:
-                self._offers[key] = Giving(sharing, state, self).begun()
+                self._offers[key] = SharingHosts(sharing, state, self).begun()
             return self._offers[key]
 
 
@@ -166,7 +166,7 @@ class Sharing:
         return bool(write(path, text, then=begin).execute(state, host, arguments))
 
 
-class Giving:
+class SharingHosts:
     """Hosts that share one set of files, and their start."""
 
     def __init__(self, sharing: Sharing, state: State, known: Board) -> None:
@@ -237,7 +237,7 @@ class Ask(PyinfraCommand):
         if offer is None:
             host.log(f"{self.sharing.files.what}: no host shares them", log_func=logger.warning)
             return True
-        others = Giving(self.sharing, state, board(state)).all
+        others = SharingHosts(self.sharing, state, board(state)).all
         text = self.sharing.text(self.sharing.name, others, offer)
         self.is_under_way = self.sharing.started(state, host, connector_arguments, text)
         return self.is_under_way

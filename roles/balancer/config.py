@@ -21,7 +21,7 @@ CHECKS = "inter 2s fastinter 500ms downinter 500ms fall 3 rise 1"
 AGENT = "agent-inter 500ms"
 OF_A_HOST = " agent-check "
 """Text in the line of a host's server, and in no other line."""
-CAME = "x-enginehouse-came"
+ARRIVAL_HEADER = "x-enginehouse-came"
 """Internal header of HAProxy that marks a held request."""
 Checked = Mapping[str, tuple[str, ...]]
 """The models of each pool that must be ready on a server."""
@@ -39,7 +39,7 @@ def config(
     values = {
         "version": mine.haproxy,
         "places": places,
-        "came": CAME,
+        "came": ARRIVAL_HEADER,
         "streams": streams(mine.haproxy),
         "certificate": certificate,
         # A client without a certificate only gets a message that names the missing certificate.

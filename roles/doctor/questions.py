@@ -258,8 +258,8 @@ def _of_servers(mine: Slice) -> dict[str, str]:
             " ".join(["ready", *map(quote, (server.name, address, str(server.http_port), name, path))])
             for name, path in paths.items()
         ]
-        if server.beside:
-            model, runtime = server.beside
+        if server.standalone_llm:
+            model, runtime = server.standalone_llm
             words = (server.name, "127.0.0.1", str(runtime.port), model.name, "/health")
             pieces.append(" ".join(["ready", *map(quote, words)]))
         if any(model.path == "engine" for model in server.models):

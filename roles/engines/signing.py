@@ -15,7 +15,7 @@ from deploy.rollout import replay
 from deploy.rollout.replay import Answer, Verdict
 from deploy.slices.host import EngineSlice, ReplaySlice
 from deploy.spec import EngineTrust
-from roles._pyinfra.answers import STRANGE, unreadable
+from roles._pyinfra.answers import MALFORMED, unreadable
 from roles._shipping.places import command
 from roles.engines.remote import read, replace
 from roles.engines.trust import STATE, sign
@@ -35,7 +35,7 @@ class Sign(PyinfraCommand):
         """True once the host's own check accepts the signature."""
         try:
             self._sign(host, connector_arguments)
-        except STRANGE as error:
+        except MALFORMED as error:
             problem = unreadable("the record and the answers of a built engine", error, executing=True)
         except Refusal as refusal:
             problem = refusal

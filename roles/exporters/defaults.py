@@ -7,7 +7,7 @@ ALL = (NODE, METRICS, DCGM)
 PAGES = f"{SETTINGS}/metrics.json"
 COUNTERS = f"{SETTINGS}/dcgm-counters.csv"
 PACKAGE = "prometheus-node-exporter"
-THEIRS = f"{PACKAGE}.service"
+DISTRIBUTION_UNIT = f"{PACKAGE}.service"
 
 
 def unit_path(name: str) -> str:

@@ -12,7 +12,7 @@ from roles._shipping import apt, programs
 from roles._shipping.templates import template
 from roles._shipping.texts import Text, shipped
 from roles.exporters.counters import csv
-from roles.exporters.defaults import ALL, COUNTERS, DCGM, METRICS, NODE, PACKAGE, PAGES, THEIRS, unit_path
+from roles.exporters.defaults import ALL, COUNTERS, DCGM, DISTRIBUTION_UNIT, METRICS, NODE, PACKAGE, PAGES, unit_path
 
 
 def texts(exporters: ExportersSlice) -> list[Text]:
@@ -44,7 +44,7 @@ def dcgm_unit(image: str) -> Text:
 
 def package(facts: HostFacts) -> Iterator[Command]:
     """Commands that install node-exporter; its own unit would listen on every address."""
-    yield from apt.install_masked({PACKAGE: THEIRS}, facts.packages)
+    yield from apt.install_masked({PACKAGE: DISTRIBUTION_UNIT}, facts.packages)
 
 
 def units_of(exporters: ExportersSlice) -> tuple[str, ...]:

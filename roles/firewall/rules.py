@@ -164,7 +164,7 @@ def _ranks(mine: Guarded) -> Networks | None:
     """The other hosts of the group, the only ones that the ranks of this host talk to; None without a group."""
     if not isinstance(mine, Slice):
         return None
-    groups = [server.beside[1].group for server in mine.servers if server.beside]
+    groups = [server.standalone_llm[1].group for server in mine.servers if server.standalone_llm]
     addresses = [member.address for group in groups if group for member in group.others]
     return Networks.of(addresses) if addresses else None
 

@@ -21,7 +21,7 @@ MIB = 2**20
 
 def is_beside(mine: Slice) -> bool:
     """True if a server of the host has an LLM in a program beside Triton."""
-    return any(server.beside for server in mine.servers)
+    return any(server.standalone_llm for server in mine.servers)
 
 
 def rendered(mine: Slice, gateway: GatewaySlice) -> str:
@@ -92,8 +92,8 @@ def llm_name(mine: Slice, server: str) -> str:
 def _entries(mine: Slice, server: ServerSlice) -> Iterator[tuple[str, dict[str, str]]]:
     """(name, address) of a server's Triton over gRPC, and of its LLM beside Triton over HTTP."""
     yield full_name(mine, server.name), {"grpc": grpc(server)}
-    if server.beside:
-        _, runtime = server.beside
+    if server.standalone_llm:
+        _, runtime = server.standalone_llm
         address = {"http": f"{LOOPBACK}:{runtime.port}", "runtime": runtime.name, "version": runtime.version}
         # A swap or its rollback ends before this run writes the settings, so the gateway reads the release itself.
         address |= {"release": f"{places.server(server.name)}/current/server.json"}
@@ -133,7 +133,7 @@ def _price(price: Price) -> dict[str, Any]:
 def _model(mine: Slice, model: GatewayModelSlice) -> dict[str, Any]:
     own = {server.name: full_name(mine, server.name) for server in mine.servers}
     for server in mine.servers:
-        if server.beside and server.beside[0].name == model.name:
+        if server.standalone_llm and server.standalone_llm[0].name == model.name:
             own[server.name] = llm_name(mine, server.name)
     named = {"servers": [own.get(server, server) for server in model.servers]}
     return _non_empty(**{key: value for key, value in asdict(model).items() if key != "name"} | named)

@@ -10,7 +10,7 @@ from roles._shipping.places import SERVERS, UNITS
 
 
 @dataclass(frozen=True)
-class Going:
+class TimerStates:
     """Timers that start at boot, running timers, and timers of servers that still have a release."""
 
     enabled: frozenset[str] = frozenset()
@@ -18,7 +18,7 @@ class Going:
     needed: frozenset[str] = frozenset()
 
 
-class Timers(FactBase[Going]):
+class Timers(FactBase[TimerStates]):
     """Fact: the host's timers; none on a bare host."""
 
     def command(self) -> str:
@@ -31,12 +31,12 @@ class Timers(FactBase[Going]):
         )
 
     @staticmethod
-    def default() -> Going:
-        return Going()
+    def default() -> TimerStates:
+        return TimerStates()
 
-    def process(self, output: list[str]) -> Going:
+    def process(self, output: list[str]) -> TimerStates:
         pairs = [line.partition("=")[::2] for line in output]
-        return Going(
+        return TimerStates(
             *(frozenset(name for kind, name in pairs if kind == state) for state in ("enabled", "running", "needed"))
         )
 

@@ -15,7 +15,7 @@ from roles._shipping.places import SETTINGS, UNITS
 from roles._shipping.texts import Text, shipped
 from roles._shipping.units import taken_off
 from roles.health.defaults import Defaults
-from roles.health.facts import Going
+from roles.health.facts import TimerStates
 
 GPU_TIMER = "enginehouse-gpu-state.timer"
 GATE = f"{UNITS}/enginehouse-swap@.service.d/52-enginehouse-gate.conf"
@@ -86,7 +86,7 @@ def _json(content: object) -> str:
     return json.dumps(content, indent=2, sort_keys=True) + "\n"
 
 
-def timers(mine: Slice, states: Going) -> Iterator[StringCommand]:
+def timers(mine: Slice, states: TimerStates) -> Iterator[StringCommand]:
     """Commands after which the planned servers are watched, and the GPUs' state is read.
 
     A server that is no longer planned is watched while it has a release, because it may still serve; the role triton

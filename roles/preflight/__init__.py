@@ -16,7 +16,7 @@ from deploy.slices.host import Slice
 from deploy.slices.monitor import MonitorSlice
 from deploy.slices.traffic import BalancerSlice
 from roles._pyinfra import fact_batch
-from roles._pyinfra.answers import STRANGE, unreadable
+from roles._pyinfra.answers import MALFORMED, unreadable
 from roles._pyinfra.facts import HostFacts
 from roles._pyinfra.steps import Refuse, ask, has_failed, load
 from roles._shipping import bundle
@@ -25,7 +25,7 @@ from roles.preflight.defaults import Defaults, settings
 from roles.preflight.facts import About, Login, MachineHost
 from roles.preflight.judge import judge, notes
 
-OTHERWISE = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_env", "_su_user", "_doas")
+OTHER_LOGINS = ("_sudo_user", "_sudo_password", "_use_sudo_login", "_preserve_sudo_env", "_su_user", "_doas")
 """pyinfra's arguments that run a command as another user."""
 
 
@@ -42,7 +42,7 @@ def confirm(mine: Slice | BalancerSlice | MonitorSlice, name: str = "Preflight |
         return
     try:
         problems = _problems(facts, mine, chosen, name)
-    except STRANGE as error:
+    except MALFORMED as error:
         problems = [unreadable(MachineHost.__name__, error, bool(state.is_executing))]
     _report(problems, name=name)
 
@@ -67,7 +67,7 @@ def _entered(about: About | None) -> dict[str, str]:
     If sudo needs a password, only the name is answered, without a prompt. If the inventory becomes root in another way,
     the command asks only the name.
     """
-    if has_failed(host) or any(host.data.get(name) for name in OTHERWISE):
+    if has_failed(host) or any(host.data.get(name) for name in OTHER_LOGINS):
         return ask(host, Login, _sudo=False)
     more = [fact_batch.FactCall(BalancerMachine, {})]
     if about:

@@ -152,13 +152,13 @@ def _ask_driver() -> list[str]:
 
 def _ask_service(mine: Slice) -> list[str]:
     servers = [f"triton@{server.name}.service" for server in mine.servers]
-    servers += [f"llm@{server.name}.service" for server in mine.servers if server.beside]
+    servers += [f"llm@{server.name}.service" for server in mine.servers if server.standalone_llm]
     more = ["'enginehouse-gateway@*'"] if mine.gateway else []
     more += ["enginehouse-mutual.service"] if mine.mutual and mine.mutual.port else []
     more += ["enginehouse-https.service"] if mine.https else []
     units = " ".join([join(servers), "enginehouse-traffic.service", *more])
     active = f"systemctl list-units --plain --no-legend --state=active,activating {units}"
-    labels = ("server", "llm") if any(server.beside for server in mine.servers) else ("server",)
+    labels = ("server", "llm") if any(server.standalone_llm for server in mine.servers) else ("server",)
     ours = "; ".join(f"docker ps --quiet --filter label=enginehouse.{label}" for label in labels)
     ours = f"{{ {ours}; }}" if len(labels) > 1 else ours
     ports = "{{range .HostConfig.PortBindings}}{{range .}}{{.HostPort}} {{end}}{{end}}"

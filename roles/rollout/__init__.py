@@ -106,7 +106,7 @@ def _staged(mine: Slice, following: Following) -> Generator[Refuse, None, None]:
         all_facts = following.before[host.name] = ask(host, RolloutFacts, servers=_servers(mine))
         emit(host.name, last_swap_seconds=sum(facts.swap.get("seconds", 0) for facts in all_facts.values()))
         if not any(facts.release for facts in all_facts.values()):
-            following.run.welcome(host.name)
+            following.run.record_newcomer(host.name)
         before_acting[ctx_host.get()] = Drain(following, mine, settings(host).room_seconds)
     host.noop("every host is staged")
 
@@ -144,7 +144,7 @@ def _ask(mine: Slice, following: Following) -> None:
     following.now[host.name], following.why[host.name] = now, why
     events: tuple[Event, ...] = ("swapped", "proven", "admitted") if acted else ()
     for event in (*events, failure or "passed"):
-        following.hear(event, host.name)
+        following.record(event, host.name)
 
 
 @operation()
@@ -160,7 +160,7 @@ def _restored(mine: Slice, following: Following, wave: int, restore: Restore) ->
                 yield from restore(mine, following.plan.digest, wave, releases)
                 yield RecordReverted(following)
                 return
-            following.hear("kept", host.name)
+            following.record("kept", host.name)
     host.noop("nothing goes back here")
 
 

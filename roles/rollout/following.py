@@ -47,9 +47,9 @@ class Following:
             _followings[state] = cls(plan)
         return _followings[state]
 
-    def hear(self, event: Event, host: str) -> None:
+    def record(self, event: Event, host: str) -> None:
         """Records the host's progress, and informs the watchers of the run."""
-        self.run.hear(event, host)
+        self.run.record(event, host)
         emit(host, stage=event)
 
     def notice(self, state: State) -> None:
@@ -57,14 +57,14 @@ class Following:
         active = {host.name for host in state.active_hosts}
         for name, was in self.run.states.items():
             if was != "lost" and name not in active:
-                self.hear("lost", name)
+                self.record("lost", name)
 
     def stage(self, state: State) -> None:
         """Marks every waiting host as staged."""
         self.notice(state)
         for name, was in self.run.states.items():
             if was == "waiting":
-                self.hear("staged", name)
+                self.record("staged", name)
 
     def end(self) -> Stop | None:
         return self.run.end() if self.run.is_going_back else None
@@ -72,10 +72,10 @@ class Following:
     def look_for_room(self, mine: Slice, host: Host, arguments: ConnectorArguments) -> Hold | None:
         """The reason why the host may not be drained now, by its balancers' view of the pool; None if it may."""
         if mine.traffic and mine.traffic.balancers:
-            self.run.see(
+            self.run.record_readiness(
                 ready_hosts(units.run(host, readiness_command(mine.traffic.balancers), arguments), self.plan.pools)
             )
-        return self.run.hindrance(host.name)
+        return self.run.drain_hold(host.name)
 
 
 _followings: WeakKeyDictionary[State, Following] = WeakKeyDictionary()
@@ -99,7 +99,7 @@ class Drain(PyinfraCommand):
                 Refuse(no_room(hold, self.seconds)).log(host)
                 return False
             gevent.sleep(AGAIN_SECONDS)
-        self.following.hear("drained", host.name)
+        self.following.record("drained", host.name)
         return True
 
 
@@ -115,7 +115,7 @@ class RecordReverted(PyinfraCommand):
 
     def execute(self, state: State, host: Host, connector_arguments: ConnectorArguments) -> bool:
         """True, after recording that the host serves its earlier release again."""
-        self.following.hear("put back", host.name)
+        self.following.record("put back", host.name)
         return True
 
 

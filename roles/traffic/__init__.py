@@ -21,7 +21,7 @@ def apply(mine: Slice) -> None:
     """Runs this host's service as planned. Requests go on; balancers keep the service's last answer meanwhile."""
     if mine.traffic is None or not mine.traffic.servers:
         return
-    wanted = settings(mine.traffic, [server.name for server in mine.servers if server.beside])
+    wanted = settings(mine.traffic, [server.name for server in mine.servers if server.standalone_llm])
     service = CachedFact(Service)
     step(service, user, name="Traffic | Make the user of the service")
     fact = undo.texts_fact("traffic", [unit(), wanted])

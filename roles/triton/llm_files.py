@@ -154,6 +154,6 @@ ExecStop=-/usr/bin/python3 -B /usr/local/lib/enginehouse/host traffic drained %i
 def drop_in(server: ServerSlice, drain_seconds: int) -> Text:
     """The time limits of the LLM's unit, equal to the limits of its server's unit."""
     text = unit_settings(server, drain_seconds).replace("Triton's exit timeout", "the program's shutdown time")
-    text += wait_settings(server, awaited([server.beside[0]] if server.beside else []))
-    group = server.beside[1].group if server.beside else None
+    text += wait_settings(server, awaited([server.standalone_llm[0]] if server.standalone_llm else []))
+    group = server.standalone_llm[1].group if server.standalone_llm else None
     return Text(f"{UNITS}/llm@{server.name}.service.d/enginehouse.conf", text + (OF_GROUP if group else ""))

@@ -46,7 +46,7 @@ def release_of(server: ServerSlice, settings: Defaults, drain_seconds: int = 0) 
         unit_settings(server, drain_seconds) + wait_settings(server, awaited(server.in_triton, server.own_models)),
     )
     seconds, of_llm = change_seconds(server, drain_seconds), None
-    if server.beside:
+    if server.standalone_llm:
         seconds, of_llm = 2 * seconds, llm_files.drop_in(server, drain_seconds)
     return ServerRelease(_id(files, repairing), server, files, repairing, drop_in, seconds, of_llm)
 

@@ -58,8 +58,8 @@ def render(server: ServerSlice, settings: Defaults) -> dict[str, bytes]:
     files["passwd"] = PASSWD.encode()
     if server.traces:
         files["spans.py"] = SPANS.read_bytes()
-    if server.beside:
-        files |= llm_files.render(server, *server.beside, settings, UID, NETWORK)
+    if server.standalone_llm:
+        files |= llm_files.render(server, *server.standalone_llm, settings, UID, NETWORK)
     files["server.json"] = (json.dumps(_server(server, loaded), indent=2, sort_keys=True) + "\n").encode()
     return files
 
@@ -167,5 +167,5 @@ def _server(server: ServerSlice, loaded: Sequence[Loaded]) -> dict[str, object]:
         ],
         **({"own_models": [model.name for model in server.own_models]} if server.own_models else {}),
         "engines": [{"path": engine.path, "fingerprint": engine.fingerprint} for engine in engines(server)],
-        **(llm_files.known_to_host(*server.beside, server.stop_seconds) if server.beside else {}),
+        **(llm_files.known_to_host(*server.standalone_llm, server.stop_seconds) if server.standalone_llm else {}),
     }

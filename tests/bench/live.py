@@ -62,12 +62,12 @@ class Line:
 
 
 Run = Callable[[Any], Any]
-Told = tuple[Line, Path, dict[str, Any]]
+CapturedOutput = tuple[Line, Path, dict[str, Any]]
 """The connection to a Triton, the LLM's files, and the further settings of the gateway for the models."""
 
 
 @contextlib.contextmanager
-def small(run: Run, folder: Path) -> Iterator[Told]:
+def small(run: Run, folder: Path) -> Iterator[CapturedOutput]:
     """Runs the tests' own small Triton."""
     triton, weights = Triton(), written(folder / "weights")
     context = serving(triton)
@@ -79,7 +79,7 @@ def small(run: Run, folder: Path) -> Iterator[Told]:
 
 
 @contextlib.contextmanager
-def real(run: Run, folder: Path) -> Iterator[Told]:
+def real(run: Run, folder: Path) -> Iterator[CapturedOutput]:
     """Runs Triton 2.51 with an encoder of each kind and the rehearsal's stand-in for the LLM image."""
     with standing(folder) as scene:
         models = {"llama": {"context_tokens": CONTEXT_TOKENS}, "nomic": {"dimensions": 64}}

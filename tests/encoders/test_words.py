@@ -10,7 +10,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from encoders import words
 from encoders.packing import packed
-from encoders.words import Words, splits_at_spaces, stands_alone
+from encoders.words import WordCache, splits_at_spaces, stands_alone
 from tests.encoders.checkpoints import unigram
 
 # Accents and joiners that could join a space, spaces of other kinds, letters that a normaliser takes apart or folds.
@@ -53,7 +53,7 @@ class Library:
 
 
 LIBRARIES = {"xlm-roberta": Library(xlm_roberta()), "bert": Library(bert())}
-TABLES = {name: Words(library) for name, library in LIBRARIES.items()}
+TABLES = {name: WordCache(library) for name, library in LIBRARIES.items()}
 
 
 @pytest.mark.parametrize("kind", LIBRARIES)
@@ -65,7 +65,7 @@ def test_every_text_has_the_ids_that_the_library_gives_for_the_whole_of_it(kind:
 
 def test_texts_of_known_words_do_not_go_to_the_library() -> None:
     library = Library(xlm_roberta())
-    table = Words(library)
+    table = WordCache(library)
     table.ids(["the cat", "cat sat  the"])
     before = library.texts
     assert table.ids(["sat the cat"]) == list(library(["sat the cat"])) and library.texts == before + 1
@@ -74,7 +74,7 @@ def test_texts_of_known_words_do_not_go_to_the_library() -> None:
 def test_a_full_table_begins_anew_and_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MOST_WORDS", 3)
     library = Library(xlm_roberta())
-    table = Words(library)
+    table = WordCache(library)
     texts = ["the cat sat", "a b c d e", "the cat", "a sat", "paris"]
     for text in [*texts, *texts]:
         assert table.ids([text]) == list(library([text]))

@@ -202,6 +202,6 @@ def test_offsets_count_the_characters_before_each_token(text: str, cuts: list[in
         raw = raw[cut:]
     pieces = [piece for piece in pieces if piece]
     entries: list[dict[str, Any]] = [{"bytes": list(piece), "logprob": -1.0, "top_logprobs": []} for piece in pieces]
-    listed = Listed().told_of(entries, False)
+    listed = Listed().legacy_logprobs(entries, False)
     before = [len(b"".join(pieces[:place]).decode("utf-8", "ignore")) for place in range(len(pieces))]
     assert (listed["text_offset"] if listed else []) == before

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 
 from deploy.catalog import ARCHITECTURES
 from deploy.models.files import FINISHED_FILES
-from gateway.control_tokens import ControlTokens, Words, trie
+from gateway.control_tokens import ControlTokens, TokenTexts, trie
 from gateway.prompts import Prompter
 from gateway.published import FILES
 from gateway.templates import TemplateError
@@ -185,13 +185,13 @@ def test_other_added_tokens_keep_their_ids_beside_a_forgery(prompter: Prompter) 
 
 def test_the_longest_word_of_a_shared_prefix_is_matched() -> None:
     words = ["ab", "abc", "b.", "abcde"]
-    assert Words(words).pattern.findall("abcd abcde ab b.b") == ["abc", "abcde", "ab", "b."]
+    assert TokenTexts(words).pattern.findall("abcd abcde ab b.b") == ["abc", "abcde", "ab", "b."]
     assert trie(["a"]) == "a"
 
 
 def test_finding_words_is_linear_in_the_text() -> None:
     """The text is slow by design, and the tokenizer has as many reserved tokens as Llama 3."""
-    words = Words([f"<|reserved_special_token_{number}|>" for number in range(250)])
+    words = TokenTexts([f"<|reserved_special_token_{number}|>" for number in range(250)])
     text = "<|reserved_special_token_" * 20_000
     assert words.pattern.search(text) is None
 

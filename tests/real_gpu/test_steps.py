@@ -14,7 +14,7 @@ import pytest
 from rehearsal import hardware
 from rehearsal.places import Places, RehearsalRefused
 from rehearsal.real_gpu import measured, report, scene, steps
-from rehearsal.real_gpu.happenings import wrong_metrics
+from rehearsal.real_gpu.deploy_steps import wrong_metrics
 
 MIB = 2**20
 

@@ -40,8 +40,8 @@ def test_a_card_that_is_not_there_makes_no_machine(tmp_path: Path) -> None:
 def test_the_container_over_two_gpus_is_started_on_one_by_its_own_script() -> None:
     """Image, flags and cache stay; name, port, kernels and number of GPUs change."""
     server = planned(True, "cards", 2).servers[0]
-    assert server.beside
-    text = rendered(server, *server.beside, Defaults(), 61140, "enginehouse")["llm/run"].decode()
+    assert server.standalone_llm
+    text = rendered(server, *server.standalone_llm, Defaults(), 61140, "enginehouse")["llm/run"].decode()
     script = rates.alone(text)
     assert "--tensor-parallel-size 1" in script and "gpu=1" not in script and "8010" not in script
     assert f"--publish 127.0.0.1:{rates.ALONE_PORT}:{rates.ALONE_PORT}" in script and "--name llm-alone" in script
@@ -83,8 +83,8 @@ def runtime_of(real: bool, name: str) -> RuntimeSlice:
         (Path(folder) / "rehearsal").symlink_to(REPOSITORY / "rehearsal")
         patched.chdir(folder)
         server = load_plan(str(REPOSITORY / two_hosts.INVENTORY)).for_host(name).servers[0]
-    assert server.beside and scene.NAME not in two_hosts.NAMES
-    return server.beside[1]
+    assert server.standalone_llm and scene.NAME not in two_hosts.NAMES
+    return server.standalone_llm[1]
 
 
 @pytest.mark.parametrize(("measured", "within"), [(9500, True), (10_500, True), (10_600, False), (9400, False)])

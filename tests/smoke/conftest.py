@@ -46,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out tests of balancers and of LLMs beside Triton if the inventory has none, instead of skipping them."""
     plan: Plan = config.smoke_plan
-    beside = any(server.beside for slice_ in plan.slices for server in slice_.servers)
+    beside = any(server.standalone_llm for slice_ in plan.slices for server in slice_.servers)
     is_there = {"test_balancer.py": bool(plan.balancers), "test_beside.py": beside}
     return None if is_there.get(collection_path.name, True) else True
 
@@ -70,7 +70,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param((mine, server, None), id=f"{mine.host}-{server.name}")
             for mine in slices
             for server in mine.servers
-            if server.beside or metafunc.module.__name__.rpartition(".")[2] != "test_beside"
+            if server.standalone_llm or metafunc.module.__name__.rpartition(".")[2] != "test_beside"
         ]
         metafunc.parametrize("case", cases, scope="session")
     elif "edge" in metafunc.fixturenames:

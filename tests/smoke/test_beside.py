@@ -17,8 +17,8 @@ def test_the_unit_is_active_enabled_and_has_never_restarted(machine: Host, serve
 
 def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, server: ServerSlice) -> None:
     """The program answers a short prompt at the port to which the gateway sends."""
-    assert server.beside
-    model, runtime = server.beside
+    assert server.standalone_llm
+    model, runtime = server.standalone_llm
     body = json.dumps({"model": model.name, "prompt": "The boiler of a steam engine", "max_tokens": 8})
     url = f"http://127.0.0.1:{runtime.port}/v1/completions"
     answer = machine.check_output("curl -sS -H 'Content-Type: application/json' -d %s %s", body, url)
@@ -27,8 +27,8 @@ def test_the_program_answers_with_tokens_under_the_planned_name(machine: Host, s
 
 def test_the_program_listens_on_loopback_alone(machine: Host, server: ServerSlice) -> None:
     """The program's port requires no key."""
-    assert server.beside
-    port = server.beside[1].port
+    assert server.standalone_llm
+    port = server.standalone_llm[1].port
     bindings = machine.docker(f"llm-{server.name}").inspect()["HostConfig"]["PortBindings"]
     assert [row for rows in bindings.values() for row in rows] == [{"HostIp": "127.0.0.1", "HostPort": str(port)}]
 
@@ -45,8 +45,8 @@ def test_the_container_runs_as_a_user_without_capabilities_on_a_read_only_root(
 
 def test_the_running_container_is_the_planned_image(machine: Host, server: ServerSlice) -> None:
     """A pinned image is compared by its digest, not by today's meaning of a tag."""
-    assert server.beside
-    image = server.beside[1].image
+    assert server.standalone_llm
+    image = server.standalone_llm[1].image
     container = machine.docker(f"llm-{server.name}").inspect()
     digests = json.loads(machine.check_output("docker image inspect %s", container["Image"]))[0]["RepoDigests"]
     assert image.pull_reference in [*digests, container["Config"]["Image"]]

@@ -132,8 +132,8 @@ class PretendedFleet:
                 self._lose(run, name)
             else:
                 if not self.hosts[name].release:
-                    run.welcome(name)
-                run.hear("staged", name)
+                    run.record_newcomer(name)
+                run.record("staged", name)
         self.is_staged = True
 
     def _follow(self, run: Run) -> Stop | Done | Hold:
@@ -141,7 +141,7 @@ class PretendedFleet:
         while True:
             self.boundary()
             if self.has_balancers:
-                run.see({name: host.is_ready for name, host in self.hosts.items()})
+                run.record_readiness({name: host.is_ready for name, host in self.hosts.items()})
             decision = run.decide()
             is_begun = isinstance(decision, Begin) and run.waves[decision.wave] == at_gate
             if at_gate and (is_begun or isinstance(decision, Hold)):
@@ -171,22 +171,22 @@ class PretendedFleet:
 
     def _bring(self, run: Run, name: str) -> Iterator[None]:
         host = self.hosts[name]
-        if run.states[name] == "lost" or self.is_as_wanted(name) or run.hindrance(name):
+        if run.states[name] == "lost" or self.is_as_wanted(name) or run.drain_hold(name):
             return
         self.drain(name)
-        run.hear("drained", name)
+        run.record("drained", name)
         yield
         if self.wrong():  # the swap fails, the host restores its release, and pyinfra counts it as failed
             host.is_swapping, host.serves = False, bool(host.before)
             host.is_dead = self.draw.random() < 0.3
             return self._lose(run, name)
         host.release = "new"
-        run.hear("swapped", name)
+        run.record("swapped", name)
         yield
         host.serves, host.is_swapping = True, False
-        run.hear("proven", name)
+        run.record("proven", name)
         yield
-        run.hear("admitted", name)
+        run.record("admitted", name)
 
     def _gate(self, run: Run, wave: tuple[str, ...]) -> None:
         for name in wave:
@@ -196,27 +196,27 @@ class PretendedFleet:
             self.boundary()
             if not self.wrong():
                 self.passed.add(name)
-                run.hear("passed", name)
+                run.record("passed", name)
             elif self.draw.random() < 0.2:
                 host.is_dead = True
                 self._lose(run, name)
             else:
                 verdict = self.draw.choice(["not ready", "slower", "question failed"])
                 host.serves = verdict != "not ready"
-                run.hear(verdict, name)
+                run.record(verdict, name)
 
     def _take_back(self, run: Run, name: str) -> Iterator[None]:
         host = self.hosts[name]
         if not host.before:
-            return run.hear("kept", name)
+            return run.record("kept", name)
         self.drain(name)
-        run.hear("drained", name)
+        run.record("drained", name)
         yield
         if self.wrong():
             host.is_dead = True
             return self._lose(run, name)
         host.release, host.serves, host.is_swapping = host.before, True, False
-        run.hear("put back", name)
+        run.record("put back", name)
 
     def is_as_wanted(self, name: str) -> bool:
         """True if the host needs no change."""
@@ -224,7 +224,7 @@ class PretendedFleet:
 
     def _lose(self, run: Run, name: str) -> None:
         self.lost.add(name)
-        run.hear("lost", name)
+        run.record("lost", name)
 
     def _settle(self) -> None:
         """Ends the control process: an interrupted swap ends on its host, and crashed servers start again."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from deploy.catalog import GPUS
-from deploy.planning.fit import Wish, fit_of, model_named, near_card
+from deploy.planning.fit import FitOptions, fit_of, model_named, near_card
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Model
 from tests.unit.published import locked
@@ -57,7 +57,7 @@ def refused(card: str, format: str, runtime: str = "", like: str = DENSE) -> lis
 
 def of_model(card: str, model: Model, runtime: str, around: Any = AROUND) -> list[Refusal]:
     try:
-        fit_of(card, (model,), "26.07", around, Wish(runtime=runtime, max_seq_len=2048))
+        fit_of(card, (model,), "26.07", around, FitOptions(runtime=runtime, max_seq_len=2048))
     except Refusals as several:
         return list(several.problems)
     except Refusal as single:

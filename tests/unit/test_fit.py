@@ -12,7 +12,7 @@ from deploy.cli.fit import CACHES
 from deploy.io.fit_models import models_of
 from deploy.models.config_json import checkpoint_of
 from deploy.planning.card_words import cards_of, confirm_order
-from deploy.planning.fit import Fit, Wish, card_of, fit_of, model_named, near_card
+from deploy.planning.fit import Fit, FitOptions, card_of, fit_of, model_named, near_card
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Checkpoint, Embedder, KVCache, Weights
 from tests.unit.samples import AROUND, ONE_B
@@ -75,7 +75,7 @@ def test_an_unknown_card_is_offered_its_own_numbers_and_only_boards_of_its_kind(
     assert refused.value.attempt.startswith(f"did you mean `{near}`?" if near else "known: ")
     assert refused.value.attempt.endswith(f"enginehouse fit {own} qwen3-8b --sm 89 --mib 24564")
     fitted = fit_of(
-        own, (model_named("qwen3-8b"),), "26.07", AROUND, Wish(max_seq_len=4096), card_of(own, "89", 24_564)
+        own, (model_named("qwen3-8b"),), "26.07", AROUND, FitOptions(max_seq_len=4096), card_of(own, "89", 24_564)
     )
     assert fitted.cache_tokens > 4096
 
@@ -209,7 +209,7 @@ def test_a_latent_is_read() -> None:
 
 def fitted(*words: str, card: str = "h100-80", **wish: Any) -> Fit:
     models, around = models_of(words, AROUND, Path("."))
-    return fit_of(card, models, "26.07", around, Wish(**wish))
+    return fit_of(card, models, "26.07", around, FitOptions(**wish))
 
 
 def test_a_longer_context_is_a_row_of_its_own() -> None:

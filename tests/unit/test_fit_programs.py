@@ -13,7 +13,7 @@ from deploy.inventory.first_models import declared_models
 from deploy.io.fit_models import models_of, named_models
 from deploy.io.local_weights import read_local
 from deploy.migrate.migration import migrate
-from deploy.planning.fit import Wish, fit_of
+from deploy.planning.fit import FitOptions, fit_of
 from deploy.refusals.errors import Refusal
 from deploy.spec import LLM, Embedder, Reranker
 from tests.unit.samples import AROUND
@@ -67,9 +67,9 @@ def test_a_program_that_is_asked_for_is_the_one_that_is_judged(tmp_path: Path) -
     models, around = models_of([directory(tmp_path, "hermes", QWEN3)], AROUND, tmp_path)
     awq, around_awq = models_of([directory(tmp_path, "hermes-awq", AWQ)], AROUND, tmp_path)
     assert isinstance(awq[0], LLM) and awq[0].runtime == "vllm"
-    served = fit_of("h100-80", models, "26.07", around, Wish(runtime="vllm")).plan.slices[0].servers[0]
-    assert served.beside
-    for wish in (Wish(runtime="triton"), Wish(path="pytorch")):
+    served = fit_of("h100-80", models, "26.07", around, FitOptions(runtime="vllm")).plan.slices[0].servers[0]
+    assert served.standalone_llm
+    for wish in (FitOptions(runtime="triton"), FitOptions(path="pytorch")):
         with pytest.raises(Exception, match=r"PyTorch backend .* does not read AWQ"):
             fit_of("h100-80", awq, "26.07", around_awq, wish)
 

@@ -56,7 +56,7 @@ def routed(release: str | Release) -> list[str]:
 
 def row_of(hole: Hole) -> str:
     """A row of the page."""
-    where = "; ".join(filter(None, [REACHES[hole.reach], hole.only, "" if hole.judged else "not judged"]))
+    where = "; ".join(filter(None, [REACHES[hole.reach], hole.only, "" if hole.applies else "not judged"]))
     fixed = ", ".join([*hole.fixed, *(f"{os} {number}" for os, number in hole.packages.items())])
     read = hole.read.isoformat() if hole.read else "**from memory**"
     cells = (COMPONENTS[hole.component], hole.id, fixed, where, EFFECTS[hole.effect], hole.source, read)
@@ -83,7 +83,7 @@ def test_each_row_is_well_formed(hole: Hole) -> None:
     assert list(hole.fixed) == sorted(hole.fixed, key=version) and all(map(version, hole.fixed))
     assert hole.source and (hole.read is None or hole.read <= READ)
     assert set(hole.packages) <= set(SYSTEMS)
-    assert hole.judged or hole.only, "a row that nobody is judged by says why"
+    assert hole.applies or hole.only, "a row that nobody is judged by says why"
 
 
 def test_no_hole_has_two_rows() -> None:

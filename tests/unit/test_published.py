@@ -10,7 +10,7 @@ from deploy.catalog import ARCHITECTURES
 from deploy.inventory.fleet import Fleet
 from deploy.models.config_json import kept
 from deploy.models.runtimes import image_for
-from deploy.planning.fit import Wish, fit_of
+from deploy.planning.fit import FitOptions, fit_of
 from deploy.planning.plan import make_plan
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Gateway, Model, Parallel, Reranker, Server
@@ -72,7 +72,7 @@ def refused(name: str, *, gpus: int = 0, parallel: Parallel | None = None) -> li
     model = LLM(source, parallel=parallel) if parallel else declared(source)
     try:
         around = replace(AROUND, locked={source: locked(name)})
-        fit_of(card, (model,), "26.07", around, Wish(gpus=gpus or usual))
+        fit_of(card, (model,), "26.07", around, FitOptions(gpus=gpus or usual))
     except Refusals as several:
         return list(several.problems)
     except Refusal as single:
@@ -119,7 +119,7 @@ def test_fit_takes_the_offer_of_whole_experts_as_an_option() -> None:
     (problem,) = refused(name, gpus=8)
     assert "--ep 8 of `enginehouse fit`" in problem.attempt
     around = replace(AROUND, locked={f"x/{name}": locked(name)})
-    fitted = fit_of("h100-80", (LLM(f"x/{name}"),), "26.07", around, Wish(gpus=8, expert=8))
+    fitted = fit_of("h100-80", (LLM(f"x/{name}"),), "26.07", around, FitOptions(gpus=8, expert=8))
     assert fitted.cache_tokens > 900_000
 
 

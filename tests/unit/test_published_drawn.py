@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from deploy.io.hub import resolve
-from deploy.planning.fit import Wish, fit_of
+from deploy.planning.fit import FitOptions, fit_of
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Model, Parallel, Reranker
 from tests.unit.hubs import Standing, repository, standing, weights
@@ -148,7 +148,9 @@ def refused(hub: Standing, name: str, *, card: str = "", model: Model | None = N
     try:
         files = resolve(source, hub.access()).files
         around = replace(AROUND, locked={source: files})
-        fit_of(card or verdict.card, (model or verdict.declared(source),), "26.07", around, Wish(gpus=verdict.gpus))
+        fit_of(
+            card or verdict.card, (model or verdict.declared(source),), "26.07", around, FitOptions(gpus=verdict.gpus)
+        )
     except Refusals as several:
         return list(several.problems)
     except Refusal as single:
@@ -190,4 +192,4 @@ def test_a_lock_of_before_that_file_was_read_asks_for_a_new_one(hub: Standing) -
     files = resolve(source, hub.access()).files
     old = replace(files, config={key: value for key, value in files.config.items() if key != "quantization_config"})
     with pytest.raises(Refusal, match="pin --update"):
-        fit_of("b200-180", (LLM(source),), "26.07", replace(AROUND, locked={source: old}), Wish(gpus=4))
+        fit_of("b200-180", (LLM(source),), "26.07", replace(AROUND, locked={source: old}), FitOptions(gpus=4))

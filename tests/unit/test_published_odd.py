@@ -14,7 +14,7 @@ import pytest
 from deploy.io.model_lock import read_lock
 from deploy.models.config_json import architecture_of, kept
 from deploy.models.kinds import fetched, kind_problem
-from deploy.planning.fit import Wish, fit_of
+from deploy.planning.fit import FitOptions, fit_of
 from deploy.refusals.errors import Refusal
 from tests.unit.published import ENTRIES, locked
 from tests.unit.samples import AROUND
@@ -50,7 +50,7 @@ def judged(name: str, config: dict[str, Any]) -> bool:
         files = replace(
             locked("phi-4"), config=kept(config), fetched=fetched(names, architecture_of(config)), files=tuple(names)
         )
-        fit_of(card, (declared(source),), "26.07", replace(AROUND, locked={source: files}), Wish(gpus=gpus))
+        fit_of(card, (declared(source),), "26.07", replace(AROUND, locked={source: files}), FitOptions(gpus=gpus))
     except Refusal:
         return False
     return True

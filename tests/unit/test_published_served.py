@@ -22,7 +22,7 @@ from deploy.catalog.runtimes import VLLM_ARCHITECTURES
 from deploy.models.config_json import checkpoint_of
 from deploy.models.memory import kv_bytes_per_token
 from deploy.models.runtimes import image_for, runtime_instead
-from deploy.planning.fit import Fit, Wish, fit_of
+from deploy.planning.fit import Fit, FitOptions, fit_of
 from deploy.refusals.errors import Refusal, Refusals
 from deploy.spec import LLM, Embedder, Model, Reranker
 from tests.unit.published import locked
@@ -218,7 +218,7 @@ def fitted(name: str, runtime: str = "") -> Fit | list[Refusal]:
     verdict = VERDICTS[name]
     try:
         around = replace(AROUND, locked={name: locked(name, ENTRIES)})
-        wish = Wish(gpus=verdict.gpus, runtime=runtime)
+        wish = FitOptions(gpus=verdict.gpus, runtime=runtime)
         return fit_of(verdict.card, (verdict.declared(name),), "26.07", around, wish)
     except Refusals as several:
         return list(several.problems)
@@ -334,4 +334,4 @@ def test_decoders_of_vllm_alone_are_offered_its_release_before_a_candidate() -> 
     image = image_for("trtllm-serve", ARCHITECTURES["Cohere2ForCausalLM"])
     model = LLM("a/b", runtime="trtllm-serve", image=image)
     around = replace(AROUND, locked={"a/b": locked("CohereLabs/c4ai-command-a-03-2025", ENTRIES)})
-    assert fit_of("h200-141", (model,), "26.07", around, Wish(gpus=4)).cache_tokens > 500_000
+    assert fit_of("h200-141", (model,), "26.07", around, FitOptions(gpus=4)).cache_tokens > 500_000

@@ -23,10 +23,10 @@ def a_run(hosts: str = "abcd", **changes: object) -> Run:
     return Run(waves(pools, rollout), pools, rollout)
 
 
-def hear(run: Run, host: str, *events: str) -> Run:
+def record(run: Run, host: str, *events: str) -> Run:
     """The run after these events of the host."""
     for event in events:
-        run.hear(event, host)
+        run.record(event, host)
     return run
 
 
@@ -37,89 +37,89 @@ def staged(**changes: object) -> Run:
     """A run of which every host is staged."""
     run = a_run(**changes)
     for host in run.states:
-        run.hear("staged", host)
+        run.record("staged", host)
     return run
 
 
 def test_no_host_is_drained_before_every_host_is_staged() -> None:
-    run = hear(hear(a_run(), "a", "staged"), "b", "staged")
+    run = record(record(a_run(), "a", "staged"), "b", "staged")
     assert run.decide() == Hold("not every host is staged")
     with pytest.raises(AssertionError, match="not every host is staged"):
-        run.hear("drained", "a")
+        run.record("drained", "a")
 
 
 def test_no_wave_begins_before_the_gate_of_the_one_before() -> None:
     """An admitted host has not passed yet: the gate still has to judge it."""
-    run = hear(staged(), "a", *SWAP)
+    run = record(staged(), "a", *SWAP)
     assert run.decide() == Hold("wave 1 is not through its gate")
-    assert hear(run, "a", "passed").decide() == Begin(1)
+    assert record(run, "a", "passed").decide() == Begin(1)
 
 
 def test_a_host_with_nothing_to_do_passes_without_being_drained() -> None:
-    assert hear(staged(), "a", "passed").decide() == Begin(1)
+    assert record(staged(), "a", "passed").decide() == Begin(1)
 
 
 def test_a_run_is_done_when_its_last_wave_has_passed() -> None:
     run = staged()
     for host in "abcd":
-        hear(run, host, *SWAP, "passed")
+        record(run, host, *SWAP, "passed")
     assert run.decide() == Done()
 
 
 @pytest.mark.parametrize("verdict", ["not ready", "slower", "question failed"])
 def test_a_failed_gate_stops_the_run(verdict: str) -> None:
-    run = hear(staged(), "a", *SWAP, verdict)
+    run = record(staged(), "a", *SWAP, verdict)
     assert run.decide() == Stop((), {"a": verdict})
 
 
 def test_a_lost_host_stops_the_run_once_its_wave_is_over() -> None:
     """The other hosts of the wave are already drained, so their steps end first."""
     run = staged(canary_hosts=0, wave_percent=100, max_unavailable=2)
-    hear(hear(run, "b", "drained"), "a", "drained", "lost")
+    record(record(run, "b", "drained"), "a", "drained", "lost")
     assert run.decide() == Hold("wave 1 is not through its gate")
-    assert hear(run, "b", "swapped", "proven", "admitted", "passed").decide() == Stop(("a",))
+    assert record(run, "b", "swapped", "proven", "admitted", "passed").decide() == Stop(("a",))
 
 
 def test_a_lost_host_keeps_the_rest_of_its_wave_from_draining() -> None:
-    run = hear(staged(canary_hosts=0, wave_percent=100, max_unavailable=2), "a", "drained", "lost")
-    assert run.hindrance("b") == Hold("it is not its turn")
+    run = record(staged(canary_hosts=0, wave_percent=100, max_unavailable=2), "a", "drained", "lost")
+    assert run.drain_hold("b") == Hold("it is not its turn")
 
 
 def test_a_host_lost_while_staging_stops_the_run_before_the_first_drain() -> None:
     run = a_run()
-    hear(run, "d", "lost")
+    record(run, "d", "lost")
     for host in "abc":
-        hear(run, host, "staged")
+        record(run, host, "staged")
     assert run.decide() == Stop(("d",))
 
 
 def test_a_run_may_lose_as_many_hosts_as_its_rollout_says() -> None:
-    run = hear(staged(max_unavailable=2, may_be_lost=1), "a", "drained", "lost")
+    run = record(staged(max_unavailable=2, may_be_lost=1), "a", "drained", "lost")
     assert run.decide() == Begin(1)
-    assert hear(run, "b", "drained", "lost").decide() == Stop(("a", "b"))
+    assert record(run, "b", "drained", "lost").decide() == Stop(("a", "b"))
 
 
 def test_a_host_not_seen_ready_counts_as_out() -> None:
     """The unready host may be outside this run: with one of four hosts out, no other host may be drained."""
     run = staged()
-    run.see({"d": False})
+    run.record_readiness({"d": False})
     assert run.decide() == Hold("a pool has no room", "chat", ("d",), 1)
-    run.see({"d": True})
+    run.record_readiness({"d": True})
     assert run.decide() == Begin(0)
 
 
 def test_a_first_deploy_begins_although_no_host_is_ready() -> None:
     """An unready host is the one to repair, and at a first deploy no host serves yet."""
     run = staged()
-    run.see(dict.fromkeys("abcd", False))
+    run.record_readiness(dict.fromkeys("abcd", False))
     assert run.decide() == Begin(0)
 
 
 def test_a_new_host_does_not_delay_other_hosts_drains() -> None:
     """A host that joins a pool is deployed in its wave; other hosts need not wait for it."""
     run = staged()
-    run.see({"d": False})
-    run.welcome("d")
+    run.record_readiness({"d": False})
+    run.record_newcomer("d")
     assert run.decide() == Begin(0)
 
 
@@ -129,8 +129,8 @@ def test_a_canary_of_one_pool_does_not_wait_for_the_room_of_another() -> None:
     pools = pools_of([("a", "chat"), ("b", "chat"), ("r", "rank"), ("s", "rank")], rollout)
     run = Run(waves(pools, rollout), pools, rollout)
     for host in "abrs":
-        run.hear("staged", host)
-    run.see({"s": False, "b": True})
+        run.record("staged", host)
+    run.record_readiness({"s": False, "b": True})
     assert run.decide() == Hold("a pool has no room", "rank", ("s",), 1)
 
 
@@ -141,31 +141,31 @@ def test_hosts_go_back_within_the_limits_of_the_rollout(on_failure: str, groups:
     """The last wave is reverted first, and two waves are never reverted together."""
     run = staged(canary_hosts=2, wave_percent=100, max_unavailable=2, on_failure=on_failure)
     for host in "abd":
-        hear(run, host, *SWAP, "passed")
-    hear(run, "c", *SWAP, "slower")
+        record(run, host, *SWAP, "passed")
+    record(run, "c", *SWAP, "slower")
     for group in groups:
         assert run.decide() == TakeBack(group)
         for host in group:
-            hear(run, host, "drained", "put back")
+            record(run, host, "drained", "put back")
     assert run.decide() == Stop((), {"c": "slower"}, tuple(sorted(host for group in groups for host in group)))
 
 
 def test_a_host_without_an_earlier_release_stays_on_the_new_one() -> None:
-    run = hear(staged(on_failure="host"), "a", *SWAP, "question failed")
+    run = record(staged(on_failure="host"), "a", *SWAP, "question failed")
     assert run.decide() == TakeBack(("a",))
-    assert hear(run, "a", "kept").decide() == Stop((), {"a": "question failed"}, (), ("a",))
+    assert record(run, "a", "kept").decide() == Stop((), {"a": "question failed"}, (), ("a",))
 
 
 def test_going_back_waits_for_room_too() -> None:
     run = staged(max_unavailable=1, on_failure="all")
-    hear(hear(run, "a", *SWAP, "passed"), "b", "drained", "swapped", "lost")
+    record(record(run, "a", *SWAP, "passed"), "b", "drained", "swapped", "lost")
     assert run.decide() == Stop(("b",), {}, (), ("a", "b"))
 
 
 def test_no_host_is_drained_once_the_run_stops() -> None:
-    run = hear(staged(), "a", *SWAP, "not ready")
+    run = record(staged(), "a", *SWAP, "not ready")
     with pytest.raises(AssertionError, match="not its turn"):
-        run.hear("drained", "b")
+        run.record("drained", "b")
 
 
 def one_rollout(seed: int) -> PretendedFleet:

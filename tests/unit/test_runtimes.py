@@ -13,7 +13,7 @@ from deploy.models import runtimes
 from deploy.models.files import weights_path
 from deploy.models.memory import MIB
 from deploy.models.runtimes import known_only, memory_fraction, suggested, verdicts
-from deploy.planning.fit import Wish, fit_of, model_named
+from deploy.planning.fit import FitOptions, fit_of, model_named
 from deploy.planning.plan import Plan
 from deploy.reports.plan import fit_report
 from deploy.spec import Gateway, KVCache, Parallel, Release
@@ -200,7 +200,7 @@ def test_a_changed_flag_is_another_digest() -> None:
 @pytest.mark.parametrize("runtime", [VLLM, SERVE])
 def test_fit_shows_an_llm_beside_triton_and_other_possible_runtimes(runtime: str) -> None:
     models = tuple(model_named(name) for name in ("llama-3.1-8b-instruct", "bge-reranker-large"))
-    fitted = fit_of("h100-80", models, "26.07", AROUND, Wish(runtime=runtime))
+    fitted = fit_of("h100-80", models, "26.07", AROUND, FitOptions(runtime=runtime))
     assert fitted.cache_tokens > 400_000
     text = printed(fit_report(fitted))
     assert [line.split()[:2] for line in text.splitlines()[-3:]] == [["triton", "yes"], [SERVE, "yes"], ["vllm", "yes"]]

@@ -70,8 +70,11 @@ def test_hosts_that_go_out_together_are_counted_as_one() -> None:
 def test_a_farm_host_counts_in_no_pool_and_is_no_canary() -> None:
     """A farm host does not serve, so it is in the last wave."""
     rollout = Rollout()
-    assert waves(pools_of([("h1", ""), ("h2", "")], rollout), rollout, beside=["a-farm"]) == (("h1",), ("a-farm", "h2"))
-    assert waves((), rollout, beside=["a-farm"]) == (("a-farm",),)
+    assert waves(pools_of([("h1", ""), ("h2", "")], rollout), rollout, non_serving=["a-farm"]) == (
+        ("h1",),
+        ("a-farm", "h2"),
+    )
+    assert waves((), rollout, non_serving=["a-farm"]) == (("a-farm",),)
 
 
 @given(MEMBERS, ROLLOUTS)

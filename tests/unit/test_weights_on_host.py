@@ -84,7 +84,7 @@ def test_a_model_by_its_name_is_compared_with_its_lock() -> None:
 def test_an_llm_beside_triton_reads_weights_on_the_host() -> None:
     beside = replace(MODEL, runtime="vllm", image="vllm/vllm-openai:v0.26.0")
     mine = planned(beside, gateway=Gateway()).slices[0]
-    assert mine.servers[0].beside and PLACE in mine.servers[0].beside[1].arguments
+    assert mine.servers[0].standalone_llm and PLACE in mine.servers[0].standalone_llm[1].arguments
     assert not mine.weights
 
 

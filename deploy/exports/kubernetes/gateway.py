@@ -59,7 +59,7 @@ def deployed(
     pod = {
         **pod_head(UID, host.servers[0].triton.uid),
         "terminationGracePeriodSeconds": NOTICE_SECONDS + gateway.slice.drain_seconds + STOP_MARGIN_SECONDS,
-        **_beside_triton(host, label),
+        **_with_triton(host, label),
         "containers": [_process(gateway, number, port) for number, port in enumerate(ports)],
         "volumes": [
             {"name": "settings", "projected": {"defaultMode": 0o440, "sources": _sources(host, gateway, name)}},
@@ -84,14 +84,14 @@ def deployed(
 
 def _sources(host: ServedHost, gateway: ServedGateway, name: str) -> list[dict[str, Any]]:
     """The sources of one directory, as on a host: settings beside the files of the Secret that the settings name."""
-    is_beside = any(server.beside for server in host.slice.servers)
+    is_beside = any(server.standalone_llm for server in host.slice.servers)
     items = [{"key": "keys.json", "path": "keys.json"}] if gateway.slice.keys else []
     items += [{"key": "salt", "path": "salt"}] if gateway.slice.has_salt(is_beside) else []
     settings = {"configMap": {"name": name, "items": [{"key": "settings.json", "path": "settings.json"}]}}
     return [settings, *([{"secret": {"name": KEYS_SECRET, "items": items}}] if items else [])]
 
 
-def _beside_triton(host: ServedHost, label: str) -> dict[str, Any]:
+def _with_triton(host: ServedHost, label: str) -> dict[str, Any]:
     """Places the Pod on the node of a server of its host, because it reads tokenizers from the same volume."""
     selector = {"matchLabels": labels("triton", label, host.servers[0].slice.name)}
     term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"}

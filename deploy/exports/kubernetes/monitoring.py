@@ -15,7 +15,10 @@ HOST, SERVER = "__meta_kubernetes_pod_annotation_enginehouse_host", "__meta_kube
 def monitored(served: Served, namespace: str) -> list[Manifest]:
     """PodMonitors, rules and dashboards."""
     llms = {
-        server.slice.beside[1].metrics_path for host in served.hosts for server in host.servers if server.slice.beside
+        server.slice.standalone_llm[1].metrics_path
+        for host in served.hosts
+        for server in host.servers
+        if server.slice.standalone_llm
     }
     monitors = [
         _pod_monitor("triton", "triton", [_endpoint("triton", "metrics", "/metrics", [HOST, SERVER])], namespace)

@@ -70,7 +70,9 @@ def deployment(
         spec={
             "replicas": 1,
             "revisionHistoryLimit": host.keep_releases,
-            "progressDeadlineSeconds": server.stop_seconds + server.start_seconds * (2 if mine.beside else 1) + 600,
+            "progressDeadlineSeconds": server.stop_seconds
+            + server.start_seconds * (2 if mine.standalone_llm else 1)
+            + 600,
             # The old Pod holds the GPUs, so no new Pod can start beside it.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             "selector": {"matchLabels": marks},
@@ -170,8 +172,8 @@ def _triton(served: Served, host: ServedHost, server: ServedServer) -> dict[str,
 
 
 def _llm(served: Served, host: ServedHost, server: ServedServer, described: ContainerSlice) -> dict[str, Any]:
-    assert server.slice.beside
-    _, runtime = server.slice.beside
+    assert server.slice.standalone_llm
+    _, runtime = server.slice.standalone_llm
     passwd = f"{server.path.removeprefix(f'{RELEASES}/')}/passwd"
     container = _serving(served, server, described, runtime.image.origin_reference)
     start = _start(server.slice.name, "proof-llm.json")

@@ -78,21 +78,21 @@ def _of_server(host: str, server: ServedServer) -> Iterator[Refusal]:
         kind="engine-in-kubernetes",
         wanted="the PyTorch backend, or a program beside Triton",
     )
-    if server.slice.beside and server.slice.in_triton:
+    if server.slice.standalone_llm and server.slice.in_triton:
         yield refuse(
             "gpu-of-two-containers",
             "the device plugin gives a GPU to one container, and two would compute on it",
             where=f"{host}: servers[{server.slice.name!r}]",
-            seen=f"{server.slice.beside[0].name} beside Triton, which loads {server.slice.in_triton[0].name}",
+            seen=f"{server.slice.standalone_llm[0].name} beside Triton, which loads {server.slice.in_triton[0].name}",
             wanted="an LLM beside a Triton without models, or all models in Triton",
             attempt="give the encoders a Server and a GPU of their own",
         )
-    if server.slice.beside and server.slice.beside[1].port in INSIDE:
+    if server.slice.standalone_llm and server.slice.standalone_llm[1].port in INSIDE:
         yield refuse(
             "port-of-triton-in-a-pod",
-            f"{server.slice.beside[0].name} and Triton would listen on one port of their Pod",
-            where=f"{host}: servers[{server.slice.name!r}].models[{server.slice.beside[0].name!r}].port",
-            seen=str(server.slice.beside[1].port),
+            f"{server.slice.standalone_llm[0].name} and Triton would listen on one port of their Pod",
+            where=f"{host}: servers[{server.slice.name!r}].models[{server.slice.standalone_llm[0].name!r}].port",
+            seen=str(server.slice.standalone_llm[1].port),
             wanted="a port other than 8000 to 8003",
             attempt="port=8010",
         )

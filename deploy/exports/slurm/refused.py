@@ -79,8 +79,8 @@ def _of_server(host: ServedHost, server: ServedServer, cluster: Cluster) -> Iter
         kind="engine-in-a-job",
         wanted="the PyTorch backend",
     )
-    if server.slice.beside:
-        model, runtime = server.slice.beside
+    if server.slice.standalone_llm:
+        model, runtime = server.slice.standalone_llm
         yield refuse(
             "llm-beside-triton-in-a-job",
             f"{model.name} is reached by the gateway of its host alone, and no job starts a gateway",

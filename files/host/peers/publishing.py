@@ -24,19 +24,19 @@ def prepare(settings: Settings, user: str) -> None:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     verified.take(settings.folder)
     settings.staging.parent.mkdir(exist_ok=True)
-    earlier = settings.beside("peers")
+    earlier = settings.sibling("peers")
     received = earlier / settings.target.name
     if received.is_dir() and not received.is_symlink() and not settings.staging.exists():
         received.rename(settings.staging)
     shutil.rmtree(earlier, ignore_errors=True)
     if settings.is_published and offered(settings) != verified.manifest(settings.target):
-        settings.beside(OFFER).unlink(missing_ok=True)  # no peer gets an outdated offer while the files are read
+        settings.sibling(OFFER).unlink(missing_ok=True)  # no peer gets an outdated offer while the files are read
     verified.take(settings.folder, user)
 
 
 def offered(settings: Settings) -> dict[str, str]:
     try:
-        return {name: sha256 for name, (_, sha256) in Offer.of(_json(settings.beside(OFFER))).files.items()}
+        return {name: sha256 for name, (_, sha256) in Offer.of(_json(settings.sibling(OFFER))).files.items()}
     except (OSError, ValueError, KeyError, TypeError):  # a power cut leaves zeros
         return {}
 
@@ -88,14 +88,14 @@ def _publish_offer(settings: Settings) -> None:
         offer = Offer("", {})
     if offer.files != right or not re.fullmatch("[0-9a-f]{64}", offer.digest):
         raise ValueError("the receiving user's offer does not match the published files; it is not published")
-    disk.write(settings.beside(TORRENT), (settings.folder / TORRENT).read_bytes())
-    disk.replace(settings.beside(OFFER), offer.text())
+    disk.write(settings.sibling(TORRENT), (settings.folder / TORRENT).read_bytes())
+    disk.replace(settings.sibling(OFFER), offer.text())
     made.unlink()
 
 
 def _keep_whole(settings: Settings, offer: Offer) -> int:
     """Number of files that peers sent completely, which are kept for the direct fetch to resume."""
-    kept, partial = 0, settings.beside("partial")
+    kept, partial = 0, settings.sibling("partial")
     with contextlib.suppress(FileNotFoundError):
         verified.take(partial)
     for name in offer.files:

@@ -58,7 +58,7 @@ class Settings:
         paths = {name: Path(content[name]) for name in ("target", "folder")}
         return cls(**(content | paths | {"offer": offer}))
 
-    def beside(self, suffix: str) -> Path:
+    def sibling(self, suffix: str) -> Path:
         return self.target.with_name(f".{self.target.name}.{suffix}")
 
     @property

@@ -42,7 +42,7 @@ def receive(settings: Settings) -> None:
 def describe_published(settings: Settings) -> None:
     """Writes the offer of the published directory to the folder, if the present offer has other files."""
     sums = publish.manifest(settings.target)
-    if publishing.offered(settings) == sums and settings.beside(publishing.TORRENT).exists():
+    if publishing.offered(settings) == sums and settings.sibling(publishing.TORRENT).exists():
         return
     say(f"reading {settings.target.name} for the others")
     digest, torrent = describe(settings.target, list(sums))
@@ -81,7 +81,7 @@ def give(settings: Settings) -> None:
         if resume.exists():
             torrents.resume(resume.read_bytes(), settings.target.parent)
         else:
-            torrents.offer(settings.beside(publishing.TORRENT).read_bytes(), settings.target.parent)
+            torrents.offer(settings.sibling(publishing.TORRENT).read_bytes(), settings.target.parent)
         torrents.whole |= set(session.get("whole", ()))
         seed(torrents, settings, session.get("received", 0))
     except (SessionBroke, OSError, RuntimeError) as problem:

@@ -35,7 +35,7 @@ class Service:
     models: dict[str, list[str]]
     units: dict[str, Unit] = field(default_factory=dict)
     holds: dict[str, Hold | None] = field(default_factory=dict)
-    beside: frozenset[str] = frozenset()
+    with_llm: frozenset[str] = frozenset()
     """Servers with an LLM beside Triton in another unit; such a server is ready when both units are."""
     is_deaf: bool = False
     """True if systemd did not answer the last query."""
@@ -44,7 +44,7 @@ class Service:
 
     def state(self, server: str) -> State:
         """The current state of a server."""
-        names = [server, *([llm_of(server)] if server in self.beside else [])]
+        names = [server, *([llm_of(server)] if server in self.with_llm else [])]
         stops, hold, now = stops_of(server), self.holds.get(server), time.time()
         states = [state_of(self.units.get(name), stops, hold, now) for name in names]
         return min(states, key=lambda state: (state.ready, -state.since if state.ready else state.since))
@@ -75,7 +75,7 @@ class Service:
         """Rereads the state of all servers. `units` are systemd's; without an answer they stay unchanged."""
         properties = "Id,ActiveState,InvocationID,StateChangeTimestampMonotonic"
         units = [f"triton@{name}.service" for name in self.models]
-        units += [f"llm@{name}.service" for name in sorted(self.beside)]
+        units += [f"llm@{name}.service" for name in sorted(self.with_llm)]
         show = ["systemctl", "show", "-p", properties, *units]
         quiet = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(*show, stdout=asyncio.subprocess.PIPE, stderr=quiet)
@@ -93,7 +93,7 @@ class Service:
 
     async def keep_looking(self) -> None:
         while True:
-            names = [*self.models, *map(llm_of, self.beside)]
+            names = [*self.models, *map(llm_of, self.with_llm)]
             is_settled = all(name in self.units and self.units[name].active for name in names)
             await asyncio.sleep(ACTIVE_SECONDS if is_settled else OTHER_SECONDS)
             await self.look()
@@ -165,8 +165,8 @@ async def conversation(writer: asyncio.StreamWriter) -> Any:
 
 async def serve(wanted: dict[str, Any], kind: type[Service] = Service) -> int:
     """Serves until stopped. Its unit is active once both ports answer."""
-    beside = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
-    service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, beside=beside)
+    with_llm = frozenset(name for name, server in wanted["servers"].items() if server.get("llm"))
+    service = kind({name: list(server["models"]) for name, server in wanted["servers"].items()}, with_llm=with_llm)
     await service.look()
     service.holds |= {name: hold_of(name) for name in service.models}
     sockets = [listening(wanted["address"], wanted[f"{kind}_port"]) for kind in ("agent", "ready")]

@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from deploy.monitoring.top import HostRow, Look, ServerRow, table
+from deploy.monitoring.top import HostRow, ServerRow, Snapshot, table
 from rehearsal.places import REPOSITORY
 from rehearsal.requirements import browser
 from tests.monitoring.live.scene import INVENTORY
@@ -52,7 +52,7 @@ def top() -> None:
     (PICTURES / "top.svg").write_text(svg(look_of(json.loads(output))))
 
 
-def svg(look: Look) -> str:
+def svg(look: Snapshot) -> str:
     """Returns the picture; equal values give equal bytes."""
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text("$ enginehouse top inventories/fleet.py --once\n", style="bold"))
@@ -77,7 +77,7 @@ def shot(url: str, place: Path, size: tuple[int, int]) -> None:
         subprocess.run(command, check=True, capture_output=True, timeout=90)
 
 
-def look_of(answer: dict[str, Any]) -> Look:
+def look_of(answer: dict[str, Any]) -> Snapshot:
     """Reverses `to_json`."""
     hosts = {
         name: HostRow(
@@ -86,7 +86,7 @@ def look_of(answer: dict[str, Any]) -> Look:
         for name, row in answer["hosts"].items()
     }
     alerts = tuple((alert["host"], alert["alert"], alert["severity"]) for alert in answer["alerts"] or ())
-    return Look(answer["source"], hosts, alerts)
+    return Snapshot(answer["source"], hosts, alerts)
 
 
 if __name__ == "__main__":

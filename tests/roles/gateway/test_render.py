@@ -45,7 +45,7 @@ def test_the_gateway_accepts_the_settings_of_every_shipped_inventory(inventory: 
         assert read.hosts == len(with_gateway(inventory))
         assert set(read.models) == {model.name for server in mine.servers for model in server.models}
         own = {f"{mine.host}/{server.name}" for server in mine.servers}
-        own |= {f"{mine.host}/{server.name}/llm" for server in mine.servers if server.beside}
+        own |= {f"{mine.host}/{server.name}/llm" for server in mine.servers if server.standalone_llm}
         assert set(read.servers) == own | {server.name for server in mine.gateway.others}
 
 

@@ -55,7 +55,7 @@ def test_a_wrong_file_stops_it_and_the_others_wait_for_the_direct_way(
     assert "rev: model-1.safetensors: not the offer's sha256; sent by host-1\n" in errors
     assert "not published; 3 complete files are kept for the direct fetch" in errors
     kept = {name: text for name, text in FILES.items() if name != "model-1.safetensors"}
-    assert swarms.files_in(settings.beside("partial")) == kept
+    assert swarms.files_in(settings.sibling("partial")) == kept
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_an_offer_of_the_published_files_is_there_for_the_run(tmp_path: Path) ->
     (settings.folder / publishing.OFFER).write_text(OFFER.text())
     (settings.folder / publishing.TORRENT).write_bytes(b"t")
     publishing.publish(settings)
-    assert Offer.of(json.loads(settings.beside("offer.json").read_text())) == OFFER
+    assert Offer.of(json.loads(settings.sibling("offer.json").read_text())) == OFFER
 
 
 def test_a_transfer_of_an_earlier_version_is_continued(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class Alone:
         staged = [(name, "lost" if "stage" in host.fails else "staged") for name, host in self.hosts.items()]
         yield  # Stage
         for name, event in staged:
-            run.hear(event, name)
+            run.record(event, name)
         self._judged = True
         yield  # Gate | Every host has image, weights and engines
         for number, wave in enumerate(run.waves):
@@ -78,11 +78,11 @@ class Alone:
     def _swap(self, wave: tuple[str, ...]) -> None:
         self.acted = [n for n in wave if self.machine.states[n] != "lost" and self.hosts[n].release != "new"]
         for name in self.acted:
-            self.machine.hear("drained", name)
+            self.machine.record("drained", name)
         for name in list(self.acted):
             self.log.append(("swap", name))
             if "swap" in self.hosts[name].fails:
-                self.machine.hear("lost", name)
+                self.machine.record("lost", name)
                 self.acted.remove(name)
             else:
                 self.hosts[name].release = "new"
@@ -96,18 +96,18 @@ class Alone:
                 *(("swapped", "proven", "admitted") if name in self.acted else ()),
                 *(findings or ["passed"]),
             ):
-                self.machine.hear(event, name)
+                self.machine.record(event, name)
 
     def _take_back(self, wave: tuple[str, ...]) -> None:
         decision = self.machine.decide()
         group = [name for name in decision.hosts if name in wave] if isinstance(decision, TakeBack) else []
         for name in group:
-            self.machine.hear("drained", name)
+            self.machine.record("drained", name)
         for name in group:
             self.log.append(("back", name))
             fails = "back" in self.hosts[name].fails
             self.hosts[name].release = "new" if fails else "old"
-            self.machine.hear("lost" if fails else "put back", name)
+            self.machine.record("lost" if fails else "put back", name)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -25,7 +25,7 @@ def host_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") ->
     changes: dict[str, Any] = {"runtime": runtime, "image": image}
     if runtime == "trtllm-serve":
         changes |= {"precision": "auto"}
-    models = tuple(replace(model, **changes) if model in server.beside else model for model in server.models)
+    models = tuple(replace(model, **changes) if model in server.standalone_llms else model for model in server.models)
     data = data | {"servers": (replace(server, models=models),)}
     return make_plan(Fleet.of([Source(hosts[0], data)]), AROUND).slices[0]
 
@@ -37,8 +37,8 @@ def server_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") 
 
 def runtime_of(server: ServerSlice) -> RuntimeSlice:
     """The LLM's own program that runs beside Triton on this server."""
-    assert server.beside
-    return server.beside[1]
+    assert server.standalone_llms
+    return server.standalone_llms[1]
 
 
 SERVE_1_2 = ("trtllm-serve", "nvcr.io/nvidia/tensorrt-llm/release:1.2.1")

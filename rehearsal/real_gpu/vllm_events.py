@@ -11,9 +11,12 @@ from typing import Any
 
 from rehearsal import gateway
 from rehearsal.places import RehearsalRefused
-from rehearsal.real_gpu import happenings
+from rehearsal.real_gpu import deploy_steps
 from rehearsal.real_gpu.bench_client import inside
-from rehearsal.real_gpu.beside import (
+from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under_way
+from rehearsal.real_gpu.report import StepResults
+from rehearsal.real_gpu.scene import TRAVELLED, machine, real, tell
+from rehearsal.real_gpu.vllm_steps import (
     COMPLETIONS,
     SERVES_SECONDS,
     completion,
@@ -26,9 +29,6 @@ from rehearsal.real_gpu.beside import (
     starts,
     wait_for_tokens,
 )
-from rehearsal.real_gpu.gateway_streams import Answer, clients, stream_of, under_way
-from rehearsal.real_gpu.report import StepResults
-from rehearsal.real_gpu.scene import TRAVELLED, machine, real, tell
 
 ALL_EQUAL, TASKS_ALONE = 100.0, 0.0
 """Percent of tokens that have to be equal: random weights in FP8 miss the first limit; with the second limit, only
@@ -77,17 +77,17 @@ def drain(results: StepResults) -> None:
 def refused(results: StepResults) -> None:
     """Tries FP8 weights, which differ from 16 bits: at ALL_EQUAL percent the swap restores the earlier release."""
     tell(changed=True, equal_percent=ALL_EQUAL)
-    results["release"] = before = happenings.release()
+    results["release"] = before = deploy_steps.release()
     try:
         with clients(opened(), COMPLETIONS, completion(16), CLIENTS, SWAP_SECONDS) as answers:
-            run = happenings.run_pyinfra("deploy.py", "beside-refused")
+            run = deploy_steps.run_pyinfra("deploy.py", "beside-refused")
             wait_for_tokens()
     finally:
         tell(changed=False)
     results["seconds"], results["code"] = round(run.seconds, 1), run.code
     results["verdict"] = [line.strip() for line in run.output.splitlines() if " equal (" in line][:1]
     results["clients"] = _tally(answers)
-    results["passed"] = bool(run.code and results["verdict"]) and happenings.release() == before
+    results["passed"] = bool(run.code and results["verdict"]) and deploy_steps.release() == before
     results["passed"] = results["passed"] and not results["clients"]["troubles"]
 
 
@@ -120,12 +120,12 @@ def rollback(results: StepResults) -> None:
 
 
 def _swapped(results: StepResults, verb: str, name: str) -> None:
-    results["from"] = before = happenings.release()
-    run = happenings.run_pyinfra(verb, name)
+    results["from"] = before = deploy_steps.release()
+    run = deploy_steps.run_pyinfra(verb, name)
     results["seconds"] = round(run.seconds, 1)
     results["stages"] = {stage: round(seconds, 1) for stage, seconds in run.stages.items()}
-    results["to"] = happenings.release()
-    happenings.require_good(run)
+    results["to"] = deploy_steps.release()
+    deploy_steps.require_good(run)
     if results["to"] == before:
         raise RehearsalRefused(f"{before} serves as before")
     wait_for_tokens()

@@ -68,8 +68,8 @@ def deployed_servers(results: StepResults, seed: int) -> Iterator[Servers]:
     if not any((TRAVELLED / "vllm").glob("vllm")):
         raise RehearsalRefused("vLLM did not travel\n  wanted  the parts of `--vllm`\n  state   nothing was measured")
     server = planned().servers[0]
-    assert server.beside
-    model, runtime = server.beside
+    assert server.standalone_llm
+    model, runtime = server.standalone_llm
     listen = json.loads(machine().run(f"cat {gateway.SETTINGS}").stdout)["listen"]
     results["sampling"] = alike.SAMPLING
     results["prompt_tokens"], results["answer_tokens"] = alike.PROMPT_TOKENS, alike.ANSWER_TOKENS

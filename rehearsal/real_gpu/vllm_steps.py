@@ -20,7 +20,7 @@ from deploy.slices.host import ModelSlice, ServerSlice, Slice
 from deploy.slices.runtime import RuntimeSlice
 from rehearsal import gateway
 from rehearsal.places import RehearsalRefused
-from rehearsal.real_gpu import card, happenings
+from rehearsal.real_gpu import card, deploy_steps
 from rehearsal.real_gpu.gateway_streams import Answer, Body, all_at_once, stream_of, under_way
 from rehearsal.real_gpu.generating import Prompts
 from rehearsal.real_gpu.report import StepResults
@@ -45,7 +45,7 @@ TOOL: Body = {"type": "function", "function": {"name": "forecast", "description"
 
 def deploy(results: StepResults) -> None:
     """Deploys both encoders in Triton with the LLM beside it, and waits for answers."""
-    happenings.deploy_as("beside", results, "beside-deploy")
+    deploy_steps.deploy_as("beside", results, "beside-deploy")
     results["llm_seconds"] = llm_seconds()
     results["containers"] = containers()
     results["program"] = says("journalctl -u llm@main -o cat | grep -m 1 -i -E 'version|stand-in'")
@@ -54,7 +54,7 @@ def deploy(results: StepResults) -> None:
 def deploy_again(results: StepResults) -> None:
     """Checks that a second run changes nothing and restarts neither unit."""
     before = starts()
-    happenings.deploy_again(results, "beside-again")
+    deploy_steps.deploy_again(results, "beside-again")
     results["restarted"] = starts() != before
     results["passed"] = not results["restarted"]
 
@@ -62,7 +62,7 @@ def deploy_again(results: StepResults) -> None:
 def doctor(results: StepResults) -> None:
     """Checks that the doctor finds only holes of the containerd in the rehearsal's archive (doctor.json)."""
     with contextlib.suppress(RehearsalRefused):
-        happenings.doctor(results)
+        deploy_steps.doctor(results)
     report = json.loads((REPORT / "doctor.json").read_text())
     results["findings"] = [finding["id"] for findings in report["hosts"].values() for finding in findings]
     results["passed"] = not report["not_asked"] and set(results["findings"]) <= {"hole-known"}
@@ -70,7 +70,7 @@ def doctor(results: StepResults) -> None:
 
 def smoke(results: StepResults) -> None:
     """Runs the smoke tests."""
-    happenings.smoke(results, "beside-smoke")
+    deploy_steps.smoke(results, "beside-smoke")
 
 
 def chat(results: StepResults) -> None:
@@ -221,7 +221,7 @@ def _planned(changed: bool) -> Slice:
 
 def llm() -> tuple[ModelSlice, RuntimeSlice]:
     """Returns the planned LLM beside Triton, and its program."""
-    beside = server().beside
+    beside = server().standalone_llm
     assert beside, "the plan has no LLM beside Triton"
     return beside
 
