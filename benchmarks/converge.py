@@ -111,7 +111,7 @@ def _up(names: int) -> Machine:
     services.prepare()
     services.services_up()
     name_them([machine], names)
-    if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
+    if (run := pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)).code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     return machine
 

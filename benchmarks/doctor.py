@@ -85,7 +85,7 @@ def _up(count: int, names: int) -> Machine:
     services.prepare()
     services.services_up()
     name_them([serving], 1)
-    if (run := pyinfra(INVENTORY, "deploy.py", "-y", tell=False)).code:
+    if (run := pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)).code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     bare = machines.up([f"e{number}" for number in range(1, count)]) if count > 1 else []
     name_them([serving, *bare], names)

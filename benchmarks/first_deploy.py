@@ -70,7 +70,7 @@ def measured(count: int, rate: str = "") -> dict[str, Any]:
     for machine in bare:
         machine.limit_rate(rate or None)
     began = time.time()
-    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, log=Places.here().root / "first_deploy.log")
+    run = pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False, log=Places.here().root / "first_deploy.log")
     if run.code:
         raise RehearsalRefused(f"the deploy ended with {run.code}\n{run.output[-4000:]}")
     serving = max(float(machine.run(SERVES).stdout.strip().lstrip("@") or 0) for machine in bare) - began

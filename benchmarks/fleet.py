@@ -50,7 +50,7 @@ def up(hosts: int, balancers: int, debian: str, keep: bool = False) -> Iterator[
 
 def deploy(inventory: str = INVENTORY, heard: Callable[[str], None] | None = None) -> Run:
     """Runs an operator's deploy and adds its output to `operator.log`. `heard` gets each line of the output."""
-    run = pyinfra(inventory, "deploy.py", "-y", tell=False, heard=heard)
+    run = pyinfra(inventory, "deploy.py", "-y", print_steps=False, heard=heard)
     chosen = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("ROLLOUT_")]
     with (PLACES.root / "operator.log").open("a") as log:
         log.write(f"$ {' '.join(chosen)} pyinfra {inventory} deploy.py -y\n{run.output}exit {run.code}\n\n")

@@ -40,12 +40,13 @@ class Run:
 
 
 def pyinfra(
-    *words: str, log: Path | None = None, tell: bool = True, at: str = "", strike: Callable[[], None] | None = None,
+    *words: str, log: Path | None = None, print_steps: bool = True, at: str = "",
+    strike: Callable[[], None] | None = None,
     heard: Callable[[str], None] | None = None, checkout: Path = REPOSITORY,
 ) -> Run:  # fmt: skip
     """Runs pyinfra with these words in the repository, or in another checkout of it.
 
-    Writes its output to `log`, and on a failure or with `tell` to stdout.
+    Writes its output to `log`, and on a failure or with `print_steps` to stdout.
 
     `strike` is called once, when the first operation begins whose label starts with `at`, and the run continues.
     `heard` is called with every line on arrival.
@@ -59,7 +60,7 @@ def pyinfra(
             run.output += line
             if heard:
                 heard(line)
-            if tell and line.startswith("-->"):
+            if print_steps and line.startswith("-->"):
                 print(f"  {time.monotonic() - began:6.1f} s  {line.strip()[4:]}", flush=True)
             if strike and at and line.startswith(f"--> Starting operation: {at}"):
                 strike()

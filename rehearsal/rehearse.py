@@ -76,7 +76,7 @@ def rehearse(names: list[str], kind: str = "nspawn", inventory: str = INVENTORY)
     first = timed(seconds, "deploy", lambda: pyinfra(inventory, "deploy.py", "-y", log=log))
     if first.code:
         return _stop("the deploy ended with an error", first)
-    again = timed(seconds, "deploy again", lambda: pyinfra(inventory, "deploy.py", "-y", tell=False))
+    again = timed(seconds, "deploy again", lambda: pyinfra(inventory, "deploy.py", "-y", print_steps=False))
     if not again.is_silent:
         return _stop("the second deploy was not silent", again)
     if timed(seconds, "smoke tests", lambda: _smoke(inventory)):
@@ -103,7 +103,7 @@ def rehearse_fault(names: list[str], fault: Fault) -> int:
     console.print(last_words(struck.output), markup=False)
     console.print(f"exit code {struck.code}; what happens: {fault.happens}; then: {fault.then}", markup=False)
     console.rule("mended, and run again", align="left")
-    mended, again = pyinfra(INVENTORY, "deploy.py", "-y"), pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+    mended, again = pyinfra(INVENTORY, "deploy.py", "-y"), pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)
     if mended.code or not again.is_silent:
         return _stop("a plain run did not converge", again if not mended.code else mended)
     console.print("a plain run converged, and another changed nothing")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from rehearsal.faults import clock, disks, ends, foreign, line, packages, registries
+from rehearsal.faults import clock, crashes, disks, foreign, line, packages, registries
 from rehearsal.faults.fault import Fault
 from rehearsal.places import RehearsalRefused
 
@@ -14,11 +14,11 @@ FAULTS: dict[str, type[Fault]] = {
         line.SshCut,
         line.HostKeyChanged,
         line.DnsGone,
-        ends.KillControl,
-        ends.PowerCut,
-        ends.ContainerKilled,
-        ends.OomKill,
-        ends.GpuGone,
+        crashes.KillControl,
+        crashes.PowerCut,
+        crashes.ContainerKilled,
+        crashes.OomKill,
+        crashes.GpuGone,
         disks.FullDisk,
         disks.ReadOnly,
         disks.SlowDisk,

@@ -178,7 +178,7 @@ def untouched(results: StepResults) -> None:
 def run_pyinfra(verb: str, name: str, *more: str) -> Run:
     """Runs the verb like an operator; the log is NAME.log."""
     REPORT.mkdir(parents=True, exist_ok=True)
-    return pyinfra(INVENTORY, verb, "-y", *more, log=REPORT / f"{name}.log", tell=False)
+    return pyinfra(INVENTORY, verb, "-y", *more, log=REPORT / f"{name}.log", print_steps=False)
 
 
 def require_good(run: Run) -> None:

@@ -43,7 +43,7 @@ def _card(number: int) -> Hardware:
 
 def deploy(results: StepResults) -> None:
     """Deploys both machines in one run, which then answer as one model."""
-    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-deploy.log", tell=False)
+    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-deploy.log", print_steps=False)
     results["seconds"], results["totals"] = round(run.seconds, 1), run.totals
     results["stages"] = {name: round(seconds, 1) for name, seconds in run.stages.items()}
     deploy_steps.require_good(run)
@@ -81,7 +81,7 @@ def _describe(results: StepResults) -> None:
 def deploy_again(results: StepResults) -> None:
     """Checks that a second run changes nothing on either host and restarts no rank."""
     before = starts()
-    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-again.log", tell=False)
+    run = pyinfra(INVENTORY, "deploy.py", "-y", log=REPORT / "hosts-again.log", print_steps=False)
     results["seconds"], results["totals"], results["silent"] = round(run.seconds, 1), run.totals, run.is_silent
     deploy_steps.require_good(run)
     results["restarted"] = starts() != before

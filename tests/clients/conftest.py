@@ -28,7 +28,7 @@ if importlib.util.find_spec("openai") is None:  # the project's own environment 
 
 
 @dataclass
-class House:
+class Stack:
     """The gateway's address and key, and the servers behind it; `run` runs a coroutine in the small Triton's loop."""
 
     url: str
@@ -89,14 +89,14 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="session")
-def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def session_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Yields the gateway that all tests here share."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.triton import Triton, serving
     from tests.gateway.weights import written
     from tests.ports import free_port
 
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("stack")
     keys, weights, triton = folder / "keys.json", written(folder / "weights"), Triton()
     keys.write_text(json.dumps({"keys": [key_line(KEY, "acme")]}))
     with loop_in_a_thread() as run:
@@ -110,16 +110,16 @@ def session_house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             gateway_settings = settings([triton.address], weights, keys, listen=listen, limits=limits)
             gateway_settings["aliases"]["nomic:document"] = {"model": "nomic", "task": "search_document"}
             with gateway(gateway_settings, folder) as url:
-                yield House(url, KEY, triton, weights, run, folder / "gateway.log")
+                yield Stack(url, KEY, triton, weights, run, folder / "gateway.log")
         finally:
             run(context.__aexit__(None, None, None))
 
 
 @pytest.fixture
-def house(session_house: House) -> House:
-    """Returns the shared house with an empty Triton record and the first script."""
+def stack(session_stack: Stack) -> Stack:
+    """Returns the shared stack with an empty Triton record and the first script."""
     from tests.gateway.triton import Script
 
-    session_house.triton.requests.clear()
-    session_house.triton.script = Script()
-    return session_house
+    session_stack.triton.requests.clear()
+    session_stack.triton.script = Script()
+    return session_stack

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.conftest import House, gateway, loop_in_a_thread
+from tests.clients.conftest import Stack, gateway, loop_in_a_thread
 from tests.gateway.triton import Event, Triton, serving
 
 HELLO = ("Hel", "lo", " wörld")
@@ -79,7 +79,7 @@ def filled(schema: Any, root: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Yields a gateway whose model answers with text that fits the request's schema."""
     from tests.gateway.asking import KEY, key_line, settings
     from tests.gateway.engine import Engine, engine_serving
@@ -104,7 +104,7 @@ def speaking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
                 chosen["models"]["llama"]["servers"] = ["engine"]
             chosen["aliases"][CLAUDE] = {"model": "llama"}
             with gateway(chosen, folder) as url:
-                yield House(url, KEY, triton, weights, run, folder / "gateway.log")
+                yield Stack(url, KEY, triton, weights, run, folder / "gateway.log")
             assert engine is None or engine.bodies, "no client's question reached the engine"
         finally:
             run(servers.aclose())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.clients.calling import ADD, WRITTEN, calling, says
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 
 anthropic = pytest.importorskip("anthropic")
 __all__ = ["calling"]
@@ -17,19 +17,19 @@ HELLO: Any = {"model": "llama", "max_tokens": 50, "messages": [{"role": "user", 
 
 
 @pytest.fixture
-def client(calling: House) -> Iterator[Any]:
+def client(calling: Stack) -> Iterator[Any]:
     with anthropic.Anthropic(base_url=calling.url, api_key=calling.key, max_retries=0) as client:
         yield client
 
 
-def test_a_message_has_text_and_usage(calling: House, client: Any) -> None:
+def test_a_message_has_text_and_usage(calling: Stack, client: Any) -> None:
     says(calling, "Hello ", "wörld")
     message = client.messages.create(**HELLO, system="Be brief.", stop_sequences=["x"])
     assert [(block.type, block.text) for block in message.content] == [("text", "Hello wörld")]
     assert (message.stop_reason, message.usage.output_tokens) == ("end_turn", 9)
 
 
-def test_the_clients_collector_of_a_stream_ends_with_every_block(calling: House, client: Any) -> None:
+def test_the_clients_collector_of_a_stream_ends_with_every_block(calling: Stack, client: Any) -> None:
     says(calling, *WRITTEN)
     with client.messages.stream(**HELLO, tools=[TOOL]) as stream:
         assert "".join(stream.text_stream) == "Let me add."
@@ -39,7 +39,7 @@ def test_the_clients_collector_of_a_stream_ends_with_every_block(calling: House,
     assert (final.stop_reason, final.usage.output_tokens) == ("tool_use", 9)
 
 
-def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: House, client: Any) -> None:
+def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Stack, client: Any) -> None:
     says(calling, WRITTEN)
     first = client.messages.create(**HELLO, tools=[TOOL], thinking={"type": "enabled", "budget_tokens": 1024})
     result = {"type": "tool_result", "tool_use_id": first.content[-1].id, "content": "2"}
@@ -49,19 +49,19 @@ def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Hou
     assert second.content[0].text == "Two."
 
 
-def test_the_clients_count_is_the_prompts_own(calling: House, client: Any) -> None:
+def test_the_clients_count_is_the_prompts_own(calling: Stack, client: Any) -> None:
     says(calling, "Two.")
     counted = client.messages.count_tokens(model="llama", messages=HELLO["messages"])
     assert counted.input_tokens == client.messages.create(**HELLO).usage.input_tokens
 
 
-def test_the_beta_client_and_a_bearers_token_are_answered(calling: House) -> None:
+def test_the_beta_client_and_a_bearers_token_are_answered(calling: Stack) -> None:
     says(calling, "Two.")
     with anthropic.Anthropic(base_url=calling.url, auth_token=calling.key, max_retries=0) as client:
         assert client.beta.messages.create(**HELLO, betas=["x-2025-01-01"]).content[0].text == "Two."
 
 
-def test_refusals_are_the_clients_own_exceptions(calling: House, client: Any) -> None:
+def test_refusals_are_the_clients_own_exceptions(calling: Stack, client: Any) -> None:
     with pytest.raises(anthropic.BadRequestError, match="unknown field"):
         client.messages.create(**HELLO, extra_body={"temperatur": 1})
     with pytest.raises(anthropic.NotFoundError):
@@ -73,7 +73,7 @@ def test_refusals_are_the_clients_own_exceptions(calling: House, client: Any) ->
         stranger.messages.create(**HELLO)
 
 
-def test_a_stream_that_breaks_is_the_clients_own_exception(calling: House, client: Any) -> None:
+def test_a_stream_that_breaks_is_the_clients_own_exception(calling: Stack, client: Any) -> None:
     import grpc
 
     from tests.gateway.triton import Script

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 import tritonclient.grpc
 
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 from tests.gateway.triton import Event, Script, vector
 
 TEXT = "Hello wörld"
@@ -23,31 +23,31 @@ HELLO: Any = [{"role": "user", "content": "hello"}]
 
 
 @pytest.fixture
-def client(house: House) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key=house.key) as client:
+def client(stack: Stack) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{stack.url}/v1", api_key=stack.key) as client:
         yield client
 
 
-def says(house: House, *texts: str, tokens: int | None = None) -> None:
+def says(stack: Stack, *texts: str, tokens: int | None = None) -> None:
     """Makes the model write these pieces."""
-    count = house.tokens("".join(texts)) if tokens is None else tokens
+    count = stack.tokens("".join(texts)) if tokens is None else tokens
     pieces = [Event(text) for text in texts]
-    house.triton.script = Script((*pieces, Event("", finish="stop", tokens=count, cached=2)))
+    stack.triton.script = Script((*pieces, Event("", finish="stop", tokens=count, cached=2)))
 
 
-def test_a_chat_has_the_models_text_and_the_tokenizers_counts(house: House, client: openai.OpenAI) -> None:
-    says(house, TEXT)
+def test_a_chat_has_the_models_text_and_the_tokenizers_counts(stack: Stack, client: openai.OpenAI) -> None:
+    says(stack, TEXT)
     answer = client.chat.completions.create(model="llama", messages=HELLO, seed=7, max_completion_tokens=50)
     assert answer.choices[0].message.content == TEXT
     assert (answer.choices[0].finish_reason, answer.choices[0].message.role) == ("stop", "assistant")
     assert answer.usage is not None
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (house.tokens(PROMPT), house.tokens(TEXT))
-    assert answer.usage.total_tokens == house.tokens(PROMPT) + house.tokens(TEXT)
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (stack.tokens(PROMPT), stack.tokens(TEXT))
+    assert answer.usage.total_tokens == stack.tokens(PROMPT) + stack.tokens(TEXT)
     assert answer.usage.prompt_tokens_details is not None and answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
-def test_a_chat_streams_every_piece_as_it_is_written(house: House, client: openai.OpenAI) -> None:
-    says(house, "Hel", "lo", " wörld")
+def test_a_chat_streams_every_piece_as_it_is_written(stack: Stack, client: openai.OpenAI) -> None:
+    says(stack, "Hel", "lo", " wörld")
     options: Any = {"include_usage": True}
     stream = client.chat.completions.create(model="llama", messages=HELLO, stream=True, stream_options=options)
     chunks = list(stream)
@@ -56,12 +56,12 @@ def test_a_chat_streams_every_piece_as_it_is_written(house: House, client: opena
     assert [choice.finish_reason for choice in choices if choice.finish_reason] == ["stop"]
     assert choices[0].delta.role == "assistant"
     usage = chunks[-1].usage
-    assert usage is not None and usage.completion_tokens == house.tokens(TEXT)
+    assert usage is not None and usage.completion_tokens == stack.tokens(TEXT)
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-def test_the_clients_own_collector_of_a_stream_ends_with_the_whole_text(house: House, client: openai.OpenAI) -> None:
-    says(house, "Hel", "lo", " wörld")
+def test_the_clients_own_collector_of_a_stream_ends_with_the_whole_text(stack: Stack, client: openai.OpenAI) -> None:
+    says(stack, "Hel", "lo", " wörld")
     with client.chat.completions.stream(model="llama", messages=HELLO) as stream:
         deltas = [event.delta for event in stream if event.type == "content.delta"]
         final = stream.get_final_completion()
@@ -69,19 +69,19 @@ def test_the_clients_own_collector_of_a_stream_ends_with_the_whole_text(house: H
     assert final.choices[0].message.content == TEXT
 
 
-def test_the_asynchronous_client_streams_as_well(house: House) -> None:
+def test_the_asynchronous_client_streams_as_well(stack: Stack) -> None:
     async def text() -> str:
-        async with openai.AsyncOpenAI(base_url=f"{house.url}/v1", api_key=house.key) as client:
+        async with openai.AsyncOpenAI(base_url=f"{stack.url}/v1", api_key=stack.key) as client:
             stream = await client.chat.completions.create(model="llama", messages=HELLO, stream=True)
             return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
     assert asyncio.run(text()) == TEXT
 
 
-def test_several_answers_and_log_probabilities(house: House, client: openai.OpenAI) -> None:
+def test_several_answers_and_log_probabilities(stack: Stack, client: openai.OpenAI) -> None:
     events = [Event("ab"[number], sequence=number, ids=(65 + number,)) for number in range(2)]
     events += [Event("", sequence=number, finish="length", tokens=1) for number in range(2)]
-    house.triton.script = Script(tuple(events))
+    stack.triton.script = Script(tuple(events))
     answer = client.chat.completions.create(
         model="llama", messages=HELLO, n=2, temperature=0.7, logprobs=True, top_logprobs=2
     )
@@ -99,24 +99,24 @@ class Cat(pydantic.BaseModel):
     legs: int
 
 
-def test_an_answer_is_parsed_into_the_class_that_gave_its_schema(house: House, client: openai.OpenAI) -> None:
-    says(house, '{"name": "Tom", ', '"legs": 4}')
+def test_an_answer_is_parsed_into_the_class_that_gave_its_schema(stack: Stack, client: openai.OpenAI) -> None:
+    says(stack, '{"name": "Tom", ', '"legs": 4}')
     answer = client.chat.completions.parse(model="llama", messages=HELLO, response_format=Cat)
     assert answer.choices[0].message.parsed == Cat(name="Tom", legs=4)
-    tensors = house.triton.requests[0].tensors
+    tensors = stack.triton.requests[0].tensors
     assert tensors["guided_decoding_guide_type"] == ["json_schema"]
     assert '"legs"' in tensors["guided_decoding_guide"][0]
 
 
-def test_a_completion_continues_the_unchanged_prompt(house: House, client: openai.OpenAI) -> None:
+def test_a_completion_continues_the_unchanged_prompt(stack: Stack, client: openai.OpenAI) -> None:
     answer = client.completions.create(model="llama", prompt="the cat", max_tokens=9)
     assert answer.choices[0].text == TEXT
-    assert answer.usage is not None and answer.usage.prompt_tokens == 1 + house.tokens("the cat")  # and its BOS
+    assert answer.usage is not None and answer.usage.prompt_tokens == 1 + stack.tokens("the cat")  # and its BOS
 
 
 @pytest.mark.parametrize("prompts", [["the cat", "the mat"], [[5], [6, 7]]])
 def test_completions_of_several_prompts_keep_their_order(
-    house: House, client: openai.OpenAI, prompts: list[Any]
+    stack: Stack, client: openai.OpenAI, prompts: list[Any]
 ) -> None:
     answer = client.completions.create(model="llama", prompt=prompts, max_tokens=9, n=2, best_of=1, logprobs=0)
     assert [choice.index for choice in answer.choices] == [0, 1, 2, 3]
@@ -130,9 +130,9 @@ def test_completions_of_several_prompts_keep_their_order(
 TEXTS = ["a", "the cat sat", "", "猫", "on the mat"]
 
 
-def directly(house: House, text: str, **options: Any) -> list[float]:
+def directly(stack: Stack, text: str, **options: Any) -> list[float]:
     """Returns the model's own vector over gRPC."""
-    with tritonclient.grpc.InferenceServerClient(house.triton.address) as triton:
+    with tritonclient.grpc.InferenceServerClient(stack.triton.address) as triton:
         tensor = tritonclient.grpc.InferInput("texts", [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[text.encode()]], dtype=object))
         vectors = triton.infer("nomic", [tensor], parameters=options).as_numpy("embeddings")
@@ -140,11 +140,11 @@ def directly(house: House, text: str, **options: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("form", [None, "float", "base64"])
-def test_vectors_match_the_model_itself(house: House, client: openai.OpenAI, form: Any) -> None:
+def test_vectors_match_the_model_itself(stack: Stack, client: openai.OpenAI, form: Any) -> None:
     """Without a format the client requests base64 and decodes it itself."""
     more = {"encoding_format": form} if form else {}
     answer = client.embeddings.create(model="nomic", input=TEXTS, **more)
-    wanted = [directly(house, text) for text in TEXTS]
+    wanted = [directly(stack, text) for text in TEXTS]
     if form == "base64":
         assert all(isinstance(entry.embedding, str) for entry in answer.data)
     else:
@@ -169,16 +169,16 @@ def test_models_are_listed_and_a_single_model_is_described(client: openai.OpenAI
     ],
 )
 def test_a_refusal_is_the_clients_own_exception_with_its_param_and_code(
-    house: House, client: openai.OpenAI, more: Any, kind: type[openai.APIStatusError], param: str, code: str
+    stack: Stack, client: openai.OpenAI, more: Any, kind: type[openai.APIStatusError], param: str, code: str
 ) -> None:
     with pytest.raises(kind) as refusal:
         client.chat.completions.create(**{"model": "llama", "messages": HELLO, **more})
     assert (refusal.value.param, refusal.value.code) == (param, code)
-    assert house.triton.requests == []
+    assert stack.triton.requests == []
 
 
-def test_an_unknown_key_is_an_authentication_error(house: House) -> None:
-    wrong = openai.OpenAI(base_url=f"{house.url}/v1", api_key="eh-unknown")
+def test_an_unknown_key_is_an_authentication_error(stack: Stack) -> None:
+    wrong = openai.OpenAI(base_url=f"{stack.url}/v1", api_key="eh-unknown")
     with wrong, pytest.raises(openai.AuthenticationError) as refusal:
         wrong.models.list()
     assert refusal.value.code == "invalid_api_key"
@@ -188,17 +188,17 @@ FULL = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_the_client_retries_by_itself_while_the_model_is_full(house: House, streams: bool) -> None:
+def test_the_client_retries_by_itself_while_the_model_is_full(stack: Stack, streams: bool) -> None:
     """The client waits for the time in `Retry-After`; then the model has room again."""
     statuses: list[int] = []
 
     def heard(response: Any) -> None:
         statuses.append(response.status_code)
-        house.triton.script = Script()
+        stack.triton.script = Script()
 
-    house.triton.script = FULL
+    stack.triton.script = FULL
     http = openai.DefaultHttpxClient(event_hooks={"response": [heard]})
-    with openai.OpenAI(base_url=f"{house.url}/v1", api_key=house.key, http_client=http) as client:
+    with openai.OpenAI(base_url=f"{stack.url}/v1", api_key=stack.key, http_client=http) as client:
         answer: Any = client.chat.completions.create(model="llama", messages=HELLO, stream=streams)
         chunks = list(answer) if streams else [answer]
     messages = [chunk.choices[0].delta if streams else chunk.choices[0].message for chunk in chunks]
@@ -207,29 +207,29 @@ def test_the_client_retries_by_itself_while_the_model_is_full(house: House, stre
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_a_client_does_not_retry_an_answer_that_used_tokens(house: House, client: openai.OpenAI, streams: bool) -> None:
-    house.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
+def test_a_client_does_not_retry_an_answer_that_used_tokens(stack: Stack, client: openai.OpenAI, streams: bool) -> None:
+    stack.triton.script = Script(error=(grpc.StatusCode.INTERNAL, "x"), error_after=2)
     with pytest.raises(openai.APIError) as failure:
         answer: Any = client.chat.completions.create(model="llama", messages=HELLO, stream=streams)
         list(answer)
-    assert (failure.value.code, len(house.triton.requests)) == ("upstream_error", 1)
+    assert (failure.value.code, len(stack.triton.requests)) == ("upstream_error", 1)
 
 
-def test_a_client_that_closes_its_stream_stops_the_model(house: House, client: openai.OpenAI) -> None:
-    house.triton.script = Script(halts_after=1)
-    before = house.triton.cancelled
+def test_a_client_that_closes_its_stream_stops_the_model(stack: Stack, client: openai.OpenAI) -> None:
+    stack.triton.script = Script(halts_after=1)
+    before = stack.triton.cancelled
     with client.chat.completions.create(model="llama", messages=HELLO, stream=True) as stream:
         assert next(piece for piece in stream if piece.choices[0].delta.content).choices[0].delta.content == "Hel"
 
     async def left() -> None:
-        while house.triton.running:
+        while stack.triton.running:
             await asyncio.sleep(0.01)
 
-    house.run(left())
-    assert house.triton.cancelled == before + 1
+    stack.run(left())
+    assert stack.triton.cancelled == before + 1
 
 
-def test_azures_client_asks_a_deployment(house: House) -> None:
-    with openai.AzureOpenAI(azure_endpoint=house.url, api_key=house.key, api_version="2025-01-01") as client:
+def test_azures_client_asks_a_deployment(stack: Stack) -> None:
+    with openai.AzureOpenAI(azure_endpoint=stack.url, api_key=stack.key, api_version="2025-01-01") as client:
         answer = client.chat.completions.create(model="llama", messages=HELLO)
     assert answer.choices[0].message.content == TEXT

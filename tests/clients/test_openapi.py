@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.balancer import balancer
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 
 EXAMPLES = os.environ.get("ENGINEHOUSE_EXAMPLES", "30")
 CHECKS = (
@@ -29,12 +29,12 @@ REFUSALS = [400, 401, 404, 405, 413, 415]
 """Statuses for requests that break their schema; a request of too many items is too large as well."""
 
 
-def test_the_document_is_openapi_3_1(house: House) -> None:
+def test_the_document_is_openapi_3_1(stack: Stack) -> None:
     """Its schemas are JSON Schema 2020-12, as OpenAPI 3.1 demands."""
     import jsonschema_rs
     import schemathesis
 
-    request = urllib.request.Request(f"{house.url}/openapi.json", headers={"Authorization": f"Bearer {house.key}"})
+    request = urllib.request.Request(f"{stack.url}/openapi.json", headers={"Authorization": f"Bearer {stack.key}"})
     with urllib.request.urlopen(request) as answer:
         document = json.load(answer)
     dialect = "https://json-schema.org/draft/2020-12/schema"
@@ -43,19 +43,19 @@ def test_the_document_is_openapi_3_1(house: House) -> None:
     schemathesis.openapi.from_dict(document).validate()
 
 
-def test_no_answer_is_a_server_error_or_outside_of_its_schema(house: House, tmp_path: Path) -> None:
+def test_no_answer_is_a_server_error_or_outside_of_its_schema(stack: Stack, tmp_path: Path) -> None:
     """The gateway refuses a body outside the schema, and every body without a key."""
-    fuzzed(house.url, house.key, tmp_path)
+    fuzzed(stack.url, stack.key, tmp_path)
 
 
 @pytest.mark.skipif(
     not shutil.which("haproxy"), reason="no haproxy here: python -m rehearsal requirements --install --tests"
 )
-def test_the_schema_also_holds_behind_the_balancer(house: House, tmp_path: Path) -> None:
+def test_the_schema_also_holds_behind_the_balancer(stack: Stack, tmp_path: Path) -> None:
     """HAProxy's own answers also keep the schema of an error."""
-    with balancer(tmp_path, house.url) as url:
+    with balancer(tmp_path, stack.url) as url:
         # Not the coverage phase: of bodies beyond the limit, the gateway closes under a proxy that still sends.
-        fuzzed(url, house.key, tmp_path, "fuzzing")
+        fuzzed(url, stack.key, tmp_path, "fuzzing")
 
 
 def fuzzed(url: str, key: str, folder: Path, phases: str = "examples,coverage,fuzzing") -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 from tests.clients.speaking import speaking as speaking
 from tests.clients.table import CLIENTS, NPM, REFUSALS, ROOT, Client, Lines, calls_of, is_right, rows
 from tests.gateway.triton import vector
@@ -41,13 +41,13 @@ def command(program: str, environment: str) -> list[str]:
     return [str(python), str(PROGRAMS / f"{program}.py")]
 
 
-def printed(house: House, program: str, environment: str, folder: Path) -> dict[str, dict[str, object]]:
+def printed(stack: Stack, program: str, environment: str, folder: Path) -> dict[str, dict[str, object]]:
     """Returns the JSON lines of a program by the names of its calls."""
     words = command(program, environment)
     assert Path(words[0]).exists(), f"{words[0]} is missing: type `make clients`, which installs it"
     folder.mkdir()
     variables = {"PATH": os.environ["PATH"], "HOME": str(folder), "TMPDIR": str(folder), **QUIET}
-    variables |= {"ENGINEHOUSE_URL": house.url, "ENGINEHOUSE_KEY": house.key}
+    variables |= {"ENGINEHOUSE_URL": stack.url, "ENGINEHOUSE_KEY": stack.key}
     done = subprocess.run(words, cwd=folder, env=variables, capture_output=True, text=True, timeout=SECONDS)
     read = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"call":')]
     assert done.returncode == 0 and read, done.stderr[-4000:]
@@ -55,7 +55,7 @@ def printed(house: House, program: str, environment: str, folder: Path) -> dict[
 
 
 @pytest.fixture(scope="module")
-def lines(speaking: House, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
+def lines(speaking: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lines]:
     """Yields the lines of all programs; most of their time goes into importing packages."""
     folder = tmp_path_factory.mktemp("programs")
     places = list(dict.fromkeys((client.program, client.environment) for client in CLIENTS))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 
 PAGE = Path(__file__).parents[2] / "files" / "gateway" / "README.md"
 EXAMPLE = re.compile(r"<!-- runs: ([^>]+) -->\n\n```(python|bash)\n(.*?)```", re.DOTALL)
@@ -35,13 +35,13 @@ def python_with(needs: list[str]) -> str:
 
 
 @pytest.mark.parametrize(("needs", "language", "text"), list(examples()))
-def test_an_example_runs(house: House, needs: list[str], language: str, text: str, tmp_path: Path) -> None:
+def test_an_example_runs(stack: Stack, needs: list[str], language: str, text: str, tmp_path: Path) -> None:
     for name, ours in NAMES.items():
         text = text.replace(name, ours)
     file = tmp_path / "example"
     file.write_text(text)
-    environment = {**os.environ, "ENGINEHOUSE_URL": house.url, "ENGINEHOUSE_KEY": house.key}
+    environment = {**os.environ, "ENGINEHOUSE_URL": stack.url, "ENGINEHOUSE_KEY": stack.key}
     words = [python_with(needs), str(file)] if language == "python" else ["bash", "-eu", str(file)]
     done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() and house.triton.requests
+    assert done.stdout.strip() and stack.triton.requests

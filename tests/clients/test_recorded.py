@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.clients.calling import house_of, says
-from tests.clients.conftest import House
+from tests.clients.calling import says, stack_of
+from tests.clients.conftest import Stack
 from tests.clients.recorded import (
     Exchange,
     Json,
@@ -64,25 +64,25 @@ STREAMS = {exchange.name: exchange for exchange in anthropic_streams()}
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Yields a house whose model has room for the recorded requests."""
-    with house_of(tmp_path_factory.mktemp("recorded"), context_tokens=60_000) as house:
-        yield house
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Yields a stack whose model has room for the recorded requests."""
+    with stack_of(tmp_path_factory.mktemp("recorded"), context_tokens=60_000) as stack:
+        yield stack
 
 
 @pytest.mark.parametrize("exchange", list(anthropic_exchanges()), ids=lambda exchange: exchange.name)
 def test_a_recorded_request_of_anthropics_sdk_gets_an_answer_like_the_recorded_one(
-    house: House, exchange: Exchange
+    stack: Stack, exchange: Exchange
 ) -> None:
     content = content_of(exchange)
     foreign = foreign_to(exchange.request)
-    says(house, *written(content))
-    answer = answer_of(house, "/v1/messages", exchange.request)
+    says(stack, *written(content))
+    answer = answer_of(stack, "/v1/messages", exchange.request)
     if foreign:
         assert answer.status_code == 400 and REFUSED[foreign] in answer.json()["error"]["message"]
     # The recorded error is a rate limit, which the gateway under test does not reach.
     elif exchange.answer.get("type") == "error":
-        assert set(answer_to_nobody(house)) | {"request_id"} == set(exchange.answer)
+        assert set(answer_to_nobody(stack)) | {"request_id"} == set(exchange.answer)
     elif exchange.events:
         compare(exchange.events, list(events_of(answer.text)))
     elif any(block["type"] == "server_tool_use" for block in content):
@@ -97,20 +97,20 @@ def test_every_recorded_stream_is_replayed_or_has_a_reason() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(STREAMS) - set(NOT_REPLAYED)))
-def test_a_stream_has_the_events_of_the_recorded_one(house: House, name: str) -> None:
+def test_a_stream_has_the_events_of_the_recorded_one(stack: Stack, name: str) -> None:
     content = content_of(STREAMS[name])
-    says(house, *written(content))
+    says(stack, *written(content))
     tools = [{"name": block["name"], "input_schema": {}} for block in content if block["type"] == "tool_use"]
     body = {"max_tokens": 500, "messages": HELLO, "stream": True} | ({"tools": tools} if tools else {})
-    compare(STREAMS[name].events, list(events_of(answer_of(house, "/v1/messages", body).text)))
+    compare(STREAMS[name].events, list(events_of(answer_of(stack, "/v1/messages", body).text)))
 
 
 @pytest.mark.parametrize("exchange", list(openai_answers()), ids=lambda exchange: exchange.name)
-def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(house: House, exchange: Exchange) -> None:
+def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(stack: Stack, exchange: Exchange) -> None:
     if exchange.answer["object"] == "response":
         (item,) = exchange.answer["output"]
-        says(house, item["content"][0]["text"])
-        answer = answer_of(house, "/v1/responses", {"input": "hello"})
+        says(stack, item["content"][0]["text"])
+        answer = answer_of(stack, "/v1/responses", {"input": "hello"})
     else:
         choices = exchange.answer["choices"]
         message = choices[0]["message"]
@@ -118,22 +118,22 @@ def test_an_answer_has_the_fields_of_the_one_that_openais_server_gave(house: Hou
             message |= {"content": message["refusal"], "refusal": None}
         calls = [call["function"] for call in message.get("tool_calls") or []]
         texts = [tool_call(call["name"], json.loads(call["arguments"])) for call in calls]
-        says(house, message["content"] or "", *texts, finish=choices[0]["finish_reason"].replace("tool_calls", "stop"))
+        says(stack, message["content"] or "", *texts, finish=choices[0]["finish_reason"].replace("tool_calls", "stop"))
         tools = [{"type": "function", "function": {"name": call["name"]}} for call in calls]
         more = {"tools": tools} if tools else {}
-        answer = answer_of(house, "/v1/chat/completions", {"messages": HELLO, "n": len(choices)} | more)
+        answer = answer_of(stack, "/v1/chat/completions", {"messages": HELLO, "n": len(choices)} | more)
     assert unlike(exchange.answer, answer.json()) == []
 
 
-def answer_of(house: House, path: str, body: Json) -> httpx.Response:
+def answer_of(stack: Stack, path: str, body: Json) -> httpx.Response:
     """Returns the answer to a request from a client without a library."""
-    headers = {"authorization": f"Bearer {house.key}", "anthropic-version": "2023-06-01"}
-    return httpx.post(f"{house.url}{path}", json=body | {"model": "llama"}, headers=headers, timeout=300)
+    headers = {"authorization": f"Bearer {stack.key}", "anthropic-version": "2023-06-01"}
+    return httpx.post(f"{stack.url}{path}", json=body | {"model": "llama"}, headers=headers, timeout=300)
 
 
-def answer_to_nobody(house: House) -> Json:
+def answer_to_nobody(stack: Stack) -> Json:
     """Returns Anthropic's shape of an error."""
-    answer: Json = httpx.post(f"{house.url}/v1/messages", json={}, timeout=300).json()
+    answer: Json = httpx.post(f"{stack.url}/v1/messages", json={}, timeout=300).json()
     return answer
 
 

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from tests.clients.calling import ADD, WRITTEN, calling, says
-from tests.clients.conftest import House
+from tests.clients.conftest import Stack
 
 __all__ = ["calling"]
 TOOL: Any = {"type": "function", "name": "add", "parameters": ADD, "strict": True}
@@ -21,12 +21,12 @@ class Answer(pydantic.BaseModel):
 
 
 @pytest.fixture
-def client(calling: House) -> Iterator[openai.OpenAI]:
+def client(calling: Stack) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{calling.url}/v1", api_key=calling.key, max_retries=0) as client:
         yield client
 
 
-def test_a_response_has_text_and_usage(calling: House, client: openai.OpenAI) -> None:
+def test_a_response_has_text_and_usage(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, "Hello ", "wörld")
     response = client.responses.create(model="llama", input="hello", instructions="Be brief.", store=False)
     assert response.output_text == "Hello wörld"
@@ -34,7 +34,7 @@ def test_a_response_has_text_and_usage(calling: House, client: openai.OpenAI) ->
     assert (response.status, response.error) == ("completed", None)
 
 
-def test_the_clients_collector_of_a_stream_ends_with_every_item(calling: House, client: openai.OpenAI) -> None:
+def test_the_clients_collector_of_a_stream_ends_with_every_item(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, *WRITTEN)
     with client.responses.stream(model="llama", input="1?", tools=[TOOL]) as stream:
         kinds = {event.type for event in stream}
@@ -45,7 +45,7 @@ def test_the_clients_collector_of_a_stream_ends_with_every_item(calling: House, 
     assert (call.name, call.parsed_arguments) == ("add", {"a": 1})
 
 
-def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: House, client: openai.OpenAI) -> None:
+def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, WRITTEN)
     conversation: list[Any] = [{"role": "user", "content": "1?"}]
     first = client.responses.create(model="llama", input=conversation, tools=[TOOL])
@@ -57,13 +57,13 @@ def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Hou
     assert second.output_text == "Two."
 
 
-def test_a_parsed_response_is_the_clients_own_object(calling: House, client: openai.OpenAI) -> None:
+def test_a_parsed_response_is_the_clients_own_object(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, '{"a": 1}')
     response = client.responses.parse(model="llama", input="1?", text_format=Answer)
     assert response.output_parsed == Answer(a=1)
 
 
-def test_a_cut_response_is_incomplete(calling: House, client: openai.OpenAI) -> None:
+def test_a_cut_response_is_incomplete(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, "Hel", finish="length")
     response = client.responses.create(model="llama", input="hello", max_output_tokens=9)
     assert response.incomplete_details is not None and response.incomplete_details.reason == "max_output_tokens"

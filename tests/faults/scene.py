@@ -84,7 +84,7 @@ class Scene:
         """Runs a deploy like an operator; a fault strikes at its own moment, any other `strike` at the step `at`."""
         if fault:
             at, strike = fault.moment, lambda: fault.strike(self.machine)
-        run = pyinfra(inventory, "deploy.py", "-y", *words, tell=False, at=at, strike=strike)
+        run = pyinfra(inventory, "deploy.py", "-y", *words, print_steps=False, at=at, strike=strike)
         self._note(f"{inventory} {' '.join(words)} {at}", run.output, run.code)
         return run
 

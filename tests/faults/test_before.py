@@ -65,7 +65,7 @@ def brought(rehearsal: None, tmp_path_factory: pytest.TempPathFactory) -> Brough
     # A rule without which no GPU passes the gate.
     gate.write_text(f"{gate.read_text('utf-8')}DeviceAllow=char-nvidia* rw\n", "utf-8")
     scene = Scene(fresh())
-    first = pyinfra(INVENTORY, "deploy.py", "-y", tell=False, checkout=checkout)
+    first = pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False, checkout=checkout)
     (PLACES.root / "before.log").write_text(first.output)
     assert first.code == 0, first.output[-4000:]
     assert answers(scene.machine)
@@ -99,7 +99,7 @@ def test_a_second_run_has_nothing_to_do(brought: Brought) -> None:
 
 
 def test_a_rollback_serves_the_previous_release(brought: Brought) -> None:
-    run = pyinfra(INVENTORY, "rollback.py", "-y", "--limit", NAME, tell=False)
+    run = pyinfra(INVENTORY, "rollback.py", "-y", "--limit", NAME, print_steps=False)
     assert run.code == 0, run.output[-4000:]
     served = brought.scene.current(), until(lambda: answers(brought.scene.machine), 60)
     assert served == (brought.old_release, True)

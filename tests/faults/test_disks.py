@@ -50,7 +50,7 @@ def test_a_slow_disk_makes_a_deploy_longer_and_stops_nothing_before_the_swap(sce
     with (fault := named("slow-disk")).on(scene.machine), scene.polled() as polls:
         assert scene.diagnosed() == {*fault.finds}, "one look cannot see it"
         swapping = lambda: missed.extend(polls.missed)  # noqa: E731
-        run = pyinfra(HEAVY, "deploy.py", "-y", tell=False, at="Triton | Swap", strike=swapping)
+        run = pyinfra(HEAVY, "deploy.py", "-y", print_steps=False, at="Triton | Swap", strike=swapping)
     assert (run.code, missed) == (0, [])
     assert scene.deploy(inventory=HEAVY).is_silent
     assert scene.ends_well() == WELL

@@ -83,9 +83,9 @@ def test_a_removal_stops_it_and_leaves_its_repository(scene: Scene) -> None:
     assert scene.deploy(inventory=OWN).code == 0
     assert answer(scene) == [42]
     before = scene.machine.run(SUMS).stdout
-    listed = pyinfra(OWN, "remove.py", "-y", tell=False)
+    listed = pyinfra(OWN, "remove.py", "-y", print_steps=False)
     assert (listed.code, "/srv/triton" in listed.output, answer(scene)) == (0, False, [42])
-    removed = pyinfra(OWN, "remove.py", "-y", "--data", "remove=yes", tell=False)
+    removed = pyinfra(OWN, "remove.py", "-y", "--data", "remove=yes", print_steps=False)
     assert removed.code == 0, removed.output[-4000:]
     assert scene.machine.run(SUMS).stdout == before
     assert scene.says("ls -d /etc/systemd/system/triton@* /etc/enginehouse 2>/dev/null") == ""

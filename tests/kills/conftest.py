@@ -8,11 +8,11 @@ import pytest
 
 from rehearsal import machines, requirements, services
 from rehearsal.places import Places, cache
-from tests.kills.ground import Ground
+from tests.kills.scene import Scene
 
 
 @pytest.fixture(scope="module")
-def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
+def scene(request: pytest.FixtureRequest) -> Iterator[Scene]:
     """Yields the module's rehearsal, removed before and afterwards."""
     number = request.module.NUMBER
     with pytest.MonkeyPatch.context() as patch:
@@ -25,7 +25,7 @@ def ground(request: pytest.FixtureRequest) -> Iterator[Ground]:
         patch.setenv("HOME", str(places.root / "home"))
         _throw_away(places)
         try:
-            yield Ground.of(number, request.module.INVENTORY)
+            yield Scene.of(number, request.module.INVENTORY)
         finally:
             _throw_away(places)
 

@@ -99,7 +99,7 @@ class Push:
     def run(self) -> Run:
         """Runs a deploy like an operator; operator.log keeps its output and the moment of its kill."""
         before = len(self.killed)
-        run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+        run = pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)
         self.runs.append(run)
         note = f", killed at {', '.join(self.killed[before:])}" if len(self.killed) > before else ""
         with (PLACES.root / "operator.log").open("a") as log:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kills.ground import GOOD, Ground
 from tests.kills.moments import drawn
+from tests.kills.scene import GOOD, Scene
 
 NUMBER, INVENTORY = 4, "tests/kills/inventories/control_fetches.py"
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-4")]
 
 
 @pytest.mark.parametrize("fraction", drawn(seed=20261122, count=15))
-def test_a_plain_run_repairs_a_kill_at_any_moment(ground: Ground, fraction: float) -> None:
-    moment, machine = ground.timeline.moment(fraction), ground.bare()
-    killed = ground.killed(machine, moment)
-    mended = ground.run()
+def test_a_plain_run_repairs_a_kill_at_any_moment(scene: Scene, fraction: float) -> None:
+    moment, machine = scene.timeline.moment(fraction), scene.bare()
+    killed = scene.killed(machine, moment)
+    mended = scene.run()
     assert (killed.code, mended.code) == (-9, 0), f"killed {moment}\n{mended.output[-4000:]}"
-    assert ground.ends(machine) == GOOD, f"killed {moment}"
+    assert scene.ends(machine) == GOOD, f"killed {moment}"

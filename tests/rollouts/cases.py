@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from rehearsal.faults.crashes import KillControl
 from rehearsal.faults.disks import FullDisk
-from rehearsal.faults.ends import KillControl
 from roles.triton.render import HEADER
 from tests.rollouts.scene import Act, Case, Moment, Scene
 from tests.rollouts.timeline import OPERATION

@@ -46,10 +46,10 @@ def pair() -> Iterator[Pair]:
             services.services_up()
             with pytest.MonkeyPatch.context() as alone:
                 alone.setenv("SHARING_ALONE", "1")
-                _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False))
+                _went_well(pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False))
             (second,) = machines.up(["h2"], places=places)
             RegistryDown().apply(second)
-            yield Pair(first, second, _went_well(pyinfra(INVENTORY, "deploy.py", "-y", tell=False)))
+            yield Pair(first, second, _went_well(pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)))
         except RehearsalRefused as refused:
             pytest.skip(str(refused))
         finally:
@@ -131,7 +131,7 @@ def test_received_files_belong_to_root_without_leftovers(pair: Pair) -> None:
 
 def test_both_serve_and_a_second_run_has_nothing_to_do(pair: Pair) -> None:
     assert "active" in pair.second.run("systemctl is-active triton@main").stdout
-    run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+    run = pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)
     assert run.is_silent, run.output[-4000:]
 
 

@@ -87,9 +87,9 @@ ROWS = (
 
 ON_MACHINES = {
     "nothing-deployed": "test_bare",
-    "run-at-work": "test_ends",
-    "swap-refused": "test_ends",
-    "release-differs": "test_ends",
+    "run-at-work": "test_crashes",
+    "swap-refused": "test_crashes",
+    "release-differs": "test_crashes",
     "docker-down": "test_traffic",
     "unit-failed": "test_traffic",
 }

@@ -67,7 +67,7 @@ class Watched:
 
     def deploy(self) -> Run:
         """Runs the operator's deploy command."""
-        run = pyinfra(INVENTORY, "deploy.py", "-y", tell=False)
+        run = pyinfra(INVENTORY, "deploy.py", "-y", print_steps=False)
         with (PLACES.root / "operator.log").open("a") as log:
             log.write(f"$ pyinfra {INVENTORY} deploy.py -y\n{run.output}exit {run.code}\n\n")
         return run

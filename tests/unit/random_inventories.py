@@ -2,7 +2,7 @@
 
 `choose` picks an item of a sequence: hypothesis draws in tests, a seeded random generator in
 
-    python -m tests.unit.strange --seed 1 --count 1000000 --jobs 16
+    python -m tests.unit.random_inventories --seed 1 --count 1000000 --jobs 16
 
 which prints a line for each fault and one with the totals: the same inventories whatever the number of processes. A
 place is any value inside the data of a host, or its name.
@@ -35,8 +35,8 @@ from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal, Refusals, refuse_all
 from deploy.reports.plan import plan_report
 from tests.unit.plain_judge import absurdities
-from tests.unit.strange_values import KEYS, SECRET, VALUES, Text, endless, strange_value
 from tests.unit.test_hostile_words import inventories
+from tests.unit.unexpected_values import KEYS, SECRET, VALUES, Text, endless, unexpected_value
 
 PART = 500
 """Inventories of one task of a process."""
@@ -87,12 +87,12 @@ def _substitute(value: Any, choose: Choose) -> Any:
     if way == 0 and isinstance(value, str):
         return choose((value + " ", value.upper(), value[:-1], f"x{value}", value + "/", [value], Text(value)))
     if way == 0 and isinstance(value, dict):
-        return choose(({**value, choose(KEYS): strange_value(choose)}, list(value), {}, {**value, "x": endless()}))
-    return strange_value(choose)
+        return choose(({**value, choose(KEYS): unexpected_value(choose)}, list(value), {}, {**value, "x": endless()}))
+    return unexpected_value(choose)
 
 
 @dataclass(frozen=True)
-class Strange:
+class RandomInventory:
     """Data by host, and the changes made to it; `error` is an exception that Python itself raised."""
 
     hosts: dict[Any, dict[Any, Any]]
@@ -102,7 +102,7 @@ class Strange:
 BASES = tuple(inventories())
 
 
-def strange(choose: Choose) -> Strange:
+def random_inventory(choose: Choose) -> RandomInventory:
     """A good inventory with one to three places changed."""
     _name, good = choose(BASES)
     hosts: dict[Any, dict[Any, Any]] = {name: dict(data) for name, data in good.items()}
@@ -111,7 +111,7 @@ def strange(choose: Choose) -> Strange:
         way = choose(range(12))
         try:
             if way == 0:
-                hosts[name] = {**hosts[name], choose(KEYS): strange_value(choose)}
+                hosts[name] = {**hosts[name], choose(KEYS): unexpected_value(choose)}
             elif way == 1:
                 hosts[f"{choose(('h100-02', 'x', 'H100-01', '10.0.0.1'))}"] = dict(hosts[name])
             elif way == 2:
@@ -123,8 +123,8 @@ def strange(choose: Choose) -> Strange:
                 key = choose(list(hosts[name]))
                 hosts[name][key] = changed(hosts[name][key], choose, 1)
         except Exception as error:  # an inventory that Python itself ends
-            return Strange(hosts, error)
-    return Strange(hosts)
+            return RandomInventory(hosts, error)
+    return RandomInventory(hosts)
 
 
 def planned(hosts: dict[Any, dict[Any, Any]]) -> Plan:
@@ -137,7 +137,7 @@ def planned(hosts: dict[Any, dict[Any, Any]]) -> Plan:
     return reading._plan_of(Inventory((variables["gpu"], {})), knobs())
 
 
-def fault_of(case: Strange) -> tuple[str, str]:
+def fault_of(case: RandomInventory) -> tuple[str, str]:
     """The verdict, and the fault: a traceback, a secret in the text, a message without a part, or an absurd plan."""
     try:
         if case.error is not None:
@@ -172,7 +172,7 @@ def tried(seed: int, numbers: range) -> tuple[Counter[str], list[tuple[str, str,
     seen: Counter[str] = Counter()
     faults: list[tuple[str, str, str]] = []
     for number in numbers:
-        verdict, fault = fault_of(strange(random.Random(f"{seed}/{number}").choice))
+        verdict, fault = fault_of(random_inventory(random.Random(f"{seed}/{number}").choice))
         seen[verdict] += 1
         if fault:
             kind = fault.strip().splitlines()[-1][:120] if verdict == "traceback" else fault[:60]
@@ -199,9 +199,9 @@ def main() -> None:
     seen: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     with ProcessPoolExecutor(words.jobs, get_context("spawn")) as pool:
-        for of_part, strange_ones in pool.map(partial(tried, words.seed), parts):
+        for of_part, found in pool.map(partial(tried, words.seed), parts):
             seen += of_part
-            for kind, inventory, text in strange_ones:
+            for kind, inventory, text in found:
                 faults[kind] += 1
                 if faults[kind] <= 2:
                     print(f"{inventory}: {text}", flush=True)

@@ -1,4 +1,4 @@
-"""Unexpected objects, numbers, texts and keys for an inventory; `tests.unit.strange` inserts them."""
+"""Unexpected objects, numbers, texts and keys for an inventory; `tests.unit.random_inventories` inserts them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from deploy import spec
 
 SECRET = "canary4711canary"
-"""A text of strange values that no message may show."""
+"""A text of unexpected values that no message may show."""
 
 
 class Ambiguous:
@@ -115,6 +115,6 @@ KEYS: tuple[Any, ...] = (
 # fmt: on
 
 
-def strange_value(choose: Callable[[Sequence[Any]], Any]) -> Any:
+def unexpected_value(choose: Callable[[Sequence[Any]], Any]) -> Any:
     """A random value of both tables; mutable objects are made anew."""
     return choose(MADE)() if choose((False, True)) else choose(VALUES)

@@ -22,7 +22,7 @@ GOOD = ["silent", "serves", []]
 
 
 @dataclass
-class Ground:
+class Scene:
     """The rehearsal, the inventory, and the state after an uninterrupted run."""
 
     places: Places
@@ -31,17 +31,17 @@ class Ground:
     whole: dict[str, str]
 
     @classmethod
-    def of(cls, number: int, inventory: str) -> Ground:
+    def of(cls, number: int, inventory: str) -> Scene:
         """Measures a full run and keeps its resulting state; returns the rehearsal ready for kills."""
         places = Places(REPOSITORY / ".rehearsal" / f"number-{number}", number)
-        ground = cls(places, inventory, Timeline(), {})
-        machine = ground.bare()
+        scene = cls(places, inventory, Timeline(), {})
+        machine = scene.bare()
         services.services_up()  # they listen on the bridge, which exists from the first machine on
-        run = ground.run(heard=ground.timeline.heard)
+        run = scene.run(heard=scene.timeline.heard)
         assert run.code == 0, run.output[-4000:]
-        assert ground.ends(machine)[:2] == GOOD[:2]
-        ground.whole = remains(machine)
-        return ground
+        assert scene.ends(machine)[:2] == GOOD[:2]
+        scene.whole = remains(machine)
+        return scene
 
     def bare(self) -> Machine:
         """Returns a machine in the provider's initial state, with an operator who has never deployed from here."""
@@ -59,7 +59,7 @@ class Ground:
 
     def run(self, heard: Callable[[str], None] | None = None, note: str = "") -> Run:
         """Runs a deploy like an operator; operator.log keeps its output."""
-        run = pyinfra(self.inventory, "deploy.py", "-y", tell=False, heard=heard)
+        run = pyinfra(self.inventory, "deploy.py", "-y", print_steps=False, heard=heard)
         with (self.places.root / "operator.log").open("a") as log:
             log.write(f"$ {self.inventory}\n{run.output}exit {run.code} after {run.seconds:.1f} s{note}\n\n")
         return run

@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.plain_judge import absurdities
-from tests.unit.strange import BASES, Strange, changed, fault_of, planned, strange
-from tests.unit.strange_values import MADE, SECRET, VALUES
+from tests.unit.random_inventories import BASES, RandomInventory, changed, fault_of, planned, random_inventory
+from tests.unit.unexpected_values import MADE, SECRET, VALUES
 
 
 @settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(st.randoms(use_true_random=False))
 def test_any_inventory_is_refused_in_words_or_planned_sensibly(draw: random.Random) -> None:
-    """Objects, numbers and texts in unexpected places; `python -m tests.unit.strange` tries a million."""
-    verdict, fault = fault_of(strange(draw.choice))
+    """Objects, numbers and texts in unexpected places; `python -m tests.unit.random_inventories` tries a million."""
+    verdict, fault = fault_of(random_inventory(draw.choice))
     assert not fault, verdict
 
 
@@ -29,15 +29,15 @@ def test_any_object_at_the_top_of_the_data_is_refused_in_words(key: str) -> None
     _name, hosts = BASES[0]
     for value in (*VALUES, *(make() for make in MADE)):
         changed_hosts = {name: {**data, key: value} for name, data in hosts.items()}
-        assert fault_of(Strange(changed_hosts))[1] == "", (key, type(value))
+        assert fault_of(RandomInventory(changed_hosts))[1] == "", (key, type(value))
 
 
 def test_good_inventories_are_planned() -> None:
-    """The strange inventories are refused for their strange values only: without these they are planned."""
-    assert [name for name, hosts in BASES if fault_of(Strange(hosts)) != ("planned", "")] == []
+    """The inventories are refused for their unexpected values only: without these they are planned."""
+    assert [name for name, hosts in BASES if fault_of(RandomInventory(hosts)) != ("planned", "")] == []
 
 
-def test_each_strange_inventory_changes_one_place() -> None:
+def test_each_random_inventory_changes_one_place() -> None:
     """A draw that always takes the last item changes the deepest place."""
     assert changed({"a": (1, 2)}, lambda items: list(items)[-1]) != {"a": (1, 2)}
 

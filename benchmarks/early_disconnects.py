@@ -1,7 +1,7 @@
 """Measures how long the LLM's slot works for clients that leave after their first token.
 
-    python -m benchmarks.leavers                  a thousand, one after the other
-    python -m benchmarks.leavers --clients 50
+    python -m benchmarks.early_disconnects                  a thousand, one after the other
+    python -m benchmarks.early_disconnects --clients 50
 
 Real Triton, the LLM's slot over the rehearsal's stand-in of TensorRT-LLM, a gateway on a socket of its own. Each client
 hangs up after one token of 4,000. The time counts from there until the slot's own count of running requests is zero.
@@ -39,12 +39,14 @@ TOKEN = b'"content":"'
 
 def main(words: Sequence[str] | None = None) -> int:
     """Returns 0 if no request ran a second after each client had left."""
-    made = argparse.ArgumentParser(prog="python -m benchmarks.leavers", description=(__doc__ or "").split("\n")[0])
+    made = argparse.ArgumentParser(
+        prog="python -m benchmarks.early_disconnects", description=(__doc__ or "").split("\n")[0]
+    )
     made.add_argument("--clients", type=int, default=1000)
     options = made.parse_args(words)
     real.CONTEXT_TOKENS = CONTEXT_TOKENS
     with (
-        tempfile.TemporaryDirectory(prefix="leavers-") as folder,
+        tempfile.TemporaryDirectory(prefix="early-disconnects-") as folder,
         real.standing(Path(folder)) as scene,
         contextlib.redirect_stdout(sys.stderr),  # keeps the gateway's audit lines out of the result
     ):
@@ -62,7 +64,7 @@ async def measured(scene: real.Scene, folder: Path, clients: int) -> dict[str, A
         times = [await left(scene, port) for _ in range(clients)]
     milliseconds = sorted(1000 * seconds for seconds in times)
     return {
-        "benchmark": "leavers",
+        "benchmark": "early-disconnects",
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "clients": clients,
         "tokens_asked_for": ANSWER_TOKENS,

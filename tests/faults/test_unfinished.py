@@ -8,7 +8,7 @@ import pytest
 
 from rehearsal.checkpoints import checkpoints
 from rehearsal.pyinfra_run import Run
-from tests.faults import left
+from tests.faults import leftovers
 from tests.faults.scene import PLACES, WELL, Polls, Scene, answers, until
 from tests.rehearsal.unloadable import make_unloadable
 
@@ -32,12 +32,18 @@ def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls, set[str]]:
     missed answers, and the doctor's earlier findings.
     """
     scene = serving
-    for made in (left.UNCONFIRMED, left.ORPHANS, left.TRANSFERS, left.OTHER_SERVER, left.UNREAD_UNIT):
+    for made in (
+        leftovers.UNCONFIRMED,
+        leftovers.ORPHANS,
+        leftovers.TRANSFERS,
+        leftovers.OTHER_SERVER,
+        leftovers.UNREAD_UNIT,
+    ):
         scene.machine.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
-    leftovers = scene.says(
+    found = scene.says(
         f"{UNREAD}; {CONTAINERS}; {PARTIAL} | wc -l; {{ {WAITING}; }} | grep -c -e docker -e units-triton"
     )
-    assert leftovers.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], leftovers
+    assert found.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], leftovers
     findings = scene.diagnosed()
     with scene.polled() as polls:
         return scene, scene.deploy(), scene.deploy(), polls, findings
@@ -74,16 +80,16 @@ def test_pending_changes_are_confirmed_and_their_timers_stopped(mended: Mended) 
 
 def test_abandoned_transfers_are_removed_and_reported(mended: Mended) -> None:
     assert mended[0].says(PARTIAL) == ""
-    assert f"no longer needed: {left.DATA}/weights/minilm/.{left.REVISION}.partial" in mended[1].output
+    assert f"no longer needed: {leftovers.DATA}/weights/minilm/.{leftovers.REVISION}.partial" in mended[1].output
 
 
 def test_a_server_of_an_earlier_inventory_is_gone_with_its_units(mended: Mended) -> None:
     units = "systemctl list-units --all --plain --no-legend '*@gone*'; systemctl is-enabled triton@gone"
-    assert mended[0].says(f"{units}; ls -d {left.UNITS}/*gone* {left.UNITS}/*.wants/*gone*") == "disabled"
+    assert mended[0].says(f"{units}; ls -d {leftovers.UNITS}/*gone* {leftovers.UNITS}/*.wants/*gone*") == "disabled"
 
 
 def test_a_unit_that_was_given_up_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
-    scene.machine.run(f"{{ {left.GIVEN_UP} {left.OUTLIVED} }} >/dev/null 2>&1", check=False)
+    scene.machine.run(f"{{ {leftovers.GIVEN_UP} {leftovers.OUTLIVED} }} >/dev/null 2>&1", check=False)
     assert scene.says(f"{GIVEN_UP}; {CONTAINERS}").splitlines() == ["failed", "repeated too quickly", "triton-main"]
     assert scene.diagnosed() >= {"unit-failed", "port-taken"}
     assert scene.ends_well() == WELL
