@@ -94,7 +94,7 @@ def test_a_server_that_reports_more_tokens_than_there_are_is_no_faster(reported:
     )
 
 
-def test_a_cut_answer_of_a_library_is_asked_for_again_and_an_error_is_kept() -> None:
+def test_a_cut_answer_of_a_library_is_retried_and_an_error_kept() -> None:
     texts = iter(["", '{"city": "Lima"', '{"city": "Lima", "wants_rain": true}'])
     answer = {"city": "Lima", "wants_rain": True}
     assert sdk_calls.tried(lambda: sdk_calls.trip(next(texts))) == {"answer": answer, "tries": 3}

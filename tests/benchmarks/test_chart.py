@@ -22,7 +22,7 @@ RESULT = {
 }  # fmt: skip
 
 
-def test_the_bar_of_ours_is_as_long_as_its_share_of_the_limit() -> None:
+def test_our_bar_is_as_long_as_its_share_of_the_limit() -> None:
     rects = [r for r in ElementTree.fromstring(chart.svg(RESULT)).iter() if r.tag.endswith("rect")]
     widths = [float(rect.get("width", "")) for rect in rects[-3:]]
     assert widths == [75.0, 350.0, 500.0]

@@ -64,7 +64,7 @@ def ended(**more: Any) -> dict[str, Any]:
         (signal.SIGKILL, ended(out_of_order=1), False),
     ],
 )
-def test_a_kill_passes_only_if_each_stream_ended_by_it_in_its_way(
+def test_a_kill_passes_only_if_its_streams_end_as_expected(
     sent: signal.Signals, answer: dict[str, Any], passes: bool
 ) -> None:
     """A stream may not end before the kill or in another way, and may lose no token until then."""

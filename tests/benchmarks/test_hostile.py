@@ -78,7 +78,7 @@ def row(**changes: Any) -> dict[str, Any]:
         ({"memory_mib": {"resident": 2049}}, True),
     ],
 )
-def test_a_load_is_beyond_its_aims_by_a_gap_memory_or_an_end(changes: dict[str, Any], is_beyond: bool) -> None:
+def test_a_load_misses_its_aims_by_a_gap_memory_or_a_death(changes: dict[str, Any], is_beyond: bool) -> None:
     assert hostile.is_beyond(row(**changes)) is is_beyond
 
 

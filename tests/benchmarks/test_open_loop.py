@@ -124,7 +124,7 @@ def test_a_stream_counts_as_cut_only_after_the_whole_drain_time(
     assert is_cut(fault, 1000.0 + lived, drain_seconds=60) is cut
 
 
-def test_a_load_of_processes_counts_while_it_runs_and_gives_every_outcome_at_its_end() -> None:
+def test_processes_of_a_load_count_while_running_and_report_every_outcome() -> None:
     with serving() as server:
         with running(Load(server.place, 200, EMBEDDER, LLM), processes=2) as load:
             while load.so_far()[RIGHT] < 20:

@@ -83,7 +83,7 @@ def seen(look: str) -> str:
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 
-def test_a_host_that_has_all_of_it_runs_the_lock_and_one_operation() -> None:
+def test_a_converged_host_runs_the_lock_and_one_operation() -> None:
     answers = {operation.look: operation.wanted for operation in MINE.values()}
     ran = run(lambda: runpy.run_path(against_ansible.OURS), answers=answers, detect_changes=False)
     assert (len(ran.operations), ran.commands, ran.failed_hosts) == (3, (), ())
@@ -102,9 +102,7 @@ a2                         : ok=29   changed={changed}    unreachable=0    faile
 
 
 @pytest.mark.parametrize(("changed", "names", "silent"), [(0, "a1 a2", True), (1, "a1 a2", False), (0, "a1", False)])
-def test_an_ansible_run_is_silent_if_every_machine_ran_all_tasks_without_a_change(
-    changed: int, names: str, silent: bool
-) -> None:
+def test_an_ansible_run_is_silent_if_every_machine_ran_unchanged(changed: int, names: str, silent: bool) -> None:
     assert is_recap_silent(RECAP.format(changed=changed), names.split()) == silent
 
 

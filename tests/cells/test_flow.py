@@ -53,7 +53,7 @@ def test_a_first_cell_that_fails_leaves_the_second_untouched(scene: Scene) -> No
     assert "Traceback" not in log
 
 
-def test_a_driver_killed_while_a_cell_is_brought_over_resumes_and_brings_it_over_once(scene: Scene) -> None:
+def test_a_driver_killed_during_a_cell_resumes_and_deploys_it_once(scene: Scene) -> None:
     """The cell's own worker continues; the restarted driver follows it, and waits before the second cell."""
     (scene.folder / "gate").touch()
     driver = scene.roll("killed.log")

@@ -39,7 +39,7 @@ def test_the_clients_collector_of_a_stream_ends_with_every_block(calling: Stack,
     assert (final.stop_reason, final.usage.output_tokens) == ("tool_use", 9)
 
 
-def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Stack, client: Any) -> None:
+def test_a_turn_with_a_tool_is_returned_as_the_client_sent_it(calling: Stack, client: Any) -> None:
     says(calling, WRITTEN)
     first = client.messages.create(**HELLO, tools=[TOOL], thinking={"type": "enabled", "budget_tokens": 1024})
     result = {"type": "tool_result", "tool_use_id": first.content[-1].id, "content": "2"}

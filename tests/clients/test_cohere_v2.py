@@ -43,7 +43,7 @@ def test_a_stream_has_thought_text_call_and_end(calling: Stack, client: Any) -> 
     assert events[-1].delta.finish_reason == "TOOL_CALL"
 
 
-def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Stack, client: Any) -> None:
+def test_a_turn_with_a_tool_is_returned_as_the_client_sent_it(calling: Stack, client: Any) -> None:
     says(calling, WRITTEN)
     first = client.chat(model="llama", messages=HELLO, tools=[TOOL]).message
     result = {"role": "tool", "tool_call_id": first.tool_calls[0].id, "content": "2"}

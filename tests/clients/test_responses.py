@@ -45,7 +45,7 @@ def test_the_clients_collector_of_a_stream_ends_with_every_item(calling: Stack, 
     assert (call.name, call.parsed_arguments) == ("add", {"a": 1})
 
 
-def test_a_whole_turn_with_a_tool_is_sent_back_as_the_client_has_it(calling: Stack, client: openai.OpenAI) -> None:
+def test_a_turn_with_a_tool_is_returned_as_the_client_sent_it(calling: Stack, client: openai.OpenAI) -> None:
     says(calling, WRITTEN)
     conversation: list[Any] = [{"role": "user", "content": "1?"}]
     first = client.responses.create(model="llama", input=conversation, tools=[TOOL])

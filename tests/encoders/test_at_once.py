@@ -24,7 +24,7 @@ def embed(nomic: Path) -> Iterator[Service]:
         yield embed
 
 
-def test_few_words_are_answered_by_the_call_itself_and_as_by_the_threads(embed: Service) -> None:
+def test_few_words_are_answered_in_the_call_as_by_the_threads(embed: Service) -> None:
     requests = [sent("the cat"), sent("paris", "sea"), sent(b"\xff"), sent()]
     cat, both, bad, none = embed.execute(requests) or []
     assert bad.error is not None and bad.error.code == TritonError.INVALID_ARG
@@ -38,9 +38,7 @@ def test_few_words_are_answered_by_the_call_itself_and_as_by_the_threads(embed: 
     assert embed._pipeline._meter.answers == 5 and embed._pipeline._meter.documents == 6
 
 
-def test_triton_is_not_asked_if_the_client_of_a_request_that_just_came_has_gone(
-    embed: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_request_is_not_checked_for_a_cancelled_client(embed: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "ASKED_AFTER_SECONDS", 3600.0)
     request = sent("the cat")
     request.is_cancelled = lambda: True

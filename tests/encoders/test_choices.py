@@ -160,7 +160,7 @@ def test_few_rows_and_many_rows_use_different_kernels(rows: int, taken: str) -> 
     assert linear.by_rows(*products)(torch.zeros(rows, 1), layer) == taken
 
 
-def test_a_tokenizer_without_the_fast_batch_call_is_used_by_the_slow_one(
+def test_a_tokenizer_without_the_fast_batch_call_uses_the_slow_one(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoints.unigram().save(str(tmp_path / "tokenizer.json"))

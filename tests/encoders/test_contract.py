@@ -182,7 +182,7 @@ def test_a_request_cancelled_on_its_way_costs_no_further_pass(serve: Callable[..
     assert next(answers, "asked three times") == "asked three times"
 
 
-def test_a_request_object_of_an_older_stub_cannot_be_cancelled_and_is_served(embed: Service) -> None:
+def test_a_request_of_an_older_stub_is_served_without_cancellation(embed: Service) -> None:
     class OldRequest:
         def __init__(self) -> None:
             self.tensors = {"texts": strings([["cat"]])}

@@ -174,7 +174,7 @@ def test_qwen3_scores_are_yes_without_no_of_the_word_that_follows(
     assert np.ptp(wanted) > 0.1
 
 
-def test_a_pair_in_a_template_is_cut_at_the_end_of_the_passage_or_refused(tmp_path: Path) -> None:
+def test_a_pair_in_a_template_loses_the_passages_end_or_is_refused(tmp_path: Path) -> None:
     saved(tmp_path, "Qwen3ForCausalLM", QWEN | {"tie_word_embeddings": True})
     decoder_tokenizer("$A").save(str(tmp_path / "tokenizer.json"))
     ours = Reranker(on_cpu(tmp_path, max_tokens=160))

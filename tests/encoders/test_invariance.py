@@ -148,7 +148,7 @@ def test_memory_that_runs_out_halves_the_pass_for_this_window_only() -> None:
     assert seen.tokens == [20, 20, 20, 20] and job.error is None
 
 
-def test_passes_are_full_again_after_the_window_that_memory_ran_out_in_though_requests_keep_coming() -> None:
+def test_passes_are_full_again_a_window_after_memory_ran_out() -> None:
     seen, short = Recorded(), [True]
 
     def launch(sequences: list[np.ndarray], beside: bool) -> Done:

@@ -193,7 +193,7 @@ def test_a_memory_cap_halves_the_pass_instead_of_failing(nomic_full: tuple[Path,
     assert tight.runner.held_mib() <= 1300
 
 
-def test_8_bit_products_keep_the_order_of_scores_and_say_how_far_they_moved(
+def test_8_bit_products_keep_the_order_of_scores_and_report_their_shift(
     bge_full: tuple[Path, np.ndarray], sequences: list[np.ndarray]
 ) -> None:
     reranker = Reranker(Settings(model_path=str(bge_full[0]), products="fp8"))

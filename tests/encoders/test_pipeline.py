@@ -114,9 +114,7 @@ def test_a_reply_that_cannot_be_sent_does_not_keep_others_from_theirs(embed: Ser
     assert again.sender.get().error is None and here.sender.get().error is None
 
 
-def test_a_panic_of_the_tokeniser_fails_the_request_it_came_from_and_no_other(
-    embed: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_panic_of_the_tokeniser_fails_only_its_own_request(embed: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     class PanicException(BaseException):
         """Stand-in for the exception that tokenizers raises when its Rust code panics."""
 
@@ -207,7 +205,7 @@ def test_unpublishable_metrics_stop_no_request_and_are_logged_once(
     assert messages == ["metrics are not published: RuntimeError: no shared memory left"]
 
 
-def test_a_count_that_could_not_be_published_once_makes_no_other_one_count_twice(
+def test_a_count_published_late_is_counted_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Once(Family):

@@ -126,7 +126,7 @@ def broken_wait(sequences: Any, beside: bool) -> Wait:
 
 
 @pytest.mark.parametrize("launch", [die, broken_wait])
-def test_a_computing_thread_that_dies_with_a_pass_in_its_hand_answers_that_too(launch: Any) -> None:
+def test_a_dying_computing_thread_answers_its_current_pass_too(launch: Any) -> None:
     pipeline, replied = rig(launch)
     assert set(answered(pipeline, replied)) == {"UNAVAILABLE"} and pipeline.dead
 
@@ -238,7 +238,7 @@ def test_an_answer_that_could_not_be_sent_is_not_counted_as_one(embed: Service) 
     assert embed._pipeline._meter.answers == 1
 
 
-def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_answered(
+def test_a_dead_computing_thread_makes_the_model_unready_and_answers_every_request(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die() -> None:
@@ -253,7 +253,7 @@ def test_when_the_computing_thread_dies_the_model_is_not_ready_and_everyone_is_a
     assert later.sender.get().error.code == TritonError.UNAVAILABLE
 
 
-def test_texts_being_encoded_when_the_computing_thread_dies_are_answered_and_closing_ends(
+def test_texts_in_encoding_are_answered_when_the_computing_thread_dies(
     embed: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode, reached, go_on = embed._pipeline._encode, threading.Event(), threading.Event()

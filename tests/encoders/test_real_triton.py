@@ -163,7 +163,7 @@ def counts(server: real_triton.Server, model: str) -> tuple[int, int]:
     return stats["inference_count"], stats["execution_count"]
 
 
-def test_requests_with_different_numbers_of_texts_merge_and_a_bad_one_harms_none(
+def test_requests_of_different_sizes_merge_and_a_bad_one_harms_none(
     server: real_triton.Server, embedder: Embedder, corpus: list[str]
 ) -> None:
     before = counts(server, "embed")

@@ -55,7 +55,7 @@ def lane(calls: Calls, name: str) -> Graphs:
     return Graphs(calls.compute, SimpleNamespace(name=name, device="cpu"))
 
 
-def test_every_graph_is_captured_and_tried_in_the_stream_it_will_run_in(calls: Calls) -> None:
+def test_every_graph_is_captured_and_tried_in_its_own_stream(calls: Calls) -> None:
     """Captured elsewhere, two streams' products would share the workspace that the library keeps for a stream."""
     wanted = rooms(longest=256, budget=256)
     for name in ("first", "second"):
@@ -66,9 +66,7 @@ def test_every_graph_is_captured_and_tried_in_the_stream_it_will_run_in(calls: C
         assert len(made.offered) == len(wanted)
 
 
-def test_a_pass_goes_behind_the_one_before_unless_it_may_run_beside_it(
-    calls: Calls, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pass_waits_for_the_one_before_unless_concurrent(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "Running", lambda _, count, compute, *more: calls.current)
     family = SimpleNamespace(padding_id=1, counted_from=0, uncounted=-1, second_rows=0)
     runner = device.Runner(calls.compute, SimpleNamespace(device="cpu"), family)

@@ -52,7 +52,7 @@ def test_texts_are_shared_among_cores_even_if_the_container_disables_it(
 
 
 @given(st.lists(st.text(max_size=12), max_size=20), st.integers(1, 30))
-def test_every_text_is_in_one_part_and_only_one_text_may_be_longer_than_a_part(texts: list[str], most: int) -> None:
+def test_every_text_is_in_one_part_and_long_ones_have_their_own(texts: list[str], most: int) -> None:
     all_parts = list(parts(texts, most))
     assert [text for part in all_parts for text in part] == texts
     assert all(len(part) == 1 or sum(map(len, part)) <= most for part in all_parts)

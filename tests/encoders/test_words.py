@@ -58,7 +58,7 @@ TABLES = {name: WordCache(library) for name, library in LIBRARIES.items()}
 
 @pytest.mark.parametrize("kind", LIBRARIES)
 @given(st.lists(TEXTS, max_size=4))
-def test_every_text_has_the_ids_that_the_library_gives_for_the_whole_of_it(kind: str, texts: list[str]) -> None:
+def test_every_text_has_the_ids_of_the_librarys_whole_encoding(kind: str, texts: list[str]) -> None:
     assert splits_at_spaces(LIBRARIES[kind].tokenizer)
     assert TABLES[kind].ids(texts) == list(LIBRARIES[kind](texts))
 
@@ -82,7 +82,7 @@ def test_a_full_table_begins_anew_and_stays_right(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("word", ["\u0301a", "a\u200d", "\u0e33", "猫", "a" * 41])
-def test_a_word_that_could_join_a_space_or_is_long_is_not_remembered(word: str) -> None:
+def test_long_words_and_those_that_join_spaces_are_not_cached(word: str) -> None:
     assert not stands_alone(word) and stands_alone("Été,") and stands_alone("")
 
 

@@ -115,7 +115,7 @@ def test_speculation_in_agreement_with_the_engine_loads(load: Load) -> None:
     assert load(llm={"speculative": Lookahead()}, speculative_decoding_mode="lookahead_decoding") == ""
 
 
-def test_two_ranks_serve_one_engine_and_the_end_of_one_is_the_end_of_both(tmp_path: Path) -> None:
+def test_two_ranks_serve_one_engine_and_end_together(tmp_path: Path) -> None:
     write_tokenizer(tmp_path / "weights")
     engine = an_engine(write_engine(tmp_path / "engine", world_size=2))
     server = a_server(a_model(engine, tmp_path / "weights"), gpus=(0, 1), mpi_ranks=2)

@@ -220,7 +220,7 @@ def test_more_beams_than_the_engine_has_are_refused(triton: Running) -> None:
     assert "Requested beam width 3 is larger than max_beam_width 2" in event["error"]
 
 
-def test_a_prompt_longer_than_the_engine_takes_is_refused_and_the_next_one_answered(triton: Running) -> None:
+def test_an_overlong_prompt_is_refused_and_the_next_one_answered(triton: Running) -> None:
     (event,) = triton.stream("llama", text_input="x" * 121, max_tokens=5)
     assert "Prompt length (121) exceeds maximum input length (120)" in event["error"]
     assert len(triton.stream("llama", text_input=PROMPT, max_tokens=2)) == 2

@@ -41,7 +41,7 @@ def docker(bare: Scene, runfile: Refused) -> tuple[Run, set[str], str]:
         )
 
 
-def test_the_doctor_says_of_a_bare_machine_that_nothing_is_deployed_and_writes_nothing(
+def test_the_doctor_reports_nothing_deployed_on_a_bare_machine_and_writes_nothing(
     untouched: tuple[set[str], list[str]],
 ) -> None:
     assert untouched == ({"nothing-deployed"}, [])

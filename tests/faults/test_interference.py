@@ -22,7 +22,7 @@ def test_docker_restarted_by_a_timer_in_a_swap_ends_converged(scene: Scene, monk
     assert scene.ends_well() == WELL
 
 
-def test_a_sudo_that_wants_a_terminal_is_refused_and_its_hint_lifts_it(scene: Scene) -> None:
+def test_a_sudo_that_wants_a_terminal_is_refused_with_a_working_remedy(scene: Scene) -> None:
     scene.machine.run(f"echo 'Defaults requiretty' >{SUDOERS}; chmod 0440 {SUDOERS}")
     try:
         scene.mark()

@@ -47,7 +47,7 @@ def ready(serving: Scene) -> Scene:
     return serving
 
 
-def test_a_server_says_drain_before_its_container_stops_and_is_ready_after_its_start(ready: Scene) -> None:
+def test_a_server_drains_before_its_container_stops_and_is_ready_after(ready: Scene) -> None:
     with going(ready, "systemctl stop triton@main"):
         assert until(lambda: heard(ready) == "drain", 30, 0.01)
         assert ready.says(LIVES) == "true"
@@ -68,7 +68,7 @@ def test_docker_restarts_only_after_the_server_was_drained_and_stopped(ready: Sc
     assert ready.says(JOURNAL) == "0"
 
 
-def test_a_docker_that_is_stopped_takes_its_server_along_and_brings_it_back(ready: Scene) -> None:
+def test_stopping_docker_stops_its_server_and_starting_it_restarts_both(ready: Scene) -> None:
     ready.says("systemctl stop docker.socket docker.service")
     assert ready.says("systemctl is-active triton@main") == "inactive"
     assert ready.diagnosed() == {"docker-down", "unit-stopped"}

@@ -40,10 +40,10 @@ def mended(serving: Scene) -> tuple[Scene, Run, Run, Polls, set[str]]:
         leftovers.UNREAD_UNIT,
     ):
         scene.machine.run(f"{{ {made} }} >/dev/null 2>&1", check=False)
-    found = scene.says(
+    remains = scene.says(
         f"{UNREAD}; {CONTAINERS}; {PARTIAL} | wc -l; {{ {WAITING}; }} | grep -c -e docker -e units-triton"
     )
-    assert found.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], leftovers
+    assert remains.split() == ["yes", *sorted(["triton-main", *LEFT]), "2", "4"], remains
     findings = scene.diagnosed()
     with scene.polled() as polls:
         return scene, scene.deploy(), scene.deploy(), polls, findings
@@ -88,7 +88,7 @@ def test_a_server_of_an_earlier_inventory_is_gone_with_its_units(mended: Mended)
     assert mended[0].says(f"{units}; ls -d {leftovers.UNITS}/*gone* {leftovers.UNITS}/*.wants/*gone*") == "disabled"
 
 
-def test_a_unit_that_was_given_up_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
+def test_a_failed_unit_and_a_container_that_outlived_it_are_no_obstacle(scene: Scene) -> None:
     scene.machine.run(f"{{ {leftovers.GIVEN_UP} {leftovers.OUTLIVED} }} >/dev/null 2>&1", check=False)
     assert scene.says(f"{GIVEN_UP}; {CONTAINERS}").splitlines() == ["failed", "repeated too quickly", "triton-main"]
     assert scene.diagnosed() >= {"unit-failed", "port-taken"}
@@ -103,7 +103,7 @@ def test_a_server_may_be_renamed_and_renamed_back(scene: Scene) -> None:
     assert (scene.says(CONTAINERS), answers(scene.machine)) == ("triton-main", True)
 
 
-def test_a_server_renamed_to_one_that_never_serves_serves_again_under_its_old_name(scene: Scene) -> None:
+def test_a_failed_rename_leaves_the_server_serving_under_its_old_name(scene: Scene) -> None:
     make_unloadable(checkpoints(), PLACES.root)
     before = scene.current()
     run = scene.deploy(inventory=RENAMED_UNLOADABLE)
@@ -124,7 +124,7 @@ def kill_swap(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("cut", [cut_power, kill_swap])
-def test_a_rename_that_is_cut_while_the_new_server_starts_leaves_the_old_one_serving(
+def test_a_rename_cut_during_the_start_leaves_the_old_server_serving(
     scene: Scene, cut: Callable[[Scene], None]
 ) -> None:
     def strike() -> None:

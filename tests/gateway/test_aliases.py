@@ -96,7 +96,7 @@ async def test_a_fallback_answers_at_once_if_no_server_of_the_model_is_ready(
 
 
 @in_loop
-async def test_a_fallback_answers_if_the_model_fails_before_the_first_token_and_not_after(tmp_path: Path) -> None:
+async def test_a_fallback_answers_only_before_the_models_first_token(tmp_path: Path) -> None:
     values = two_models(tmp_path, model="llama", fallback="next")
     for error_after, status, count in ((0, 200, [1, 1]), (1, 200, [1, 0])):
         async with running_gateway(tmp_path, tritons=2, **values) as front:
@@ -107,7 +107,7 @@ async def test_a_fallback_answers_if_the_model_fails_before_the_first_token_and_
 
 
 @in_loop
-async def test_a_request_the_fallback_cannot_take_gets_the_error_of_its_own_model(tmp_path: Path) -> None:
+async def test_a_request_unfit_for_the_fallback_gets_its_own_models_error(tmp_path: Path) -> None:
     values = two_models(tmp_path, model="llama", fallback="next")
     async with running_gateway(tmp_path, tritons=2, **values) as front:
         front.tritons[0].is_ready = False
@@ -117,7 +117,7 @@ async def test_a_request_the_fallback_cannot_take_gets_the_error_of_its_own_mode
 
 
 @in_loop
-async def test_a_key_may_use_an_alias_by_its_name_or_by_all_of_its_models(tmp_path: Path) -> None:
+async def test_a_key_may_use_an_alias_by_name_or_by_all_models(tmp_path: Path) -> None:
     values = two_models(tmp_path, shares={"llama": 1, "next": 1})
     async with running_gateway(tmp_path, tritons=2, **values) as front:
         statuses = []

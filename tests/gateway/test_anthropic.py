@@ -274,9 +274,7 @@ def test_a_refusal_names_the_clients_own_field(tmp_path: Path, sent: Any, words:
     ],
 )
 @in_loop
-async def test_a_document_that_is_text_is_read_also_as_the_result_of_a_tool(
-    tmp_path: Path, block: dict[str, Any], text: str
-) -> None:
+async def test_a_text_document_is_read_also_as_a_tools_result(tmp_path: Path, block: dict[str, Any], text: str) -> None:
     call = {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "add", "input": {}}]}
     result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": [block]}]}
     cited = {"role": "user", "content": [block | {"citations": {"enabled": True}}]}

@@ -230,7 +230,7 @@ async def taken(running: Process, chunked: bool) -> int:
 
 
 @in_loop
-async def test_a_key_is_in_no_line_of_the_log_wherever_it_is_put(
+async def test_no_log_line_has_a_key_wherever_a_client_puts_it(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     misplaced = chat(user=KEY, model=KEY, messages=[{"role": KEY, "content": KEY, KEY: KEY}])

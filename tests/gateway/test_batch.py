@@ -139,7 +139,7 @@ async def test_prompts_beyond_those_at_once_wait_for_their_turn_and_are_answered
 
 
 @in_loop
-async def test_a_key_reserves_the_tokens_of_all_prompts_and_pays_for_what_was_used(tmp_path: Path) -> None:
+async def test_a_key_reserves_all_prompts_and_pays_for_the_used_tokens(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await limited(front, tokens_per_minute=300)
         refused = await front.ask(PATH, BATCH | {"max_tokens": 99})  # 6 + 3 * 99

@@ -59,7 +59,7 @@ async def test_a_request_too_many_is_refused_as_openai_does(tmp_path: Path) -> N
 
 
 @in_loop
-async def test_a_chat_reserves_its_prompt_and_max_tokens_and_pays_for_what_it_used(tmp_path: Path) -> None:
+async def test_a_chat_reserves_prompt_and_max_tokens_and_pays_used_ones(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await limited(front, tokens_per_minute=300)
         answer = await front.chat(max_tokens=100, n=1)

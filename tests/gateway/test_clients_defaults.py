@@ -167,7 +167,7 @@ async def test_a_misspelt_field_is_refused(tmp_path: Path, name: str) -> None:
 
 
 @in_loop
-async def test_azures_clients_name_the_model_in_the_path_and_the_key_in_a_header(tmp_path: Path) -> None:
+async def test_azures_clients_send_the_model_in_the_path_and_the_key_separately(tmp_path: Path) -> None:
     body = {"messages": [{"role": "user", "content": "a"}]}
     async with running_gateway(tmp_path) as front:
         azure_options: dict[str, Any] = {"key": None, "headers": {"api-key": KEY}, "query": "api-version=2025-01-01"}

@@ -17,7 +17,7 @@ from tests.gateway.triton import Event, Script
 
 
 @in_loop
-async def test_another_program_after_a_swap_gets_its_own_fields_before_the_settings_name_it(tmp_path: Path) -> None:
+async def test_a_swapped_program_gets_its_own_fields_before_the_settings_change(tmp_path: Path) -> None:
     """The same holds for the earlier program after a rollback: the release names the running program."""
     (tmp_path / "salt").write_text("s" * 64)
     more: dict[str, Any] = {"salt_file": str(tmp_path / "salt")}
@@ -81,7 +81,7 @@ async def test_a_request_that_reaches_an_engine_while_it_stops_is_asked_again(
 
 
 @in_loop
-async def test_a_whole_answer_that_is_aborted_without_another_engine_may_be_tried_again(tmp_path: Path) -> None:
+async def test_an_aborted_unstreamed_answer_without_another_engine_may_be_retried(tmp_path: Path) -> None:
     """The client gets a 503 with a time to wait, and none of the aborted text."""
     async with running_gateway(tmp_path, runtime="vllm", hold_seconds=0) as front:
         assert front.engine
@@ -92,7 +92,7 @@ async def test_a_whole_answer_that_is_aborted_without_another_engine_may_be_trie
 
 
 @in_loop
-async def test_an_answer_that_is_aborted_after_its_first_token_ends_with_the_reason(tmp_path: Path) -> None:
+async def test_an_answer_aborted_after_its_first_token_ends_with_the_reason(tmp_path: Path) -> None:
     """The client already has part of the answer, so that the gateway does not retry the request."""
     async with running_gateway(tmp_path, runtime="vllm", hold_seconds=60) as front:
         front.triton.script = Script((Event("Hel"), Event("", finish="abort", tokens=2)))

@@ -181,7 +181,7 @@ async def test_requests_for_a_dead_model_go_to_another_server(tmp_path: Path) ->
 
 
 @in_loop
-async def test_a_request_that_waited_for_a_restarted_server_is_retried_while_its_queue_is_full(tmp_path: Path) -> None:
+async def test_a_request_to_a_restarted_server_is_retried_despite_its_full_queue(tmp_path: Path) -> None:
     """All waiting requests reach a restarted server at once; at any other time a full queue is refused immediately."""
     full = Script(error=(grpc.StatusCode.UNAVAILABLE, "Exceeds maximum queue size: 8"))
     async with running_gateway(tmp_path) as front:

@@ -143,7 +143,7 @@ async def test_the_audit_line_of_a_request_has_its_counts_and_no_text(
 
 
 @in_loop
-async def test_an_exception_in_a_request_affects_no_other_request_and_logs_no_text(
+async def test_an_exception_affects_only_its_own_request_and_logs_no_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(request):

@@ -45,7 +45,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", CASES)
 @in_loop
-async def test_an_unknown_field_within_is_named_once_or_refused_by_a_strict_gateway(tmp_path: Path, name: str) -> None:
+async def test_an_unknown_inner_field_is_named_once_or_strictly_refused(tmp_path: Path, name: str) -> None:
     path, sent, ignored = CASES[name]
     async with default_gateway(tmp_path) as front:
         taken = await front.ask(path, sent)

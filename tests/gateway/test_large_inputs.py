@@ -118,9 +118,7 @@ async def test_a_large_chat_is_answered_as_a_small_chat_is(tmp_path: Path) -> No
 
 
 @in_loop
-async def test_while_a_large_chat_is_read_the_loop_does_none_of_its_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_large_chat_is_read_outside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parser and tokenizer run in other processes; here they would delay every stream."""
     async with running_gateway(tmp_path, llm=LARGE) as front:
         monkeypatch.setattr(gateway.bodies, "parsed", None)
@@ -172,9 +170,7 @@ def test_quotes_without_an_end_are_read_once() -> None:
     ("kind", "most_bytes"), [("llm", 2**20 + 200 * 32), ("embedder", 2**24), ("reranker", 2**24), ("", 2**20)]
 )
 @in_loop
-async def test_a_body_has_no_more_than_the_models_of_its_path_could_take(
-    tmp_path: Path, kind: str, most_bytes: int
-) -> None:
+async def test_a_body_is_limited_to_what_its_paths_models_accept(tmp_path: Path, kind: str, most_bytes: int) -> None:
     async with running_gateway(tmp_path) as front:
         assert body_bounds(front.gateway.settings, kind).most_bytes == most_bytes
 
@@ -187,7 +183,7 @@ async def test_a_chat_beyond_the_context_in_bytes_is_refused_by_its_size(tmp_pat
 
 
 @in_loop
-async def test_a_text_that_no_tokens_of_the_context_could_spell_is_not_tokenised(
+async def test_a_text_too_long_for_any_context_is_not_tokenised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_gateway(tmp_path) as front:

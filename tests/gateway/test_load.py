@@ -96,7 +96,7 @@ async def test_a_request_cancelled_while_waiting_takes_no_turn() -> None:
 
 
 @in_loop
-async def test_a_request_cancelled_during_its_work_keeps_its_turn_until_the_work_ends() -> None:
+async def test_a_cancelled_request_keeps_its_turn_until_its_work_ends() -> None:
     """A tenant that disconnects repeatedly would occupy any number of processes if each disconnect freed its turn."""
     jobs = Jobs(Line(1))
     left, waiting = jobs.begin("a"), jobs.begin("b")

@@ -142,7 +142,7 @@ async def test_tools_that_are_no_objects_are_refused_even_if_none_may_be_called(
 
 
 @in_loop
-async def test_an_empty_name_of_an_encoder_is_an_absent_one_in_the_schema_too(tmp_path: Path) -> None:
+async def test_an_empty_encoder_name_counts_as_absent_in_the_schema_too(tmp_path: Path) -> None:
     schemas = described()["components"]["schemas"]
     for name in ("Embeddings", "TeiEmbed", "TeiRerank"):
         assert {"enum": [""]} in schemas[name]["properties"]["model"]["anyOf"][0]["anyOf"]

@@ -21,7 +21,7 @@ def text_of(body: bytes) -> str:
 
 
 @in_loop
-async def test_the_page_without_a_key_has_a_key_form_and_names_no_model(tmp_path: Path) -> None:
+async def test_the_page_without_a_key_shows_only_a_key_form(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/", key=None)
     assert answer.status == 200

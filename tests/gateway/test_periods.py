@@ -151,7 +151,7 @@ STEPS = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(processes=st.integers(1, 3), steps=STEPS)
-def test_killed_processes_never_let_a_day_exceed_its_budget_and_its_running_requests(
+def test_killed_processes_overrun_a_budget_by_running_requests_at_most(
     processes: int, steps: list[tuple[str, int, int]]
 ) -> None:
     """A process sees its own requests at once, and other processes' requests after both have counted; a restart
@@ -177,7 +177,7 @@ def test_the_share_of_each_host_is_rounded_up() -> None:
         budgets.check_periods(key)
 
 
-def test_a_request_that_began_yesterday_stays_in_the_month_when_it_is_counted(tmp_path: Path) -> None:
+def test_a_request_that_began_yesterday_is_counted_in_its_own_month(tmp_path: Path) -> None:
     """The counters are read again from its day on, not only from today on."""
     usage, today = Usage(str(tmp_path)), FIRST + timedelta(days=1)
     usage.days = 31

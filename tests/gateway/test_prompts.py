@@ -246,7 +246,7 @@ def test_every_file_for_prompts_is_downloaded_with_the_weights() -> None:
 
 
 @in_loop
-async def test_a_long_prompt_is_made_in_another_process_and_has_the_same_ids(
+async def test_a_long_prompt_from_another_process_has_the_same_ids(
     prompter: Prompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Marks, template and tokenizer run only in the other process."""
@@ -259,7 +259,7 @@ async def test_a_long_prompt_is_made_in_another_process_and_has_the_same_ids(
 
 
 @in_loop
-async def test_a_long_text_is_tokenised_in_another_process_and_has_the_same_ids(
+async def test_a_long_text_tokenised_in_another_process_has_equal_ids(
     prompter: Prompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "the cat sat on the mat " * 1000

@@ -53,7 +53,7 @@ def fleet(*outstanding: int) -> list[Some]:
     return [Some(f"host-{number}/main", tokens) for number, tokens in enumerate(outstanding)]
 
 
-def test_prompts_with_the_same_first_blocks_share_a_server_and_others_are_spread() -> None:
+def test_prompts_share_a_server_by_their_first_blocks() -> None:
     servers = fleet(0, 0, 0, 0)
     ids = list(range(BLOCK_TOKENS * HOME_BLOCKS))
     assert prefix_of([*ids, 1], "", "").home == prefix_of([*ids, *range(999)], "", "").home
@@ -62,7 +62,7 @@ def test_prompts_with_the_same_first_blocks_share_a_server_and_others_are_spread
     assert all(70 <= homes.count(server.name) <= 130 for server in servers)
 
 
-def test_a_prompt_without_a_whole_block_goes_to_the_least_loaded_server_in_turn() -> None:
+def test_a_prompt_below_one_block_goes_to_the_least_loaded_server() -> None:
     assert prefix(1, BLOCK_TOKENS - 1) == Prefix(tenant="acme")
     assert chosen(fleet(5, 3, 4), Prefix(), 1).name == "host-1/main"
     servers = fleet(0, 0)
@@ -99,7 +99,7 @@ def test_a_growing_chat_stays_on_its_server_while_load_is_even(turns: list[int],
 
 
 @given(CHATS, st.integers(2, 6), st.integers(0, 2**31))
-def test_gateways_without_a_memory_choose_the_same_server_for_a_chat_of_four_blocks(
+def test_stateless_gateways_choose_one_server_for_a_chat_of_four_blocks(
     turns: list[int], count: int, seed: int
 ) -> None:
     ids, homes = [seed] * BLOCK_TOKENS * HOME_BLOCKS, set()
@@ -189,7 +189,7 @@ async def test_a_conversation_stays_on_its_server_and_short_prompts_take_turns(t
 
 
 @in_loop
-async def test_a_chat_that_grows_by_less_than_a_block_or_by_many_stays_on_its_server(tmp_path: Path) -> None:
+async def test_a_chat_stays_on_its_server_however_much_it_grows(tmp_path: Path) -> None:
     texts = [LONG * 2, LONG * 2 + "a", LONG * 2 + "a b c", LONG * 4, LONG * 20]
     async with running_gateway(tmp_path, tritons=3, llm={"context_tokens": 900}) as front:
         assert len(set(await servers_of(front, texts))) == 1

@@ -1,4 +1,7 @@
-"""The gateway's process, uvicorn with the application, tested over sockets."""
+"""The gateway's process, uvicorn with the application, tested over sockets.
+
+Over 300 lines, because every test needs the same process and sockets.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ async def test_a_chat_is_answered_over_a_socket(tmp_path: Path) -> None:
 
 
 @in_loop
-async def test_the_head_of_an_answer_waits_for_its_first_bytes_and_for_nothing_else() -> None:
+async def test_an_answers_head_waits_only_for_its_first_bytes() -> None:
     from gateway.server import Joining  # imported here, since the module needs uvicorn
 
     transport = Writes()

@@ -92,7 +92,7 @@ async def test_a_form_counts_as_the_request_of_a_client_does(
 
 @pytest.mark.parametrize("path", FORMS)
 @in_loop
-async def test_a_refusal_is_a_page_with_the_status_and_the_message_of_the_endpoint(tmp_path: Path, path: str) -> None:
+async def test_a_refused_form_shows_the_endpoints_status_and_message(tmp_path: Path, path: str) -> None:
     async with running_gateway(tmp_path) as front:
         front.keys_file.write_text(json.dumps({"keys": [key_line(KEY, "acme", requests_per_minute=1)]}))
         await front.gateway.refresh()
@@ -146,7 +146,7 @@ async def test_reasoning_has_its_own_section_and_a_truncated_answer_is_marked(tm
 
 
 @in_loop
-async def test_no_page_log_line_or_metric_has_the_key_and_no_log_line_or_metric_has_text(
+async def test_no_page_log_or_metric_shows_keys_and_no_log_texts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     canary = "the-canary-sings-at-seven"
@@ -198,7 +198,7 @@ async def test_without_pages_there_is_no_such_path(tmp_path: Path, path: str) ->
 
 
 @in_loop
-async def test_forms_are_bounded_and_of_one_type_and_a_key_in_the_address_is_refused(tmp_path: Path) -> None:
+async def test_forms_are_bounded_typed_and_refuse_a_key_in_the_address(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         large = await sent(front, "/try", message="x" * 70_000)
         many = await sent(front, "/try/embed", input="\n".join("abcdefghijklmnopq"))

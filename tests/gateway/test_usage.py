@@ -159,7 +159,7 @@ def test_counters_of_expired_days_are_deleted(tmp_path: Path) -> None:
     usage.close()
 
 
-def test_a_price_is_of_a_million_tokens_and_the_cached_part_has_its_own() -> None:
+def test_prices_are_per_million_tokens_and_separate_for_cached_ones() -> None:
     price = Price(prompt=0.5, cached=0.1, completion=1.5, currency="USD")
     assert price.cost(1_000_000, 200_000, 100_000) == 570_000_000_000  # 0.8 · 0.5 + 0.2 · 0.1 + 0.1 · 1.5 = 0.57
 
@@ -241,7 +241,7 @@ async def whole_answer(port: int) -> bool:
 
 
 @in_loop
-async def test_gateways_that_are_killed_under_load_lose_no_more_than_was_under_way(tmp_path: Path) -> None:
+async def test_gateways_killed_under_load_lose_only_running_requests(tmp_path: Path) -> None:
     pytest.importorskip("uvicorn", reason="uvicorn is missing: make .venv/.ready-test")
     state, keys, clients, kills, answered = tmp_path / "state", tmp_path / "keys.json", 4, 3, 0
     state.mkdir()

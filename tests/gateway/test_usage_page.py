@@ -143,7 +143,7 @@ def test_the_lines_of_a_table_sum_to_the_totals_of_its_rows(rows: list[dict[str,
 
 
 @in_loop
-async def test_pages_show_how_much_of_each_budget_of_key_and_tenant_is_left(
+async def test_pages_show_the_remaining_budgets_of_key_and_tenant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tenant's budget counts all its keys; a key without one shows its tenant's alone."""

@@ -31,7 +31,7 @@ def test_lines_are_synced_before_they_are_counted(tmp_path: Path, monkeypatch: p
     usage.close()
 
 
-def test_a_disk_that_syncs_nothing_is_reported_once_and_the_lines_are_counted(
+def test_a_disk_without_sync_is_reported_once_with_a_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tries = threading.Semaphore(0)

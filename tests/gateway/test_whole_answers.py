@@ -100,7 +100,7 @@ async def test_echoes_of_many_choices_have_the_bytes_of_a_tenant(tmp_path: Path)
 
 
 @in_loop
-async def test_a_client_that_leaves_before_the_count_pays_for_all_that_was_sent(
+async def test_a_client_that_leaves_early_pays_for_everything_sent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An engine joins tokens in an event while its client reads slowly; each event counted as one (2026-11-28)."""

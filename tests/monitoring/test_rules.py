@@ -204,7 +204,7 @@ def test_names_are_unique() -> None:
     assert yaml.safe_load(rule_file())["groups"]
 
 
-def test_the_verb_writes_rules_that_name_the_inventory_and_the_end_of_its_driver(tmp_path: Path) -> None:
+def test_written_rules_name_the_inventory_and_its_drivers_end_of_life(tmp_path: Path) -> None:
     inventory = str(ROOT / "inventories/h100.py")
     done = CliRunner().invoke(enginehouse, ["monitoring", inventory, str(tmp_path / "new")])
     assert (done.exit_code, [job for job in JOBS if f"\n  {job} " not in done.output]) == (0, [])

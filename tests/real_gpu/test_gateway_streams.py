@@ -88,7 +88,7 @@ def test_pieces_of_a_tool_call_are_joined_by_its_index() -> None:
     assert answer.calls == {0: {"name": "forecast", "arguments": '{"a":1}'}, 1: {"name": "x", "arguments": ""}}
 
 
-def test_answers_that_have_begun_go_on_during_the_block_and_have_ended_after_it(gateway: Gateway) -> None:
+def test_begun_answers_continue_during_the_block_and_end_after_it(gateway: Gateway) -> None:
     bodies = [{"events": TEXTS, "waits": True}] * 3
     with under_way(gateway, "/v1/completions", bodies, 30) as answers:
         assert [answer.is_whole for answer in answers] == [False] * 3

@@ -10,7 +10,7 @@ from rehearsal import triton_image
 from rehearsal.real_gpu import image
 
 
-def test_vllm_lies_in_a_folder_of_its_own_with_what_it_wants_of_the_machines_python(tmp_path: Path) -> None:
+def test_vllm_has_its_own_folder_with_the_packages_it_needs(tmp_path: Path) -> None:
     """vLLM's numpy differs from Triton's; packages of the image are not repeated; an extra brings its packages."""
     travelled, work = tmp_path / "travelled", tmp_path / "work"
     _write_distribution(travelled, "vllm", ["Transformers", "numpy", "extras-of[standard]; python_version > '3'"])

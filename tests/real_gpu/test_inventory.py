@@ -85,7 +85,7 @@ def test_a_driver_of_the_machines_provider_is_never_touched(real: bool) -> None:
     assert (host.driver.manage, host.mig, host.machine.gpu) == (not real, (), "h100-80")
 
 
-def test_a_run_on_a_card_serves_models_of_the_published_sizes_on_it() -> None:
+def test_a_run_on_a_card_serves_models_of_published_sizes() -> None:
     """bge-reranker-large has 0.56, nomic 0.48, Llama 8.03 thousand million parameters."""
     models = {model.name: model for model in planned(True).servers[0].models}
     weights = {name: model.memory.weights_mib for name, model in models.items()}
@@ -122,7 +122,7 @@ def _llm(server: ServerSlice) -> dict[str, Any]:
 
 
 @KINDS
-def test_the_changed_release_of_the_llm_beside_triton_holds_its_weights_in_fp8(real: bool) -> None:
+def test_the_changed_release_of_the_standalone_llm_has_fp8_weights(real: bool) -> None:
     """The image is the same, with the programs of both containers, behind a gateway."""
     before, after = (planned(real, "beside", changed=changed) for changed in (False, True))
     assert before.gateway and [image.digest for image in before.runtime_images] == [before.image.digest]

@@ -106,7 +106,7 @@ def test_each_encoder_is_measured_at_each_budget_without_triton(setting: Setting
     assert all(row["after_full_passes"]["outside_mib"] == 0 for row in figures["encoders"])
 
 
-def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
+def test_an_unmeasurable_encoder_does_not_prevent_measuring_the_others(
     setting: Setting, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A budget below one text's tokens is invalid. Every printed line has all results so far."""
@@ -117,9 +117,7 @@ def test_an_encoder_that_cannot_be_measured_does_not_keep_the_others_from_it(
     assert (lines[-1], figures["passed"]) == (figures, False)
 
 
-def test_a_server_that_serves_is_left_as_it_is_and_one_with_an_unloaded_model_is_not(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_restarted_only_if_a_model_is_unloaded(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start loads the model again, like the unit on a host."""
     deployed_, (first, *_) = setting.deployed, setting.deployed.server.models
     assert not deployed_.revive()

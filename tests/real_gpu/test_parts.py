@@ -60,7 +60,7 @@ def test_a_part_that_is_there_is_not_written_again(tmp_path: Path, small: int) -
     assert (len(first), len(kept), len(second)) == (3, 2, 3)
 
 
-def test_a_part_that_was_cut_off_while_it_was_written_does_not_count(
+def test_a_part_cut_off_during_writing_does_not_count(
     tmp_path: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The part's name would mark it as complete in every later preparation."""

@@ -37,7 +37,7 @@ def test_a_card_that_is_not_there_makes_no_machine(tmp_path: Path) -> None:
         hardware.real_gpus("h100-80", tmp_path, tmp_path, 7)
 
 
-def test_the_container_over_two_gpus_is_started_on_one_by_its_own_script() -> None:
+def test_a_containers_script_starts_it_on_one_of_two_gpus() -> None:
     """Image, flags and cache stay; name, port, kernels and number of GPUs change."""
     server = planned(True, "cards", 2).servers[0]
     assert server.standalone_llm

@@ -170,7 +170,7 @@ def test_a_swap_replaces_both_and_a_rollback_brings_both_back(story: Story) -> N
     assert until(story.serves, 60)
 
 
-def test_after_a_rollback_the_gateway_has_the_settings_of_before_and_the_earlier_plan_changes_nothing(
+def test_a_rollback_restores_the_gateways_settings_and_the_earlier_plan_changes_nothing(
     story: Story,
 ) -> None:
     settings = "sha256sum < /etc/enginehouse/gateway/settings.json"
@@ -190,7 +190,7 @@ def test_a_promotion_below_its_threshold_changes_nothing(story: Story) -> None:
     assert program(story) == "vllm"
 
 
-def test_a_promotion_under_load_loses_nothing_and_the_inventory_that_says_it_changes_nothing(story: Story) -> None:
+def test_a_promotion_under_load_loses_nothing_and_its_inventory_changes_nothing(story: Story) -> None:
     plan = story.operator.python("-m", "deploy", "promote", INVENTORY, "llama-tiny", *promotion_words(story), "--json")
     expected = json.loads(plan.stdout)["plan"]["digest"]
     story.machine.run(CLIENTS.replace("KEY", story.key))
@@ -205,7 +205,7 @@ def test_a_promotion_under_load_loses_nothing_and_the_inventory_that_says_it_cha
     assert story.deploy(RUNTIME="trtllm-serve").changed == {}
 
 
-def test_a_promotion_is_taken_back_by_one_command_and_the_gateway_asks_the_earlier_program(story: Story) -> None:
+def test_one_command_reverts_a_promotion_and_the_gateways_program(story: Story) -> None:
     story.deploy(verb="rollback.py")
     assert program(story) == "vllm"
     assert until(story.serves, 60)

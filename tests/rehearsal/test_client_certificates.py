@@ -141,7 +141,7 @@ def test_clients_with_the_authoritys_certificate_reach_the_gateway(story: Story)
     assert until(lambda: story.status(GATEWAY, PLACES.root / "clients.pem") == 200, 60)
 
 
-def test_clients_without_a_certificate_or_with_a_stranger_s_are_refused_at_every_port(story: Story) -> None:
+def test_clients_without_an_accepted_certificate_are_refused_at_every_port(story: Story) -> None:
     """Clients with a valid certificate are admitted: 503 and UNAVAILABLE mean that no Triton is behind the port."""
     signed, stranger = PLACES.root / "clients.pem", PLACES.root / "stranger.pem"
     assert [story.status(port, None) for port in (GATEWAY, HTTP)] == [401, 401]

@@ -124,7 +124,7 @@ def test_another_boot_does_not_deploy_again(story: Story) -> None:
     assert began == ["no", "inactive"] or began == ["inactive", "no"]
 
 
-def test_an_archive_that_is_not_there_ends_in_a_step_that_the_doctor_names(story: Story) -> None:
+def test_a_missing_archive_ends_in_a_step_that_the_doctor_names(story: Story) -> None:
     """Only tools are installed by then."""
     ended = wait_until_ended(story.broken, MINUTES * 60)
     assert (ended["state"], ended["step"], ended["exit"]) == ("failed", "fetch the archive", 22)

@@ -83,9 +83,7 @@ def test_embeddings_equal_an_independent_float32_computation_of_the_same_weights
     assert distance(got, np.stack([reference.unit_mean(states) for states in wanted])).within(FP32_GATE)
 
 
-def test_rerank_scores_equal_those_of_transformers_own_class_in_a_mixed_length_batch(
-    deployed: Pair, client: Any
-) -> None:
+def test_rerank_scores_of_a_mixed_batch_equal_transformers_own_class(deployed: Pair, client: Any) -> None:
     wanted = transformers_scores(deployed.services.checkpoints / "xlmr-reranker")
     assert np.ptp(wanted) > 0.05
     assert np.abs(ask.rerank(client, "xlmr-reranker", QUERY, PASSAGES) - wanted).max() <= 1e-3

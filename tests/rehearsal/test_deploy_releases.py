@@ -128,7 +128,7 @@ def test_a_deploy_after_it_brings_the_inventory_s_release_again(
     assert [name.split(" ")[2] for name in run.changed.values()] == ["Swap"]
 
 
-def test_a_key_the_registry_rejects_is_explained_and_nothing_that_serves_is_lost(
+def test_a_rejected_registry_key_is_explained_and_every_server_keeps_serving(
     operator: Operator, deployed: Pair, good: str
 ) -> None:
     run = operator.pyinfra("--limit", "d13", inventory="tests/rehearsal/inventories/wrong_key.py")
@@ -138,7 +138,7 @@ def test_a_key_the_registry_rejects_is_explained_and_nothing_that_serves_is_lost
     assert (current(deployed.d13), answers(deployed.d13)) == (good, True)
 
 
-def test_an_engine_with_broken_settings_is_explained_and_started_again_once_they_are_mended(
+def test_broken_engine_settings_are_explained_and_their_repair_restarts_the_engine(
     operator: Operator, deployed: Pair, good: str
 ) -> None:
     daemon = "/etc/docker/daemon.json"

@@ -90,9 +90,7 @@ def test_the_next_run_attaches_to_the_same_build(machines: Fleet, cut: Cut, firs
     assert builds(machines.e1) == 1
 
 
-def test_two_machines_of_one_class_build_once_and_a_third_of_another_builds_its_own(
-    machines: Fleet, first: Run
-) -> None:
+def test_machines_of_one_class_share_a_build_and_another_class_builds(machines: Fleet, first: Run) -> None:
     assert [builds(machine) for machine in machines.all] == [1, 0, 1]
     assert first.told_of("Engines | Fetch") == ["e2"]
 
@@ -171,7 +169,7 @@ def test_the_last_release_keeps_serving_meanwhile(machines: Fleet, out_of_memory
     assert all(answers(machine) for machine in pair)
 
 
-def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_is_shown(machines: Fleet) -> None:
+def test_an_engine_with_different_answers_is_not_swapped_in_but_shown(machines: Fleet) -> None:
     before = current(machines.e1)
     run = machines.deploy("--limit", "e1", ENGINE_WEIGHTS=ODD)
     assert run.code == 1
@@ -180,7 +178,7 @@ def test_an_engine_that_answers_otherwise_is_not_swapped_in_and_the_difference_i
     assert (current(machines.e1), serves(machines.e1)) == (before, True)
 
 
-def test_a_flipped_byte_is_refused_at_load_and_the_next_deploy_brings_a_good_copy(machines: Fleet) -> None:
+def test_a_flipped_byte_is_refused_at_load_and_replaced_by_deploying(machines: Fleet) -> None:
     good = machines.e2.run(SUMS).stdout
     flip = f"f=$(echo {ENGINES}/*/rank0.engine); printf X | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 9)) conv=notrunc"
     machines.e2.run(flip)

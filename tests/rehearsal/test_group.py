@@ -114,7 +114,7 @@ def test_the_same_swap_succeeds_once_the_host_is_well(pair: Group) -> None:
     assert until(pair.is_whole, 60)
 
 
-def test_of_two_operators_at_once_one_changes_the_group_and_the_other_nothing(pair: Group) -> None:
+def test_only_one_of_two_simultaneous_operators_changes_the_group(pair: Group) -> None:
     """Both operators request another release, of different sizes; the group is complete on one of the two."""
     before, runs = pair.releases(), pair.deploys_at_once(2, 6)
     assert [run.code != 0 for run in runs].count(True) == 1, [run.output[-2000:] for run in runs]

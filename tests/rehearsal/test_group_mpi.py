@@ -60,7 +60,7 @@ def test_a_second_run_changes_nothing(group: Group) -> None:
     assert (again.code, again.changed, group.starts()) == (0, {}, before)
 
 
-def test_the_doctor_finds_nothing_wrong_with_any_part_but_a_link_that_is_slow(group: Group) -> None:
+def test_the_doctor_finds_only_the_slow_link(group: Group) -> None:
     """Ranks that share busy cores have exchanged at 0.2 Gbit/s, of 1 that is declared (2026-11-28)."""
     is_slow = float(says(group.leader, LINKS).split()[1]) * 8 < LINK_SHARE
     assert ['"link-slow"' in finding for finding in group.findings()] == [True] * is_slow
@@ -75,7 +75,7 @@ def test_ranks_are_started_without_a_login_between_hosts(group: Group) -> None:
     assert says(group.leader, reaches(outside, 22, CONTAINER_UID)) == "no"
 
 
-def test_a_rank_that_is_killed_takes_the_group_down_and_it_comes_back(group: Group) -> None:
+def test_a_killed_rank_takes_the_group_down_and_it_recovers(group: Group) -> None:
     """The rank of the last host is killed, not its container."""
     before = group.starts()
     group.follower.run("pkill -KILL -u 61140 -f trtllm-llmapi-launch")
@@ -124,7 +124,7 @@ def test_a_swap_under_load_loses_no_request_of_any_gateway(group: Group) -> None
     assert all(counts["200"] > 30 for counts in statuses.values())
 
 
-def test_of_two_operators_at_once_one_changes_the_group_and_the_other_nothing(group: Group) -> None:
+def test_only_one_of_two_simultaneous_operators_changes_the_group(group: Group) -> None:
     """Both operators request another release, of different sizes; the group is complete on one of the two."""
     before, runs = group.releases(), group.deploys_at_once(4, 6)
     assert [run.code != 0 for run in runs].count(True) == 1, [run.output[-2000:] for run in runs]

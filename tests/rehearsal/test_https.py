@@ -151,7 +151,7 @@ def test_a_second_run_changes_nothing_and_orders_nothing(story: Story, monkeypat
     assert story.shown("serial") == before
 
 
-def test_the_timer_s_unit_renews_a_certificate_that_is_due_and_haproxy_goes_on(story: Story) -> None:
+def test_the_timers_unit_renews_due_certificates_and_haproxy_keeps_serving(story: Story) -> None:
     """The running HAProxy shows certbot's answer after a reload, without a restart."""
     before, process = story.shown("serial"), story.machine.run(PROCESS).stdout
     assert story.machine.run("systemctl is-active enginehouse-certificate.timer").stdout.strip() == "active"

@@ -146,7 +146,7 @@ def test_a_machine_without_a_gpu_shows_none(d12: Machine) -> None:
     assert d12.run("ls /sys/bus/pci/devices").stdout == ""
 
 
-def test_the_driver_is_refused_while_nouveau_holds_the_gpu_and_loaded_after_a_reboot() -> None:
+def test_the_driver_loads_only_after_a_reboot_removes_nouveau() -> None:
     machine = machines.up(["gpu"], "13", h100(), PLACES)[0]
     machine.run(INSTALL_MODULE)
     refused = machine.run("modprobe nvidia", check=False)

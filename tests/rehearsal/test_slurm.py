@@ -204,7 +204,7 @@ def limit(story: Story, minutes: int) -> None:
     story.cluster.controller.run(f"scontrol update JobId={story.job} TimeLimit={minutes}")
 
 
-def test_the_job_that_was_queued_again_serves_and_an_operator_ends_the_other(story: Story) -> None:
+def test_the_requeued_job_serves_and_an_operator_ends_the_other(story: Story) -> None:
     """No request is lost, and the ended job's exit status is success; its containers and files are gone."""
     assert until(lambda: story.sends_to(story.job), 240), story.cluster.log(story.job)
     name = story.cluster.state(story.second).split()[1]

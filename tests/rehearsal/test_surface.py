@@ -186,7 +186,7 @@ def test_of_the_machines_own_users_only_root_and_services_reach_triton(served: S
     assert served.says("; ".join(dialled)) == (places if may else [])
 
 
-def test_a_user_of_the_machine_neither_reads_the_key_nor_signals_the_container(served: Surface) -> None:
+def test_users_of_the_machine_neither_read_keys_nor_signal_containers(served: Surface) -> None:
     """The user can read neither the key's file nor any list of processes."""
     stranger = f"setpriv --reuid {STRANGER} --regid {STRANGER} --clear-groups"
     process = "$(docker inspect -f '{{.State.Pid}}' triton-main)"

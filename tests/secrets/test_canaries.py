@@ -52,11 +52,11 @@ def test_no_process_showed_a_secret_but_the_operators_own_shell(story: Story) ->
     assert sights == [("control", "environment", VARIABLE, "registry key (plain)")], story.watch.sights("command")
 
 
-def test_ssh_and_rsync_were_among_those_sampled_and_got_no_more_than_they_inherit(story: Story) -> None:
+def test_sampled_ssh_and_rsync_processes_have_only_inherited_variables(story: Story) -> None:
     assert {("ssh", VARIABLE), ("rsync", VARIABLE)} <= set(story.watch.sights("command", "variable"))
 
 
-def test_no_file_journal_inspection_image_layer_or_unit_of_the_host_holds_a_secret(host: dict[str, Any]) -> None:
+def test_no_file_journal_inspection_layer_or_unit_of_the_host_holds_secrets(host: dict[str, Any]) -> None:
     assert (host["seen"], host["unread"]) == ([], [])
 
 

@@ -16,7 +16,7 @@ def version(text: str) -> str:
     return text.split(":")[-1].split("-")[0]
 
 
-def test_the_loaded_driver_is_the_one_on_disk_and_the_one_user_space_speaks_to(machine: Host) -> None:
+def test_the_loaded_driver_matches_the_disk_and_user_space(machine: Host) -> None:
     """NVML calls a mismatch of the three "Driver/library version mismatch"."""
     loaded = machine.file("/sys/module/nvidia/version").content_string.strip()
     on_disk = machine.check_output("/usr/sbin/modinfo -F version nvidia").strip()

@@ -145,7 +145,7 @@ def test_every_change_was_announced_by_the_dry_run(story: Story) -> None:
     assert {change: name for change, name in story.first.changed.items() if change not in announced} == {}
 
 
-def test_the_driver_is_canonicals_and_came_with_a_newer_kernel_and_one_reboot(story: Story) -> None:
+def test_canonicals_driver_came_with_a_newer_kernel_and_one_reboot(story: Story) -> None:
     assert story.says("uname -r") == story.made.newer_kernel != story.made.kernel
     assert len(set(re.findall(r"\b[0-9a-f]{32}\b", story.says("journalctl --list-boots")))) == 2
     assert story.first.told_of("Driver | Reboot, confirmed") == [story.machine.name]

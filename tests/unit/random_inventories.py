@@ -199,9 +199,9 @@ def main() -> None:
     seen: Counter[str] = Counter()
     faults: Counter[str] = Counter()
     with ProcessPoolExecutor(words.jobs, get_context("spawn")) as pool:
-        for of_part, found in pool.map(partial(tried, words.seed), parts):
+        for of_part, faulty in pool.map(partial(tried, words.seed), parts):
             seen += of_part
-            for kind, inventory, text in found:
+            for kind, inventory, text in faulty:
                 faults[kind] += 1
                 if faults[kind] <= 2:
                     print(f"{inventory}: {text}", flush=True)

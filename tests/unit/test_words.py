@@ -33,7 +33,7 @@ MOST_WORDS = 12
 BUDGET = {
     "names": 0,
     "docstrings": 0,
-    "long names of tests": 400,
+    "long names of tests": 245,
 }
 """Counts that may be left, and may only fall: none of the first two since 2026-11-27."""
 

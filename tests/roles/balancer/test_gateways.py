@@ -54,7 +54,7 @@ def story() -> Iterator[Callable[[str], dict[str, Any]]]:
         process.wait()
 
 
-def test_a_host_that_drains_and_a_process_that_stops_get_no_new_request(story: Callable[[str], dict[str, Any]]) -> None:
+def test_draining_hosts_and_stopping_processes_get_no_new_request(story: Callable[[str], dict[str, Any]]) -> None:
     assert story("balanced") == {
         "before": ["h1", "h2"],
         "homes of a session": 1,

@@ -45,7 +45,7 @@ def story() -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(story: dict[str, Any]) -> None:
+def test_both_ports_answer_allowed_keys_and_refuse_in_their_own_protocol(story: dict[str, Any]) -> None:
     refused, elsewhere, answered = [401, "UNAUTHENTICATED"], [403, "PERMISSION_DENIED"], [200, "h1"]
     assert story["found"] == {
         "None": refused,
@@ -61,12 +61,12 @@ def test_both_ports_answer_a_key_that_may_and_say_no_in_their_own_words(story: d
     assert story["keys told to Triton"] == 0
 
 
-def test_a_key_has_its_requests_a_minute_and_at_once_over_both_ports_together(story: dict[str, Any]) -> None:
+def test_a_keys_request_limits_hold_over_both_ports_together(story: dict[str, Any]) -> None:
     assert story["a minute"] == [200, 200, 200, 429, "RESOURCE_EXHAUSTED: this key has"]
     assert story["at once"] == [429, "RESOURCE_EXHAUSTED: this key has"]
 
 
-def test_a_stream_that_would_pass_by_a_keys_limits_or_its_end_never_reaches_triton(story: dict[str, Any]) -> None:
+def test_a_stream_beyond_its_keys_limits_never_reaches_triton(story: dict[str, Any]) -> None:
     """Three streams were begun by keys with the right. HAProxy 2.6 resets a refused stream without a message."""
     running = story["running"]
     assert {*running["refused"]} <= {*ENDED, "PERMISSION_DENIED"}
@@ -86,7 +86,7 @@ def test_revoking_a_key_ends_its_requests_and_new_limits_end_its_streams(
     assert (running["cut"], running["goes on"]) == (True, True)
 
 
-def test_a_stream_of_a_revoked_key_ends_in_the_process_before_a_reload_too(story: dict[str, Any]) -> None:
+def test_a_revoked_keys_stream_ends_in_a_reloaded_process_too(story: dict[str, Any]) -> None:
     """The stream of another key continues in that process."""
     after = story["reloaded"]
     assert after["done"] == [

@@ -36,7 +36,7 @@ def test_no_server_gets_requests_before_its_agent_answers() -> None:
     }
 
 
-def test_a_drained_host_gets_no_new_request_and_keeps_its_streams_until_they_end() -> None:
+def test_a_drained_host_keeps_its_streams_and_gets_no_new_request() -> None:
     assert story("drained") == {
         "hosts before": ["h1", "h2"],
         "answers after": {"h2": 80},

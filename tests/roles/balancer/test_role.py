@@ -121,7 +121,7 @@ def test_a_key_goes_on_standard_input_once_and_is_in_no_command(tmp_path: Path) 
     assert done.commands == ()
 
 
-def test_authorities_of_clients_lie_beside_the_certificate_under_a_name_of_their_own(tmp_path: Path) -> None:
+def test_client_authorities_have_their_own_file_beside_the_certificate(tmp_path: Path) -> None:
     pem, signed = write_certificate(tmp_path), write_certificate(tmp_path, "clients")
     secret = Secret.command("cat", str(pem.with_suffix(".key")))
     mine = a_balancer(certificate=str(pem), certificate_key=secret, clients=str(signed))

@@ -44,7 +44,7 @@ def test_lists_are_fetched_when_a_file_changed_and_not_again(tmp_path: Path) -> 
     assert commands[-1] == "/usr/local/lib/enginehouse/patient-apt update"
 
 
-def test_a_host_that_names_no_mirror_any_more_gets_its_own_sources_back() -> None:
+def test_removing_a_mirror_restores_the_hosts_own_sources() -> None:
     left = HostFacts(files={SOURCES: "0" * 64})
     assert list(operations.own_sources(left, Mirrors())) == [
         f"rm -f {SOURCES} && /usr/local/lib/enginehouse/patient-apt update"

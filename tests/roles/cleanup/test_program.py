@@ -11,7 +11,7 @@ from host import clean_up
 from tests.roles.cleanup.spares import Host
 
 
-def test_releases_are_the_swaps_to_count_and_only_the_cache_of_a_gone_one_goes(host: Host) -> None:
+def test_cleanup_leaves_releases_to_swaps_and_removes_their_stale_caches(host: Host) -> None:
     """The number has its own setting; with two different ones the smaller would win unnoticed."""
     host.release("tried", 1)
     host.release("older", 2)
@@ -36,7 +36,7 @@ def test_a_partial_fetch_is_not_removed_as_an_unused_revision(host: Host) -> Non
     assert host.has("weights/llama") == [".r5.partial", "r1"]
 
 
-def test_engines_go_but_for_the_newest_and_a_failed_build_is_kept_to_look_at(host: Host) -> None:
+def test_cleanup_keeps_the_newest_engine_and_a_failed_build(host: Host) -> None:
     for age, name in enumerate(("a" * 16, "b" * 16, "c" * 16)):
         host.make(f"engines/llama/{name}", age)
     host.make(f"engines/llama/{'d' * 16}.failed", 1)

@@ -22,7 +22,7 @@ def test_fresh_files_of_another_run_are_kept(host: Host) -> None:
     assert (host.has("weights/llama"), host.has("images")) == (["r1", "r2", "r3"], ["pulled.json"])
 
 
-def test_an_engine_that_has_just_arrived_stays_although_it_was_built_long_ago(host: Host) -> None:
+def test_a_newly_fetched_engine_stays_despite_an_old_build_date(host: Host) -> None:
     """rsync keeps the build time; hours after its arrival the engine is removed like any other."""
     for age, name in enumerate("ab"):
         host.make(f"engines/llama/{name * 16}", age)

@@ -110,9 +110,7 @@ def test_people_get_text(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_an_archive_is_a_new_file_of_its_owner_and_its_size_is_printed_first(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_archive_is_a_new_private_file_of_printed_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "report.tar.gz"
     data = {"json": "yes", "report": str(path)}
     ran = run(lambda: doctor.examine(a_slice(), RELEASE), answers={"begin smi": DONE_HOST}, data=data)
@@ -122,7 +120,7 @@ def test_an_archive_is_a_new_file_of_its_owner_and_its_size_is_printed_first(
     assert (json.loads(output.out)["archive"], oct(path.stat().st_mode)[-3:], ran.failed_hosts) == (line, "600", ())
 
 
-def test_a_report_never_takes_the_place_of_a_file_and_no_host_is_asked(tmp_path: Path) -> None:
+def test_a_report_never_overwrites_a_file_and_asks_no_host(tmp_path: Path) -> None:
     path = tmp_path / "report.tar.gz"
     path.write_text("mine")
     with pytest.raises(Refusal, match="it is there already"):
@@ -187,7 +185,7 @@ def test_a_missing_nvidia_smi_is_recorded_in_the_archive() -> None:
 
 
 @pytest.mark.parametrize("trtllm", ["1.2.1", ""])
-def test_the_image_of_each_server_is_read_from_its_release_and_kept_by_the_archive(trtllm: str, tmp_path: Path) -> None:
+def test_the_archive_keeps_each_servers_image_from_its_release(trtllm: str, tmp_path: Path) -> None:
     (release := tmp_path / "main/current").mkdir(parents=True)
     image = {"triton_core": "2.71.0", "trtllm": trtllm, "reference": "example.com/triton:ours"}
     (release / "server.json").write_text(json.dumps({"image": image, "address": "::"}, indent=2, sort_keys=True))

@@ -20,7 +20,7 @@ def intent(is_kept: bool = False, **seen: Present) -> Intent:
     return intend(an_engine(), sorted(seen), seen, is_kept)
 
 
-def test_if_no_host_has_the_engine_the_first_builds_and_signs_it_and_the_others_fetch() -> None:
+def test_the_first_host_builds_and_signs_an_engine_for_all_others() -> None:
     decided = intent(a=NOTHING, b=NOTHING)
     assert (decided.builds("a"), decided.signs("a"), decided.fetches("a")) == (True, True, False)
     assert (decided.builds("b"), decided.signs("b"), decided.fetches("b")) == (False, False, True)
@@ -46,12 +46,12 @@ def test_a_running_build_is_awaited_instead_of_a_new_one() -> None:
     assert (decided.builds("a"), decided.builds("b"), decided.fetches("a")) == (False, True, True)
 
 
-def test_an_engine_of_a_foreign_signer_is_rebuilt_and_never_signed_as_it_is() -> None:
+def test_an_engine_of_a_foreign_signer_is_rebuilt_before_signing() -> None:
     decided = intent(a=FOREIGN)
     assert (decided.builds("a"), decided.is_new()) == (True, True)
 
 
-def test_an_engine_of_a_foreign_signer_is_replaced_by_a_good_one_of_another_host() -> None:
+def test_another_hosts_engine_replaces_one_of_a_foreign_signer() -> None:
     decided = intent(a=FOREIGN, b=SIGNED)
     assert (decided.builds("a"), decided.fetches("a"), decided.source) == (False, True, "b")
 

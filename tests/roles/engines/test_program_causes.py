@@ -78,7 +78,7 @@ def test_a_process_the_kernel_killed_ran_out_of_the_hosts_memory() -> None:
     assert causes.cause_of(137, "", oom_kills=1)[0] == "the host ran out of memory: the kernel killed the build"
 
 
-def test_a_killed_process_without_a_kill_of_the_kernel_is_not_called_out_of_memory() -> None:
+def test_a_kill_without_a_kernel_record_is_not_called_out_of_memory() -> None:
     assert causes.cause_of(137, "")[0] == (
         "the build was killed by another process, or by the kernel because the host ran out of memory"
     )

@@ -133,7 +133,7 @@ def test_dry_announces_all_that_a_bare_host_will_do(trust: EngineTrust) -> None:
     ]
 
 
-def test_a_build_under_way_is_attached_to_and_its_settings_are_left_alone(trust: EngineTrust) -> None:
+def test_a_running_build_is_followed_and_its_settings_kept(trust: EngineTrust) -> None:
     ran = play(slices(trust), {"host": Then(GOING, GOING, saying(UNSIGNED), saying(SIGNED))})
     assert [line for line in ran.commands if "build/llama.json" in line or line == START] == []
     assert essential(ran)[:3] == BUILT

@@ -98,7 +98,7 @@ def test_a_program_is_killed_if_its_tracer_dies(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (-9, "")
 
 
-def test_a_program_that_is_not_there_ends_the_start_without_the_key_in_its_words(tmp_path: Path) -> None:
+def test_a_missing_program_ends_the_start_without_showing_the_key(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("s3cret")
     words = [sys.executable, HIDDEN, tmp_path / "key", tmp_path / "none", "--http=@KEY@"]
     ran = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)

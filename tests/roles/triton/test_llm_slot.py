@@ -55,9 +55,7 @@ def test_a_disconnected_clients_request_frees_its_place(model: Any) -> None:
     assert [sender.queue.qsize() for sender in held] == [0, 0]
 
 
-def test_an_answer_with_a_hole_ends_in_an_error_and_its_work_ends(
-    model: Any, image: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_loses_a_part_ends_in_an_error(model: Any, image: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     request = Request(text_input="one", streaming=True, sampling_param_max_tokens=10**6)
     sent = request.sender.send
     sends = iter([sent, lambda *_, **__: 1 / 0])

@@ -155,12 +155,12 @@ def guarded(host: Path) -> Path:
     return host
 
 
-def test_before_anything_starts_only_root_and_our_services_may_connect_to_a_server(guarded: Path) -> None:
+def test_only_root_and_our_services_may_connect_before_a_servers_start(guarded: Path) -> None:
     errors, _ = prepared(guarded)
     assert (errors, (guarded / "rules").read_text()) == ("", RULES)
 
 
-def test_a_rule_that_is_there_is_put_first_again_and_is_there_once(guarded: Path) -> None:
+def test_an_existing_rule_is_moved_first_and_not_duplicated(guarded: Path) -> None:
     (guarded / "programs" / "iptables").write_text("#!/bin/sh\nexit 0\n")
     prepared(guarded)
     rule = 'OUTPUT -p tcp --syn -j ENGINEHOUSE-LOCAL -m comment --comment "enginehouse: no way in"\n'

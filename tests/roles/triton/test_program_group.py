@@ -148,9 +148,7 @@ def test_hosts_with_different_releases_wait_for_each_other(hosts: tuple[Host, Ho
 
 
 @pytest.mark.parametrize("puts_back", [0, 1])
-def test_a_host_that_has_put_its_release_back_ends_the_wait_of_the_other_one(
-    hosts: tuple[Host, Host], puts_back: int
-) -> None:
+def test_a_host_that_reverts_ends_the_other_hosts_wait(hosts: tuple[Host, Host], puts_back: int) -> None:
     """The wait ends only within the same run: a later attempt with the same release waits."""
     waits, back = hosts[1 - puts_back], hosts[puts_back]
     back.release("two")
@@ -169,7 +167,7 @@ def test_a_host_that_has_put_its_release_back_ends_the_wait_of_the_other_one(
 
 
 @pytest.mark.parametrize("dies", [0, 1])
-def test_the_end_of_a_part_ends_all_parts_and_counts_on_its_own_host_only(hosts: tuple[Host, Host], dies: int) -> None:
+def test_a_parts_end_ends_all_parts_and_counts_on_its_host(hosts: tuple[Host, Host], dies: int) -> None:
     assert both_run(hosts)
     os.kill(int((hosts[dies].root / "ranks").read_text()), signal.SIGKILL)
     endings = [host.ended() for host in hosts]

@@ -164,9 +164,7 @@ def test_prompts_are_greedy_and_tasks_are_sampled_with_one_seed(
     assert [body.get("return_token_ids", False) for body in streamed] == [True] * 9 + [False] * 9
 
 
-def test_the_earlier_one_is_not_compared_when_it_is_put_back_or_starts_later(
-    machine: Machine, engine: tuple[Web, list[Texts]]
-) -> None:
+def test_a_reverted_or_restarted_release_is_not_compared(machine: Machine, engine: tuple[Web, list[Texts]]) -> None:
     machine.ask("odd", replay=REPLAY)
     engine[0].requests.clear()
     assert prove_llm.main(["main"]) == 0

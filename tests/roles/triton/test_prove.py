@@ -229,7 +229,7 @@ ENGINE_RIGHT: dict[str, Answer] = {
 }
 
 
-def test_the_models_of_an_engine_are_loaded_in_their_order_and_those_that_take_text_are_asked(place: Path) -> None:
+def test_an_engines_models_load_in_order_and_text_models_are_asked(place: Path) -> None:
     requests = call(place, ENGINE_RIGHT, models=ENGINE)[2].requests
     names = [request.path.removeprefix("/v2/") for request in requests if not request.path.endswith("ready")][1:]
     assert names == [
@@ -247,7 +247,7 @@ def test_an_engine_is_asked_in_its_own_words(place: Path) -> None:
     assert question == {"text_input": prove.PROMPT, "max_tokens": 8, "stream": True}
 
 
-def test_the_model_of_the_contract_is_asked_in_the_words_of_the_contract(place: Path) -> None:
+def test_the_contracts_model_is_asked_with_the_contracts_fields(place: Path) -> None:
     models = tuple(model | {"loads": [*model["loads"], "llama_completion"]} for model in ENGINE)
     answers = ENGINE_RIGHT | {"/v2/models/llama_completion/generate_stream": SAYS}
     requests = call(place, answers, models=models)[2].requests

@@ -64,7 +64,7 @@ def test_an_unreadable_request_for_a_release_is_ignored(machine: FakeHost, monke
     assert has(machine) == ["one"]
 
 
-def test_a_removal_that_is_cut_leaves_no_release_and_the_next_does_the_rest(
+def test_a_cut_removal_leaves_no_release_and_the_next_finishes(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A partial release with its server.json would be swapped in, and never be sent again."""

@@ -73,14 +73,14 @@ def test_a_run_that_its_own_gate_took_back_is_passed_over(machines: Machines) ->
     assert (typed(machines).failed_hosts, set(machines.current.values())) == ((), {"a"})
 
 
-def test_of_a_run_that_its_own_gate_took_back_in_part_the_rest_goes_back(machines: Machines) -> None:
+def test_reverting_a_partly_reverted_run_reverts_the_rest(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b", ("one", "two"))
     machines.serves("two", "a", run=SECOND, plan="77aa", who="ada@desk", wave=2, back=SECOND)
     assert (typed(machines).failed_hosts, machines.changed) == ((), ["one"])
 
 
-def test_a_run_after_which_another_came_is_refused_for_all_hosts_at_once(machines: Machines) -> None:
+def test_reverting_an_earlier_run_is_refused_for_all_hosts(machines: Machines) -> None:
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
     machines.deployed(THIRD, "c", ("two", "four"))

@@ -76,7 +76,7 @@ def test_a_bare_host_gets_these_commands() -> None:
     ]
 
 
-def test_a_release_is_on_the_disk_before_it_has_its_name_and_the_name_before_anything_points_to_it() -> None:
+def test_a_release_is_synced_before_it_is_named_and_linked() -> None:
     staging, target = "/var/lib/enginehouse/releases/.r1.partial", "/var/lib/enginehouse/releases/r1"
     synced, judged, renamed, *_ = publishing("r1").split("; ")[-7:]
     assert (synced, renamed) == (f"find {staging} -exec sync {{}} +", f"mv -T {staging} {target}")
@@ -136,7 +136,7 @@ def test_a_new_driver_is_proven_and_nothing_is_swapped() -> None:
 OLD = "\nserver=old\ncurrent=1\nprevious=\nactive=active\nenabled=enabled\nswap=inactive"
 
 
-def test_a_server_that_is_no_longer_planned_is_retired_where_nothing_is_to_be_swapped() -> None:
+def test_an_unplanned_server_is_retired_even_without_a_swap() -> None:
     assert play(host_answers(placed(), PROBED, serving() + OLD)).commands == (RETIRED,)
 
 
@@ -156,7 +156,7 @@ def test_the_host_learns_which_server_is_replaced() -> None:
     ]
 
 
-def test_a_swap_that_can_fail_is_given_the_time_the_old_servers_need_to_serve_again(
+def test_a_swaps_timeout_includes_the_old_servers_restart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     waits: list[int] = []  # filled twice: by the preparation with a dry answer, then on the host

@@ -79,7 +79,7 @@ def test_a_failed_start_of_the_only_release_is_retried_at_boot(machine: FakeHost
     assert machine.call("recover") == 0
 
 
-def test_a_cut_while_a_first_release_starts_again_leaves_it_to_the_boot(machine: FakeHost) -> None:
+def test_a_first_release_cut_during_its_restart_starts_at_boot(machine: FakeHost) -> None:
     machine.ask("one")
     machine.cut("one", "one")
     assert (machine.call("recover"), machine.links) == (0, ("one", ""))
@@ -96,7 +96,7 @@ def full(machine: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
     (machine.root / "history.jsonl").mkdir()
 
 
-def test_a_full_disk_takes_the_record_of_a_cut_swap_and_no_server_down(
+def test_a_full_disk_loses_a_cut_swaps_record_and_stops_no_server(
     machine: FakeHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine.ask("one")

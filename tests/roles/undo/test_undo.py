@@ -124,9 +124,7 @@ def test_a_login_before_the_change_is_in_force_confirms_nothing(undo: Ask, tmp_p
     assert "the change is still being made" in early.stderr
 
 
-def test_a_change_that_was_taken_back_while_it_was_made_is_not_watched_as_if_it_were_there(
-    undo: Ask, tmp_path: Path
-) -> None:
+def test_a_change_reverted_while_it_is_made_is_not_watched(undo: Ask, tmp_path: Path) -> None:
     undo("save", "x", str(tmp_path / "x"))
     undo("back", "x")
     ended = undo("watch", "x", "20")

@@ -37,7 +37,7 @@ def verbs(ran: Sequence[object]) -> list[str]:
     return [line.split()[-1] if line.startswith("mkdir") else line for line in lines]
 
 
-def test_the_time_to_confirm_units_begins_when_the_last_of_them_is_written_and_read() -> None:
+def test_the_time_to_confirm_units_begins_after_their_reload() -> None:
     """Until then a longer timer runs, so that a run killed in between leaves no permanent change."""
     seen = {UNIT.path: f"{sha256(b'old').hexdigest()} 644 root"}
     commands = verbs(list(undo.put_watched("triton", (UNIT, DROP_IN), seen)))
@@ -63,7 +63,7 @@ def test_the_host_itself_reports_the_end_of_a_risky_change() -> None:
 
 
 @pytest.mark.parametrize(("stops", "least"), [((), 90), ((10,), 90), ((90,), 120), ((30, 3600), 3630)])
-def test_an_engine_is_given_the_longest_drain_of_its_host_before_the_time_to_confirm(
+def test_a_docker_change_waits_for_the_longest_drain_before_its_confirmation(
     stops: tuple[int, ...], least: int
 ) -> None:
     mine = a_slice(servers=tuple(replace(SERVER, stop_seconds=seconds) for seconds in stops))
@@ -111,7 +111,7 @@ def confirmed(answer: Callable[[str, float], Answer]) -> Ran:
         return run(lambda: step(CachedFact(Nothing), commands, name="Change"))
 
 
-def test_a_change_that_takes_longer_than_the_time_to_confirm_it_is_confirmed_when_we_get_in_again() -> None:
+def test_a_slow_change_is_confirmed_at_the_next_login() -> None:
     """The connection that made it was lost meanwhile, as by a bridge that is made again."""
     ran = confirmed(lambda command, now: (None, []) if "restart" in command or now < 90 else (True, []))
     assert ran.failed_hosts == ()
