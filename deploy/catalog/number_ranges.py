@@ -86,7 +86,7 @@ _QUEUE = Believable("requests", 1, 100_000, "a longer queue outlives every clien
 _DRAFTED = Believable("tokens", 1, 256, "trees of Medusa and EAGLE have 63")
 _ADDRESS_CONNECTIONS = Believable("connections", 8, 1_000_000, "a browser alone opens six", (0,), "for no limit")
 _ADDRESS_REQUESTS = Believable(
-    "requests", 10, 1_000_000_000, "one address's requests of a minute, retries included", (0,), "for no limit"
+    "requests", 10, 1_000_000_000, "requests of one address per minute, retries included", (0,), "for no limit"
 )
 _HOST_CACHE = Believable("MiB", 256, 4_194_304, "host memory is 4 TiB at most", unset=(0,))
 _WAYS = Believable("GPUs", 1, 16, "no host of the catalog has more", unset=(0,))
@@ -212,7 +212,7 @@ RANGES: dict[str, dict[str, Believable]] = {
     },
     "Replay": {
         "max_tokens": Believable("tokens", 1, 131_072, "of one answer; a replay takes 64"),
-        "equal_percent": Believable("percent", 50, 100, "0.9 would be less than one token in a hundred", unset=(0,)),
+        "equal_percent": Believable("percent", 50, 100, "a share of 0.9 is written 90", unset=(0,)),
         "minimum_percent": Believable("percent", 1, 100, "0.95 would be less than one task in a hundred", unset=(0,)),
     },
     "Reranker": _ENCODER,

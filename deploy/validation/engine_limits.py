@@ -164,7 +164,7 @@ def _meant(flag: Flag, value: str) -> str:
 def _unknown(placed: Placed, name: str, known: list[str]) -> Refusal:
     misquoted = MISQUOTED[BUILD].get(f"--{name}")
     if name in RUNTIME_KEYS:
-        key = f"{name} is a setting of the running backend, which the plan writes from LLM(…)"
+        key = f"no run-time setting here: the plan writes {name} from the fields of LLM(…)"
         return _option(placed, name, f"{name} is a run-time setting and not part of the engine", key, "leave it out")
     if misquoted:
         instead = misquoted.flag.removeprefix("--")

@@ -60,7 +60,8 @@ def _fits(server: Server, served: list[Served], budget: ServerBudget) -> Iterato
     )
     yield refuse(
         "over-committed",
-        f"server {server.name}: its models need {budget.needed_mib:,} MiB of {budget.plannable_mib:,} on each GPU",
+        f"server {server.name}: its models need {budget.needed_mib:,} MiB on each GPU, which has "
+        f"{budget.plannable_mib:,} for them",
         where=server_at(server.name, "models"),
         seen=f"{needs} · tritonserver {memory.SERVER_MIB:,}",
         wanted=f"at most {budget.plannable_mib:,}: {budget.usable_mib:,} usable less {memory.RESERVE_MIB:,} in reserve",

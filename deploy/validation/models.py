@@ -123,8 +123,8 @@ def _servable(host: Host, server: Server, served: Served) -> Iterator[Refusal]:
             f"{model.name}: {architecture.name} is unknown to the planner, which cannot count its cache",
             where=place,
             seen=f"{architecture.name}: {states}",
-            wanted="keys and values of every layer, or DeepSeek-V3's latent with its sizes",
-            attempt="another project, or another model here; under a similar name the cache would be counted wrongly",
+            wanted="a model that caches keys and values of every layer, or DeepSeek-V3's latent",
+            attempt="another model; under a similar architecture's name the cache would be counted wrongly",
         )
         return
     if architecture.kind not in KINDS:

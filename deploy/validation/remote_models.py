@@ -100,12 +100,13 @@ def _beside_elsewhere(model: Model, remote: Host, server: str) -> Refusal:
 def _no_tokenizer(model: Model, remote: Host) -> Refusal:
     return refuse(
         "gateway-without-weights",
-        f"the gateway sends to {model.name} of {remote.name}, whose tokenizer only that host has",
+        f"the gateway cannot read model {model.name} of {remote.name}: only that host has its tokenizer",
         where="gateway.others",
-        seen=f'{model.name}, an LLM that this host does not serve, from Weights.on_host("{model.weights.path}")',
-        wanted="an LLM of a hub or of the control machine, whose tokenizer is brought to the gateway's host; or an LLM "
+        seen=f'LLM {model.name}, which this host does not serve, from Weights.on_host("{model.weights.path}")',
+        wanted="weights of a hub or of the control machine, whose tokenizer the gateway's host gets; or an LLM "
         "that this host serves too",
-        attempt=f"Weights.hub(REPOSITORY, REVISION) for {model.name}; or take {remote.name} and its pool out of others",
+        attempt=f"Weights.hub(REPOSITORY, REVISION) for {model.name}; or take {remote.name} and its pool out of "
+        "gateway.others",
     )
 
 

@@ -61,11 +61,12 @@ def _no_share(limit: str, members: Sequence[tuple[str, str]]) -> Refusal:
 def _nobody(pool: Pool, rollout: Rollout) -> Refusal:
     name, size = f"pool {pool.name}" if pool.name else "the hosts without a pool", len(pool.units)
     lost = f"; hosts that may be lost: {rollout.may_be_lost}" if rollout.may_be_lost else ""
+    none = "the hosts that may be lost are all that may be out" if lost else "no host may be out of service"
     least = 1 + max(0, rollout.may_be_lost)
     limit = rollout.max_unavailable if rollout.max_unavailable != "" else "nothing, which is a quarter"
     return refuse(
         "nobody-out",
-        f"{name}: no host may be out of service, so none can be updated",
+        f"{name}: {none}, so none can be updated",
         where="rollout.max_unavailable",
         seen=f"{limit}; hosts that may be out: {max(0, pool.allowed)} of {size}{lost}",
         wanted=f"room for {least} at least" + (": the hosts that may be lost, and one that is swapped" if lost else ""),
