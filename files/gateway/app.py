@@ -30,7 +30,7 @@ from gateway.gateway import Gateway
 from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
-from gateway.openapi import Route
+from gateway.openapi import SCORES, Route
 from gateway.openapi import answer as describe
 from gateway.page import PAGES, page
 from gateway.request import Request
@@ -78,9 +78,9 @@ ROUTES = {
     "/v1/tokenize": Route(cohere.tokenize, "tokenize", "Cohere v1", "CohereTokens", "CohereTokenize"),
     "/v1/detokenize": Route(cohere.detokenize, "tokenize", "Cohere v1", "CohereText", "CohereDetokenize"),
     "/v2/chat": Route(cohere_chat.chat, "chat", "Cohere v2", "CohereAnswer", "CohereChat"),
-    "/v2/embed": Route(cohere.embed_v2, "embeddings", "Cohere v2", "EmbedAnswer", "CohereEmbed"),
+    "/v2/embed": Route(cohere.embed_v2, "embeddings", "Cohere v2", "EmbedAnswer", "CohereEmbed|CohereEmbedInputs"),
     "/v2/rerank": Route(cohere_v2, "rerank", "Cohere v2", "RerankAnswer", "Rerank"),
-    "/v1/score": Route(score, "rerank", "vLLM", "ScoreAnswer", "Score"),
+    "/v1/score": Route(score, "rerank", "vLLM", "ScoreAnswer", "|".join(SCORES)),
     "/tokenize": Route(tokenize, "tokenize", "vLLM", "Tokens", "Tokenize|TokenizeChat"),
     "/detokenize": Route(detokenize, "tokenize", "vLLM", "Detokenized", "CohereDetokenize"),
     "/version": Route(version, "version", "vLLM", "Version"),

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway.cohere_chat import SAME_PRIORITY, TEXT
 from gateway.completions import ids as prompt_ids
-from gateway.dialects import (
-    text_parts,
-)
-from gateway.embeddings import BYTES_A_NUMBER, tensors, vectors_of
+from gateway.dialects import text_parts
+from gateway.embeddings import embedded, vectors_of
 from gateway.exchange import compact
 from gateway.fields import FieldError, Fields
 from gateway.load import PIECE_SECONDS
-from gateway.parts import Options, in_parts, most_tokens
+from gateway.parts import Options
 from gateway.request import Request
 from gateway.tokens import Tokens
 
@@ -59,23 +57,15 @@ async def _embed(request: Request, version: str) -> None:
     fields.only("priority", 0, because=SAME_PRIORITY)
     fields.close()
     options |= {"task": task} if task in model.tasks else {}
-    width = int(options.get("dimensions") or model.dimensions)
-    request.hold_answer(len(texts) * width * sum(BYTES_A_NUMBER[form] for form in set(forms)) + sum(map(len, texts)))
-    request.reserve(most_tokens(model, texts))
-    outputs = await in_parts(request, model, texts, options, tensors)
-    tokens = request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
-
-    def vectors(form: str) -> Iterator[Any]:
-        for output in outputs:
-            yield from vectors_of(output["embeddings"].raw, output["embeddings"].shape[-1], form)
-
+    request.hold_answer(sum(map(len, texts)))  # which the answer repeats
+    outputs, tokens = await embedded(request, model, texts, options, *set(forms))
     meta: Mapping[str, Any] = {"api_version": {"version": version}, "billed_units": {"input_tokens": tokens}}
     kind = "embeddings_by_type" if is_by_type else "embeddings_floats"
     head = compact({"id": request.exchange.identity, "response_type": kind})[:-1]
     tail = compact({"texts": texts, "meta": meta})[1:]
     if not is_by_type:
-        return await request.exchange.json_of_many(f'{head},"embeddings":', vectors("float"), f",{tail}")
-    lists = [(f'"{form}":', vectors(form)) for form in sorted(set(forms))]
+        return await request.exchange.json_of_many(f'{head},"embeddings":', vectors_of(outputs, "float"), f",{tail}")
+    lists = [(f'"{form}":', vectors_of(outputs, form)) for form in sorted(set(forms))]
     return await request.exchange.json_of_lists(f'{head},"embeddings":{{', lists, f"}},{tail}")
 
 

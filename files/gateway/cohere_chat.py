@@ -13,6 +13,7 @@ from gateway.dialects import (
     Step,
     Translation,
     answer,
+    call_of,
     close,
     content_of,
     generation,
@@ -146,7 +147,7 @@ class ChatWriter:
         if kind == "end":
             return [_event(f"{subject}-end", index=block.number)]
         if block.kind is Call:
-            call = _call(block, "") if kind == "begin" else {"function": {"arguments": text}}
+            call = call_of(block.identity, block.name, "") if kind == "begin" else {"function": {"arguments": text}}
             message: dict[str, Any] = {"tool_calls": call}
         else:
             word = _word(block)
@@ -170,7 +171,7 @@ class ChatWriter:
         message["content"] = [
             {"type": _word(block), _word(block): block.text} for block in blocks.blocks if block.kind is not Call
         ]
-        if calls := [_call(block, block.text) for block in blocks.blocks if block.kind is Call]:
+        if calls := [call_of(block.identity, block.name, block.text) for block in blocks.blocks if block.kind is Call]:
             message["tool_calls"] = calls
         end = {"finish_reason": _finish(blocks, finish), "usage": self._usage()}
         return {"id": self._identity, "message": message, **end}
@@ -188,10 +189,6 @@ def _event(kind: str, **fields: Any) -> NamedEvent:
 
 def _word(block: Block) -> str:
     return "thinking" if block.kind is Reasoning else "text"
-
-
-def _call(block: Block, arguments: str) -> dict[str, Any]:
-    return {"id": block.identity, "type": "function", "function": {"name": block.name, "arguments": arguments}}
 
 
 def _finish(blocks: Blocks, finish: str) -> str:

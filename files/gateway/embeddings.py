@@ -11,7 +11,7 @@ from gateway.fields import FieldError, Fields
 from gateway.parts import Options, in_parts, most_tokens
 from gateway.request import Request
 from gateway.settings import Alias, ModelSettings
-from gateway.tensors import Input, strings
+from gateway.tensors import Input, Outputs, strings
 
 BYTES_A_NUMBER = {"float": 24, "base64": 6}
 """Bytes per number in an answer."""
@@ -44,14 +44,9 @@ async def embeddings(request: Request) -> None:
     options = options_of(fields, model) | ({"task": task} if task else {})
     fields.text("user", "")  # accepted without effect
     fields.close()
-    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER[form])
-    request.reserve(most_tokens(model, texts))
-    outputs = await in_parts(request, model, texts, options, tensors)
-    width = outputs[0]["embeddings"].shape[-1]
-    tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
-    request.exchange.record.prompt_tokens = tokens
-    vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, form))
-    data = ({"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors))
+    outputs, tokens = await embedded(request, model, texts, options, form)
+    vectors = enumerate(vectors_of(outputs, form))
+    data = ({"object": "embedding", "index": index, "embedding": vector} for index, vector in vectors)
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     # Mistral's client requires an id.
     before = compact({"id": f"embd-{request.exchange.identity}", "object": "list"})[:-1]
@@ -96,9 +91,10 @@ def form_of(fields: Fields) -> str:
 
     Raises: FieldError for vectors of fewer bits.
     """
-    jinas = fields.value("embedding_type") or "float"
-    named = fields.within({"embedding_type": jinas[0] if isinstance(jinas, list) and len(jinas) == 1 else jinas}, "")
-    form = named.text("embedding_type", choices=("float", "base64"))
+    jinas = fields.value("embedding_type")
+    if isinstance(jinas, list):
+        (jinas,) = fields.within({"embedding_type": jinas}, "").texts("embedding_type", 1)
+    form = fields.within({"embedding_type": jinas}, "").text("embedding_type", "float", choices=("float", "base64"))
     fields.only("output_dtype", "float", because="vectors of fewer bits are not supported")
     return fields.text("encoding_format", form, choices=("float", "base64"))
 
@@ -106,9 +102,7 @@ def form_of(fields: Fields) -> str:
 def options_of(fields: Fields, model: ModelSettings) -> Options:
     """The encoder's options, in Voyage's names too; texts are truncated only if the client asks for it."""
     is_cut = cuts_at_the_end(fields)
-    options: Options = {
-        "truncate": truncates(fields, "truncation" if fields.has("truncation") else "truncate") or is_cut
-    }
+    options: Options = {"truncate": any([is_cut, *(truncates(fields, name) for name in ("truncation", "truncate"))])}
     dimensions = fields.maybe_whole("dimensions", 1, model.dimensions)
     dimensions = fields.maybe_whole("output_dimension", 1, model.dimensions) or dimensions
     # Names of Jina's and of vLLM's clients.
@@ -142,12 +136,29 @@ def truncates(fields: Fields, name: str) -> bool:
     return bool(value)
 
 
-def tensors(texts: Sequence[str]) -> list[Input]:
-    return [strings("texts", texts, (1, len(texts)))]
+async def embedded(
+    request: Request, model: ModelSettings, texts: Sequence[str], options: Options, *forms: str
+) -> tuple[list[Outputs], int]:
+    """The outputs of each part of the texts, and their tokens. Memory for the vectors in all forms is reserved first.
+
+    Raises: UpstreamError, ApiError.
+    """
+    numbers = len(texts) * int(options.get("dimensions") or model.dimensions)
+    request.hold_answer(numbers * sum(BYTES_A_NUMBER[form] for form in forms))
+    request.reserve(most_tokens(model, texts))
+
+    def tensors(part: Sequence[str]) -> list[Input]:
+        return [strings("texts", part, (1, len(part)))]
+
+    outputs, tokens = await in_parts(request, model, texts, options, tensors)
+    request.exchange.record.prompt_tokens = tokens
+    return outputs, tokens
 
 
-def vectors_of(raw: bytes, width: int, form: str) -> Iterator[Any]:
+def vectors_of(outputs: Sequence[Outputs], form: str) -> Iterator[Any]:
     """Each vector of FP32 [vectors, width], as base64 of its bytes or as a list of numbers."""
-    for start in range(0, len(raw), width * 4):
-        row = raw[start : start + width * 4]
-        yield base64.b64encode(row).decode() if form == "base64" else memoryview(row).cast("f").tolist()
+    for vectors in (output["embeddings"] for output in outputs):
+        width = vectors.shape[-1] * 4
+        for start in range(0, len(vectors.raw), width):
+            row = vectors.raw[start : start + width]
+            yield base64.b64encode(row).decode() if form == "base64" else memoryview(row).cast("f").tolist()

@@ -23,6 +23,7 @@ from gateway.exchange import compact
 from gateway.messages import MOST_MESSAGES, MOST_PARTS
 from gateway.models import usable
 from gateway.request import Request
+from gateway.rerank import SIDES
 from gateway.responses import MOST_METADATA, MOST_METADATUM
 from gateway.sampling import MOST_LOGPROBS, MOST_SEED, MOST_SEQUENCES, MOST_STOP, MOST_STOPS
 from gateway.sampling_numbers import SAMPLING_NUMBERS
@@ -39,29 +40,39 @@ RANGE = re.compile(r"(-?\d+)\.\.(\d+)")
 MODEL = re.compile(r"model\??:(\w+)")
 LIST = re.compile(r"(.+)\[(?:(\d+)\.\.(\d+)?)?\]")
 TEXT: Schema = {"type": "string"}
+QUERY: Schema = {**TEXT, "pattern": r"\S"}
+CLOSED: Schema = {"additionalProperties": False}
 TOOL = """A function: {"type": "function", "function": {"name": …, "description": …, "parameters": …}}. Only models with
 a tool parser take tools; with the choice none, no tool is read."""
 
-PARTS, TEXTS = f"Part[0..{MOST_PARTS}]", f"TextPart[0..{MOST_PARTS}]"
+PARTS, TEXTS, ITEM = (f"{name}[0..{MOST_PARTS}]" for name in ("Part", "TextPart", "ItemPart"))
 TOOLS = f"tools?:tool[0..{MOST_TOOLS}]"
 STOPS = f"stop[0..{MOST_STOPS}]"
 SAMPLED = f"""{" ".join(f"{name}?:{name}" for name in SAMPLING_NUMBERS)} stream?:flag stream_options?:StreamOptions
-    seed?:-{MOST_SEED}..{MOST_SEED} stop?:stop|{STOPS} max_tokens?:1..{MOST} n?:1..{MOST_SEQUENCES}
-    structured_outputs?:object"""
+    seed?:-{MOST_SEED}..{MOST_SEED} stop?:stop|{STOPS} max_tokens?:1..{MOST} max_completion_tokens?:1..{MOST}
+    min_tokens?:0..{MOST} response_format?:AnswerFormat n?:1..{MOST_SEQUENCES} structured_outputs?:object"""
 COHERE_SAMPLED = f"""stream?:flag max_tokens?:1..{MOST} k?:0..{MOST} p?:top_p stop_sequences?:{STOPS}
-    temperature?:temperature frequency_penalty?:frequency_penalty presence_penalty?:presence_penalty"""
+    temperature?:temperature frequency_penalty?:frequency_penalty presence_penalty?:presence_penalty
+    response_format?:CohereFormat"""
 CONVERSATION = f"""model:llm messages:AnthropicMessage[1..{MOST_MESSAGES}] system?:text|{TEXTS}
-    tools?:AnthropicTool[0..{MOST_TOOLS}] tool_choice?:AnthropicChoice thinking?:Thinking"""
+    tools?:AnthropicTool[0..{MOST_TOOLS}] tool_choice?:AnthropicChoice thinking?:Thinking output_config?:OutputConfig
+    output_format?:AnthropicFormat"""
 RESPONSE_INPUT = f"""model:llm input:text|Item[1..{MOST_MESSAGES}] instructions?:text
     tools?:ResponseTool[0..{MOST_TOOLS}] parallel_tool_calls?:flag store?:flag metadata?:metadata
-    reasoning?:Reasoning"""
+    reasoning?:Reasoning text?:TextOptions include?:text[0..{MOST_TOOLS}] stream_options?:object"""
 COHERE_V1 = f"""model:llm preamble?:text chat_history?:CohereTurn[0..{MOST_MESSAGES}]
-    tools?:CohereTool[0..{MOST_TOOLS}] {COHERE_SAMPLED}"""
-EMBED = f"""model:embedder texts:inputs embedding_types?:form[1..{len(FORMS)}] truncate?:=NONE,END
+    tools?:CohereTool[0..{MOST_TOOLS}] force_single_step?:flag {COHERE_SAMPLED}"""
+EMBED = f"""model:embedder max_tokens?:1..{MOST} embedding_types?:form[1..{len(FORMS)}] truncate?:=NONE,END
     output_dimension?:width"""
+SCORES = {
+    f"Score_{second}": f"""model:reranker {first}:query|queries {second}:text|passages
+        truncate_prompt_tokens?:whole_length user?:text"""
+    for first, second in SIDES
+}
 
 BODIES = {
-    "Part": "type:=text text:text",
+    "WrittenPart": "type:=text,input_text,output_text text:text",
+    "RefusalPart": "type:=refusal refusal:text",
     "TextPart": "type?:=text text:text",
     "StreamOptions": "include_usage?:flag",
     "UserMessage": f"role:=system,developer,user content:text|Part[1..{MOST_PARTS}] name?:text",
@@ -71,38 +82,54 @@ BODIES = {
     "SentCall": "id:text type?:=function function:SentFunction",
     "SentFunction": "name:text arguments?:text",
     "Format": "type:=text,json_object",
+    "JsonFormat": "type:=json value?:object schema?:object",
+    "RegexFormat": "type:=regex value:text",
     "SchemaFormat": "type:=json_schema json_schema:NamedSchema",
     "NamedSchema": "name:text description?:text schema:object strict?:flag",
     "Chat": f"""model:llm messages:Message[1..{MOST_MESSAGES}] {TOOLS} tool_choice?:={",".join(WORDS)}|object
-        parallel_tool_calls?:flag logprobs?:flag top_logprobs?:0..{MOST_LOGPROBS} max_completion_tokens?:1..{MOST}
-        response_format?:Format|SchemaFormat reasoning_effort?:text chat_template_kwargs?:object
-        prompt_cache_key?:identity user?:identity {SAMPLED}""",
+        parallel_tool_calls?:flag logprobs?:flag top_logprobs?:0..{MOST_LOGPROBS} reasoning_effort?:text
+        chat_template_kwargs?:object prompt_cache_key?:identity safety_identifier?:identity user?:identity {SAMPLED}""",
     "Completion": f"model:llm prompt:prompts echo?:flag logprobs?:0..{MOST_LOGPROBS} user?:text {SAMPLED}",
     "ResponsePart": "type?:=input_text,output_text,text text:text",
-    "ResponseMessage": f"""type?:=message role:=user,system,developer,assistant
-        content:text|ResponsePart[0..{MOST_PARTS}]""",
+    "ResponseMessage": f"type?:=message role:=user,system,developer,assistant content:text|{ITEM}",
     "CallItem": "type:=function_call call_id:text name:text arguments:text",
-    "OutputItem": f"type:=function_call_output call_id:text output:text|ResponsePart[0..{MOST_PARTS}]",
+    "OutputItem": f"type:=function_call_output call_id:text output:text|{ITEM}",
     "ReasoningItem": "type:=reasoning",
     "ResponseTool": "type:=function name:text description?:text strict?:flag",
     "Reasoning": f"effort?:=,{','.join(EFFORTS)} summary?:=,auto,concise,detailed",
+    "TextOptions": "format?:TextFormat",
+    "TextFormat": "type:=text,json_object,json_schema name?:any schema?:any",
     "ResponseInput": RESPONSE_INPUT,
-    "Response": f"""{RESPONSE_INPUT} max_output_tokens?:1..{MOST} temperature?:temperature top_p?:top_p stream?:flag""",
-    "ResultBlock": f"type:=tool_result tool_use_id:text content?:text|{TEXTS}",
+    "Response": f"""{RESPONSE_INPUT} max_output_tokens?:1..{MOST} temperature?:temperature top_p?:top_p stream?:flag
+        prompt_cache_key?:identity safety_identifier?:identity user?:identity""",
+    "TextContent": "type:=text text:text",
+    "DocumentBlock": "type:=document source:Source title?:text context?:text citations?:object",
+    "TextSource": "type:=text data:text",
+    "PartsSource": f"type:=content content:text|{TEXTS}",
+    "SearchBlock": f"type:=search_result content:text|{TEXTS} title?:text source?:text citations?:object",
+    "ResultBlock": f"type:=tool_result tool_use_id:text content?:text|ResultPart[0..{MOST_PARTS}] is_error?:flag",
     "CallBlock": "type:=tool_use id:text name:text input:object",
     "ThoughtBlock": "type:=thinking thinking:text",
+    "SecretBlock": "type:=redacted_thinking",
     "AnthropicMessage": f"role:=user,assistant,system content:text|Block[1..{MOST_PARTS}]",
     "AnthropicTool": "type?:=custom name:text description?:text strict?:flag",
     "AnthropicChoice": "type?:=auto,any,none,tool",
+    "AnthropicFormat": "type:=json_schema schema?:any",
+    "OutputConfig": f"effort?:=,{','.join(EFFORTS)} format?:AnthropicFormat",
+    "UserMetadata": "user_id?:identity",
     "Thinking": f"type?:=,enabled,adaptive,between_tools,disabled budget_tokens?:1..{MOST}",
     "CountTokens": CONVERSATION,
     "Messages": f"""{CONVERSATION} max_tokens:1..{MOST} stop_sequences?:{STOPS} stream?:flag temperature?:temperature
-        top_p?:top_p top_k?:top_k""",
+        top_p?:top_p top_k?:top_k metadata?:UserMetadata""",
     "CohereSent": f"role:=user,system content:text|{TEXTS}",
-    "CohereToolMessage": f"role:=tool tool_call_id:text content:text|{TEXTS}",
-    "CohereAssistant": f"role:=assistant content?:text|{TEXTS} tool_plan?:text",
+    "CohereDocument": "type:=document document:object",
+    "CohereToolMessage": f"role:=tool tool_call_id:text content:text|CohereToolPart[0..{MOST_PARTS}]",
+    "CohereAssistant": f"role:=assistant content?:text|CohereSaidPart[0..{MOST_PARTS}] tool_plan?:text",
+    "CohereFormat": "type?:=text,json_object json_schema?:any schema?:any",
+    "CohereThought": "type?:=,enabled,disabled",
     "CohereChat": f"""model:llm messages:CohereMessage[1..{MOST_MESSAGES}] {TOOLS}
-        tool_choice?:=,REQUIRED,NONE {COHERE_SAMPLED}""",
+        tool_choice?:=,REQUIRED,NONE thinking?:CohereThought strict_tools?:flag citation_options?:object
+        {COHERE_SAMPLED}""",
     "CohereTurn": "role:=USER,CHATBOT,SYSTEM,TOOL",
     "CohereTool": "name:text description?:text parameter_definitions?:object",
     "CohereResult": f"call:CohereSentCall outputs?:any[0..{MOST_TOOLS}]",
@@ -111,16 +138,21 @@ BODIES = {
     "CohereResultsV1": f"{COHERE_V1} message:text tool_results:CohereResult[1..{MOST_TOOLS}]",
     "CohereTokenize": "model:llm text:text",
     "CohereDetokenize": f"model:llm tokens:count[1..{MOST_IDS}]",
-    "Embeddings": """model?:embedder|= input:text|inputs encoding_format?:form dimensions?:width output_dimension?:width
-        truncate?:flag|=NONE,END normalize?:flag user?:text""",
-    "CohereEmbedV1": f"{EMBED} input_type?:=,{','.join(TASKS)}",
-    "CohereEmbed": f"{EMBED} input_type:={','.join(TASKS)}",
+    "Embeddings": """model?:embedder|= input:text|embedded encoding_format?:form embedding_type?:form|form[1..1]
+        dimensions?:width output_dimension?:width truncate?:cut truncation?:cut truncate_prompt_tokens?:whole_length
+        normalize?:flag normalized?:flag user?:text""",
+    "CohereInput": f"content:text|{TEXTS}",
+    "CohereEmbedV1": f"{EMBED} texts:inputs input_type?:=,{','.join(TASKS)}",
+    "CohereEmbed": f"{EMBED} texts:inputs input_type:={','.join(TASKS)}",
+    "CohereEmbedInputs": f"{EMBED} inputs:contents input_type:={','.join(TASKS)}",
     "Document": "text:text",
-    "Rerank": f"""model:reranker query:query documents:documents top_n?:1..{MOST} return_documents?:flag
+    "Rerank": f"""model:reranker query:query documents:documents top_n?:1..{MOST} top_k?:1..{MOST}
+        max_tokens_per_doc?:1..{MOST} truncation?:flag truncate_prompt_tokens?:whole_length return_documents?:flag
         raw_scores?:flag""",
-    "Score": "model:reranker text_1:query|query[1..1] text_2:text|passages",
+    **SCORES,
     "Tokenize": "model:llm prompt:text|ids|prompt[1..1] add_special_tokens?:flag return_token_strs?:flag",
-    "TokenizeChat": f"model:llm messages:Message[1..{MOST_MESSAGES}] {TOOLS}",
+    "TokenizeChat": f"""model:llm messages:Message[1..{MOST_MESSAGES}] {TOOLS} parallel_tool_calls?:flag
+        return_token_strs?:flag""",
     "TeiEmbed": "model?:embedder|= inputs:text|inputs truncate?:flag normalize?:flag dimensions?:width",
     "TeiRerank": "model?:reranker|= query:query texts:passages raw_scores?:flag return_text?:flag truncate?:flag",
 }
@@ -128,7 +160,14 @@ BODIES = {
 UNIONS = {
     "Message": "UserMessage|AssistantMessage|ToolMessage",
     "Item": "ResponseMessage|CallItem|OutputItem|ReasoningItem",
-    "Block": "Part|ResultBlock|CallBlock|ThoughtBlock",
+    "Part": "WrittenPart|RefusalPart",
+    "ItemPart": "ResponsePart|RefusalPart",
+    "AnswerFormat": "Format|SchemaFormat|JsonFormat|RegexFormat",
+    "Source": "TextSource|PartsSource",
+    "ResultPart": "TextPart|DocumentBlock|SearchBlock",
+    "Block": "TextContent|DocumentBlock|SearchBlock|ResultBlock|CallBlock|ThoughtBlock|SecretBlock",
+    "CohereToolPart": "TextPart|CohereDocument",
+    "CohereSaidPart": "TextPart|ThoughtBlock",
     "CohereMessage": "CohereSent|CohereAssistant|CohereToolMessage",
     "Output": "MessageOutput|CallOutput|ReasoningOutput",
     "AnthropicContent": "TextBlock|ThinkingBlock|UseBlock",
@@ -264,7 +303,7 @@ def words_of(limits: Limits, dimensions: int) -> dict[str, Schema]:
         "any": {},
         "text": TEXT,
         "written": {**TEXT, "minLength": 1},
-        "query": {**TEXT, "pattern": r"\S"},
+        "query": QUERY,
         "stop": {**TEXT, "minLength": 1, "maxLength": MOST_STOP},
         "identity": {**TEXT, "maxLength": MOST_IDENTITY},
         "base64": {**TEXT, "contentEncoding": "base64"},
@@ -273,6 +312,8 @@ def words_of(limits: Limits, dimensions: int) -> dict[str, Schema]:
         "logprob": logprob,
         "chances": {"type": "object", "additionalProperties": logprob},
         "flag": {"type": "boolean"},
+        "cut": either({"type": "boolean"}, {"enum": ["NONE", "END"]}),
+        "whole_length": {"const": -1},
         "no": {"const": False},
         "null": {"type": "null"},
         "object": {"type": "object"},
@@ -282,7 +323,10 @@ def words_of(limits: Limits, dimensions: int) -> dict[str, Schema]:
         "prompt": prompt,
         "prompts": either(*prompt["anyOf"], items(prompt, 1, limits.inputs)),
         "inputs": items(TEXT, 1, limits.inputs),
+        "embedded": items(either(TEXT, object_of("text:text", {"text": TEXT}) | CLOSED), 1, limits.inputs),
+        "contents": items(reference("CohereInput"), 1, limits.inputs),
         "passages": items(TEXT, 1, limits.documents),
+        "queries": items(QUERY, 1, limits.documents),
         "documents": items(either(TEXT, reference("Document")), 1, limits.documents),
         "width": {"type": "integer", "minimum": 1, "maximum": dimensions},
         "vector": items(number, 1, dimensions),
@@ -371,8 +415,7 @@ def document(
     schemas |= {name: type_of(written, words) for name, written in UNIONS.items()}
     schemas |= {name: object_of(written, words, is_body=True) for name, written in BODIES.items()}
     schemas |= {name: object_of(written, words) for name, written in OPEN_ANSWERS.items()}
-    closed = {"additionalProperties": False}
-    schemas |= {name: object_of(written, words) | closed for name, written in ANSWERS.items()}
+    schemas |= {name: object_of(written, words) | CLOSED for name, written in ANSWERS.items()}
     errors = sorted({row.error for _, row in routes})
     return compact(
         {

@@ -51,8 +51,10 @@ async def in_parts(
     texts: Sequence[str],
     options: Options,
     tensors: Callable[[Sequence[str]], list[Input]],
-) -> list[Outputs]:
-    """The outputs of each part of the texts, in order; `tensors` makes a part's inputs. A failing part ends all.
+) -> tuple[list[Outputs], int]:
+    """The outputs of each part of the texts, in order, and the number of tokens read. A failing part ends all.
+
+    `tensors` makes a part's inputs.
 
     Raises: UpstreamError, ApiError.
     """
@@ -66,12 +68,12 @@ async def in_parts(
             outputs = await request.gateway.fleet.infer(work, tensors(part), options, request.seconds)
             return readable(lambda: checked(outputs, model, len(part)))
 
-    if len(texts) <= model.max_items:
-        return [await ask(texts)]
     starts = range(0, len(texts), model.max_items)
-    tasks = [asyncio.ensure_future(ask(texts[start : start + model.max_items])) for start in starts]
+    parts = (texts[start : start + model.max_items] for start in starts)
+    tasks = [asyncio.ensure_future(ask(part)) for part in parts] if len(starts) > 1 else []
     try:
-        return list(await asyncio.gather(*tasks))
+        outputs = await asyncio.gather(*tasks) if tasks else [await ask(texts)]
     finally:
         for task in tasks:
             task.cancel()
+    return list(outputs), sum(sum(output["token_counts"].ints()) for output in outputs)

@@ -150,6 +150,5 @@ async def scores_of(
     def tensors(part: Sequence[str]) -> list[Input]:
         return [strings("query", [query], (1, 1)), strings("passages", part, (1, len(part)))]
 
-    outputs = await in_parts(request, model, passages, options, tensors)
-    scores = [score for output in outputs for score in output["scores"].floats()]
-    return scores, sum(sum(output["token_counts"].ints()) for output in outputs)
+    outputs, tokens = await in_parts(request, model, passages, options, tensors)
+    return [score for output in outputs for score in output["scores"].floats()], tokens

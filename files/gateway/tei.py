@@ -5,10 +5,10 @@ An extra field `model` chooses among several.
 
 from __future__ import annotations
 
-from gateway.embeddings import BYTES_A_NUMBER, tensors, vectors_of
+from gateway.embeddings import embedded, vectors_of
 from gateway.errors import ApiError
 from gateway.fields import Fields
-from gateway.parts import Options, in_parts, most_tokens
+from gateway.parts import Options
 from gateway.request import Request
 from gateway.rerank import cohere_v1, rank
 
@@ -26,13 +26,8 @@ async def embed(request: Request) -> None:
         options["dimensions"] = dimensions
     fields.close()
     options |= {"task": alias.task} if alias.task else {}
-    request.hold_answer(len(texts) * int(options.get("dimensions") or model.dimensions) * BYTES_A_NUMBER["float"])
-    request.reserve(most_tokens(model, texts))
-    outputs = await in_parts(request, model, texts, options, tensors)
-    request.exchange.record.prompt_tokens = sum(sum(output["token_counts"].ints()) for output in outputs)
-    width = outputs[0]["embeddings"].shape[-1]
-    vectors = (vector for output in outputs for vector in vectors_of(output["embeddings"].raw, width, "float"))
-    await request.exchange.json_of_many("", vectors, "")
+    outputs, _ = await embedded(request, model, texts, options, "float")
+    await request.exchange.json_of_many("", vectors_of(outputs, "float"), "")
 
 
 async def rerank(request: Request) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from gateway.app import App
 from gateway.gateway import Gateway
+from tests.gateway import schemas
 from tests.gateway.engine import Engine, engine_serving
 from tests.gateway.triton import Triton, serving
 from tests.gateway.weights import TEMPLATE, written
@@ -88,7 +89,13 @@ class Conversation:
         self.came.set()
 
     async def run(self) -> Answer:
+        """Returns the whole answer; an accepted request keeps the schemas of its path."""
+        body = b"".join(self.parts)
         await self.app(self.scope, self.receive, self.send)
+        is_json = self.answer.headers.get("content-type") == "application/json"
+        if self.answer.status == 200 and body[:1] in (b"{", b""):
+            call = self.scope["method"], self.scope["path"], body
+            schemas.check(self.app.gateway.settings, *call, self.answer.body if is_json else b"")
         return self.answer
 
     async def until(self, holds: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -11,12 +12,51 @@ from typing import Any
 import pytest
 
 from gateway.app import ROUTES
+from gateway.fields import Fields
 from gateway.openapi import STATUSES, document
 from gateway.settings import Limits
+from gateway.unsupported import CHATS_OWN, ONE_TEXT
 from tests.gateway.asking import OTHER_KEY, chat, in_loop, running_gateway
+from tests.gateway.schemas import outside
+from tests.gateway.test_tools import HERMES
 
 FILES = Path(__file__).parents[2] / "files/gateway"
 MODELS = (("bge", "reranker"), ("llama", "llm"), ("nomic", "embedder"))
+
+HELLO = [{"role": "user", "content": "hello"}]
+BODIES: dict[str, dict[str, Any]] = {
+    "/v1/chat/completions": {"model": "llama", "messages": HELLO},
+    "/v1/completions": {"model": "llama", "prompt": "hello"},
+    "/v1/responses": {"model": "llama", "input": "hello"},
+    "/v1/responses/input_tokens": {"model": "llama", "input": "hello"},
+    "/v1/embeddings": {"model": "nomic", "input": "hello"},
+    "/v1/messages": {"model": "llama", "messages": HELLO, "max_tokens": 5},
+    "/v1/messages/count_tokens": {"model": "llama", "messages": HELLO},
+    "/v1/chat": {"model": "llama", "message": "hello"},
+    "/v1/embed": {"model": "nomic", "texts": ["hello"]},
+    "/v1/rerank": {"model": "bge", "query": "a", "documents": ["a"]},
+    "/v1/tokenize": {"model": "llama", "text": "hello"},
+    "/v1/detokenize": {"model": "llama", "tokens": [1]},
+    "/v2/chat": {"model": "llama", "messages": HELLO},
+    "/v2/embed": {"model": "nomic", "texts": ["hello"], "input_type": "search_query"},
+    "/v2/rerank": {"model": "bge", "query": "a", "documents": ["a"]},
+    "/v1/score": {"model": "bge", "text_1": "a", "text_2": "b"},
+    "/tokenize": {"model": "llama", "messages": HELLO},
+    "/detokenize": {"model": "llama", "tokens": [1]},
+    "/embed": {"inputs": "hello"},
+    "/rerank": {"query": "a", "texts": ["a"]},
+}
+TYPED = ("has", "text", "flag", "whole", "number", "items", "texts", "inner")
+"""Functions that read a field for its value; refused and ignored fields are read by others."""
+UNDECLARED = {
+    **dict.fromkeys(("enable_thinking", "thinking"), "read only for a template with such a switch"),
+    **dict.fromkeys(("task", "input_type"), "the choices are those of the model"),
+    **dict.fromkeys(("guided_json", "guided_regex", "guided_choice", "guided_json_object"), "older"),
+    "random_seed": "another server's `seed`",
+    **dict.fromkeys(("chat_template_kwargs", "reasoning_effort"), "described with chats"),
+    "thread": "refused",
+}
+"""Fields that the document leaves out, and why."""
 
 
 def described(models: tuple[tuple[str, str], ...] = MODELS, dimensions: int = 4, limits: Limits | None = None) -> Any:
@@ -149,3 +189,62 @@ async def test_an_empty_encoder_name_counts_as_absent_in_the_schema_too(tmp_path
     async with running_gateway(tmp_path) as front:
         answer = await front.ask("/embed", {"model": "", "inputs": "a"})
     assert answer.status == 200
+
+
+def reading(name: str) -> Any:
+    """Returns a function of `Fields` that also notes the field in the object's `names`."""
+
+    def read(self: Any, field: str, *arguments: Any, **named: Any) -> Any:
+        self.names.add(field)
+        return getattr(Fields, name)(self, field, *arguments, **named)
+
+    return read
+
+
+@in_loop
+async def test_every_field_that_a_path_reads_is_in_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dialect also reads a chat's own fields, and a count of tokens those of the request that it counts."""
+    noting: Any = type("Noting", (Fields,), {name: reading(name) for name in TYPED})
+    made: list[Any] = []
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        fields = noting.__new__(noting)
+        fields.names = set()
+        made.append(fields)
+        fields.__init__(*arguments, **named)
+        return fields
+
+    assert set(BODIES) == {path for path, route in ROUTES.items() if route.method == "POST"}
+    schemas = described()["components"]["schemas"]
+    async with running_gateway(tmp_path) as front:
+        monkeypatch.setattr("gateway.request.Fields", noted)
+        missing = {}
+        for path, body in BODIES.items():
+            made.clear()
+            answer = await front.ask(path, body)
+            assert answer.status == 200, (path, answer.body)
+            counted = ROUTES.get(path.rpartition("/")[0], ROUTES[path])
+            names = {*ROUTES[path].body.split("|"), *counted.body.split("|")}
+            declared = {field for name in names for field in schemas[name]["properties"]}
+            own = {*CHATS_OWN, *ONE_TEXT} if len(made) > 1 else set()
+            missing[path] = made[0].names - declared - own - set(UNDECLARED)
+    assert {path: names for path, names in missing.items() if names} == {}
+
+
+@in_loop
+async def test_a_value_outside_of_its_schema_is_refused_by_its_name(tmp_path: Path) -> None:
+    accepted = []
+    async with running_gateway(tmp_path, llm=HERMES) as front:
+        whole = (await front.ask("/openapi.json")).json()
+        shared = whole["components"]["schemas"]
+        for path, body in BODIES.items():
+            schema = whole["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            names = {field for name in ROUTES[path].body.split("|") for field in shared[name]["properties"]}
+            for name, value in itertools.product(
+                sorted(names), (True, 5, -7, 1.5, "x", [5], [None], [[]], {}, "x" * 5000)
+            ):
+                if outside(body | {name: value}, schema, shared):
+                    answer = await front.ask(path, body | {name: value})
+                    if answer.status not in (400, 404) or name not in answer.body.decode():
+                        accepted.append((path, name, value, answer.body))
+    assert not accepted
