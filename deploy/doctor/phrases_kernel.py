@@ -225,7 +225,8 @@ RULES: Mapping[str, tuple[str, ...]] = {
     "network-fault": (
         "NETDEV WATCHDOG",
         "transmit queue [0-9]{1,4} timed out",
-        "mlx5_core [0-9a-f:.]{5,20}: .{0,60}([Hh]ealth (issue|compromised|recovery flow aborted)|device's health|FW fatal|assert_var)",
+        "mlx5_core [0-9a-f:.]{5,20}: .{0,60}([Hh]ealth (issue|compromised)|device's health|FW fatal|assert_var)",
+        "mlx5_core [0-9a-f:.]{5,20}: .{0,60}health recovery flow aborted",
         "mlx5_(core|cmd)[A-Za-z0-9_: .,()]{0,80}(timeout|timed out|failed|cmd_work)",
         "mlx5_core [0-9a-f:.]{5,20}: [A-Za-z0-9_:, ()]{0,80}(timed out|timeout|failed|Will cause a leak)",
         "(ixgbe|i40e|ice|bnxt_en|ena|gve) [0-9a-f:.]{5,20}[ a-z0-9:]{0,40}(Adapter removed|Tx hang|TX timeout)",

@@ -9,6 +9,7 @@ import shlex
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 PIECE = (
     r"""'[^']*'|"(?:\\.|[^"\\])*"|\$\{[^}]{0,1000}\}|\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|\\."""
@@ -88,6 +89,7 @@ class HereDocument:
     """The line that begins it."""
 
 
+@lru_cache(maxsize=4096)
 def word(raw: str) -> Word:
     """The word that a shell makes of `raw`, with both forms."""
     if not QUOTING.search(raw):
@@ -213,8 +215,10 @@ def _closes(line: str) -> bool:
     return "'" in line or '"' in line
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    return [(match.lastgroup or "quote", match.group()) for match in TOKEN.finditer(text)]
+@lru_cache(maxsize=2)
+def _tokens(text: str) -> tuple[tuple[str, str], ...]:
+    """The kinds and texts of a line's tokens; a line is asked for an open quote first, and cut afterwards."""
+    return tuple((match.lastgroup or "quote", match.group()) for match in TOKEN.finditer(text))
 
 
 def _cut(line: str) -> tuple[list[tuple[Word, ...]], tuple[str, ...], str]:

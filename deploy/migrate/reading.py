@@ -41,6 +41,8 @@ STARTERS = frozenset(
 SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
 """An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
 FORK = re.compile(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$")
+SETTINGS = re.compile(r"--(?:yaml-)?config[= ]['\"]?(?:[^\s'\"]*/)?([^\s'\"/]+\.ya?ml)['\"]?(?=\s|$)")
+"""An option that names a settings file."""
 IMAGE = re.compile(r"[^\s=]+/[^\s=]+")
 """An image with its repository, which the name of a service or a label is not."""
 LONGEST_NAME = 300
@@ -88,15 +90,14 @@ def servers_of(text: str) -> Iterator[Server]:
 
 def _with_files(text: str) -> str:
     """The text with the options of a settings file, which it writes itself, in the place of `--config FILE`."""
-    for document in here_documents(text) if "config" in text else ():
-        file = re.search(r"[>\s]([^\s<>|&'\"]+\.ya?ml)['\"]?(?:\s|$)", document.head)
-        command = next(commands_in(document.body), "") if file else ""
-        if file and command:
-            words = command.removeprefix("vllm serve ").removeprefix("trtllm-serve ")
-            name = re.escape(file[1].rpartition("/")[2])
-            used = re.compile(rf"--(?:yaml-)?config[= ]['\"]?(?:[^\s'\"]*/)?{name}['\"]?(?=\s|$)")
-            text = words.join(used.split(text))
-    return text
+    used = {match[1] for match in SETTINGS.finditer(text)}
+    written: dict[str, str] = {}
+    for document in here_documents(text) if used else ():
+        file = re.search(r"[>\s](?:[^\s<>|&'\"]*/)?([^\s<>|&'\"/]+\.ya?ml)['\"]?(?:\s|$)", document.head)
+        if file and file[1] in used and file[1] not in written:
+            command = next(commands_in(document.body), "")
+            written[file[1]] = command.removeprefix("vllm serve ").removeprefix("trtllm-serve ")
+    return SETTINGS.sub(lambda match: written.get(match[1]) or match[0], text)
 
 
 def _of_dockerfile(text: str) -> Server | None:
