@@ -156,6 +156,8 @@ def _written(archive: zipfile.ZipFile, name: str, target: Path) -> str:
 
 def _root(archive: zipfile.ZipFile, name: str) -> str:
     """The folder of the archive, with its slash."""
+    if any(entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1 for entry in archive.infolist()):
+        raise Unreadable(f"{name} is compressed or encrypted, which torch.save does not do")
     pickles = [entry for entry in archive.infolist() if entry.filename.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise Unreadable(f"{name} has {len(pickles)} tables of tensors; wanted the archive of torch.save")
@@ -197,7 +199,7 @@ def table(pickle: bytes) -> dict[str, Tensor]:
     """The tensors in a pickle of torch.save. Raises: Unreadable for anything but tensors."""
     try:
         value: object = _Reader().value(pickle)
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise Unreadable(f"the table of tensors is not a pickle of torch.save: {type(error).__name__}") from None
     if not isinstance(value, dict):
         raise Unreadable("the file has more than a table of tensors")

@@ -39,7 +39,7 @@ from typing import Any, BinaryIO, TypeVar
 from host import convert_weights
 from host import publish as publishing
 from host.hub import Hub, Refused, shards_in
-from host.systemd import say
+from host.systemd import say, words
 
 T = TypeVar("T")
 Source = Callable[[str, int], Any]  # opens a file of the hub from a byte on
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
         else:
             fetch(Hub(settings), settings, target)
     except (Refused, OSError) as problem:
-        print(f"{settings['repository']} at {settings['revision'][:12]}: {problem}", file=sys.stderr)
+        print(words(f"{settings['repository']} at {settings['revision'][:12]}: {problem}"), file=sys.stderr)
         print(f"  state  {target} is not published; the fetched data stays, and the next run resumes", file=sys.stderr)
         return 1
     return 0
@@ -148,7 +148,7 @@ def chosen(listing: list[dict[str, Any]], patterns: list[str], convertible: bool
     for name in names:
         if name.lower().endswith(PICKLES) and name not in rewritten:
             raise Refused(f"{name} is a pickle: loading it runs its author's code; list only safetensors")
-        if name.startswith("/") or ".." in name.split("/") or not name.isprintable():
+        if not publishing.is_name(name):
             raise Refused(f"{name[:80]!r} points outside the model's directory, or is not a file name")
     is_tokenizer = all(name.endswith((".json", ".jinja")) and "*" not in name for name in patterns)  # of a gateway
     needed = "tokenizer.json" if is_tokenizer else "safetensors"

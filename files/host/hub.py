@@ -85,6 +85,8 @@ class Hub:
             if error.code == 404:
                 raise Refused(f"{self.endpoint}{path.partition('?')[0]} does not exist (404)") from None
             raise
+        except ValueError:  # of urllib or of a codec
+            raise Refused(f"{self.endpoint} redirects to something that is not a web address") from None
 
     def file(self, path: str, start: int) -> Any:
         return self.open(f"/{self.repository}/resolve/{self.revision}/{urllib.parse.quote(path)}", start)

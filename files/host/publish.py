@@ -172,9 +172,20 @@ def manifest(directory: Path) -> dict[str, str]:
         raise ValueError(f"{MANIFEST} has more than {MOST_BYTES >> 20} MiB")
     sums = dict(line.split("  ", 1)[::-1] for line in content.decode().splitlines())
     for name in sums:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or name == MANIFEST:
-            raise ValueError(f"{MANIFEST} names {name!r}, which is not a file in {directory}")
+        if not is_name(name):
+            raise ValueError(f"{MANIFEST} names {name[:80]!r}, which is not a file in {directory}")
     return sums
+
+
+def is_name(name: str) -> bool:
+    """True for the usual spelling of a file's path within a directory: no `..`, `.` or `//`, and not the manifest's.
+
+    A file is looked up by its path, and kept by its spelling: with a second spelling it would be verified, then
+    removed.
+    """
+    parts = PurePosixPath(name).parts
+    is_inside = ".." not in parts and len(parts) <= MOST_FOLDERS and not name.startswith("/")
+    return is_inside and str(PurePosixPath(name)) == name != MANIFEST and name.isprintable()
 
 
 def checksum(path: Path) -> str:

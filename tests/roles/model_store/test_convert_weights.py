@@ -98,6 +98,20 @@ def test_a_file_that_is_more_than_a_table_of_tensors_is_refused(
         convert_weights.convert(source, tmp_path / "model.safetensors")
 
 
+@pytest.mark.parametrize("spoil", ["compressed", "encrypted", "a tuple without a beginning"])
+def test_an_archive_that_torch_save_does_not_write_is_refused(tmp_path: Path, spoil: str) -> None:
+    """A compressed archive of a megabyte fills a disk; the others ended in a traceback (2026-11-28)."""
+    method = zipfile.ZIP_DEFLATED if spoil == "compressed" else zipfile.ZIP_STORED
+    with zipfile.ZipFile(tmp_path / "bomb", "w", method) as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02t." if "tuple" in spoil else b"\x80\x02}.")
+    if spoil == "encrypted":
+        content = bytearray((tmp_path / "bomb").read_bytes())
+        content[content.find(b"PK\x01\x02") + 8] |= 1
+        (tmp_path / "bomb").write_bytes(content)
+    with pytest.raises(convert_weights.Unreadable, match="compressed or encrypted|StopIteration"):
+        convert_weights.convert(tmp_path / "bomb", tmp_path / "model.safetensors")
+
+
 def test_a_tensor_that_reaches_beyond_its_storage_is_refused(tmp_path: Path) -> None:
     source = saved(tmp_path / "whole", {"x": torch.ones(8)})
     with zipfile.ZipFile(source) as whole, zipfile.ZipFile(tmp_path / "short", "w") as short:

@@ -144,6 +144,33 @@ def test_a_file_that_differs_from_the_hubs_listing_is_never_published(
     assert not (tmp_path / "weights/m").exists()
 
 
+@pytest.mark.parametrize("name", ["./model.safetensors", "a//model.safetensors", f"{'a/' * 2000}model.safetensors"])
+def test_a_file_with_a_second_spelling_is_not_fetched(web: Web, hub: FakeHub, tmp_path: Path, name: str) -> None:
+    """Until 2026-11-28 the directory was published without the file."""
+    hub.files = {"config.json": SMALL, "other.safetensors": LARGE, name: LARGE}
+    hub.content["other.safetensors"] = LARGE
+    assert call(web, tmp_path) == 1
+    assert not (tmp_path / "weights/m").exists()
+
+
+@pytest.mark.parametrize("place", ["http://[", f"http://{'a' * 70}.example", "http://xn--\u00e9/"])
+def test_a_redirect_to_no_address_ends_in_a_reason(
+    web: Web, hub: FakeHub, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.cdn = place
+    assert call(web, tmp_path) == 1
+    assert "redirects to something that is not a web address" in capsys.readouterr().err
+
+
+def test_names_of_a_hub_control_neither_a_terminal_nor_the_journal(
+    web: Web, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.files = {"\x1b]0;title\x07.txt": SMALL, "a\n<0>b.txt": SMALL}
+    assert call(web, tmp_path) == 1
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed and "\n<0>" not in printed and "<0>b.txt" in printed
+
+
 def test_a_pickle_among_the_files_is_refused(
     web: Web, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
