@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,8 @@ COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_to
 TITLES = ("requests", "errors", "tokens in", "cached", "tokens out", "cost", "p50 s", "p99 s")
 MOST_COUNT, MOST_SECONDS = 10**36, 1e9
 """Limits of a host's row; a larger number is no usage, and is refused."""
+FORMULA = re.compile(r"(?:^|[;,\t|])\W*[=+@\uff0b\uff0d\uff1d\uff20-]")
+"""A spreadsheet may take the word for a formula, also if it splits lines by semicolons (OWASP, "CSV Injection")."""
 BRACKETS, BYTES_A_BRACKET = 64, 32
 """Most brackets of a host's answer: its rows have two each, and 150 bytes."""
 
@@ -191,5 +194,5 @@ def as_csv(report: UsageReport) -> str:
 
 def _cells(lines: Iterable[Line]) -> Iterable[list[object]]:
     for line in lines:
-        words = [f"'{word}" if word[:1] in ("=", "+", "-", "@") else word for word in line.group]  # not a formula
+        words = [f"'{word}" if FORMULA.search(word) else word for word in line.group]
         yield [*words, *line.counts.values(), line.cost_text, line.quantile(0.5), line.quantile(0.99)]

@@ -11,7 +11,6 @@ import json
 import re
 import sys
 import time
-import traceback
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,11 +21,11 @@ from gateway.bodies import body_bounds
 from gateway.chat import chat_completions
 from gateway.completions import completions
 from gateway.embeddings import embeddings
-from gateway.errors import ApiError, UpstreamError
+from gateway.errors import ENDS, ApiError, UpstreamError, place
 from gateway.exchange import ClientLeft, Exchange, Receive, Scope, Send
 from gateway.fields import FieldError
 from gateway.forms import is_foreign_page
-from gateway.gateway import Gateway
+from gateway.gateway import Gateway, kept
 from gateway.identity import person_of
 from gateway.keys import Key
 from gateway.models import list_models, one_model, version
@@ -164,8 +163,8 @@ class App:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """While this context lasts, changed files are reread, servers are checked, and silent streams get comments."""
-        works = (self.gateway.keep_current(), self.gateway.keep_counting(), self._keep_sweeping())
-        tasks = [asyncio.ensure_future(work) for work in works]
+        works = (self.gateway.keep_current, self.gateway.keep_counting, self._keep_sweeping)
+        tasks = [asyncio.ensure_future(kept(work)) for work in works]
         try:
             yield
         finally:
@@ -241,7 +240,9 @@ class App:
             failure = ApiError(503, "the gateway stops", code="cut", retry_after=1, is_spent=exchange.has_begun)
             with contextlib.suppress(Exception):
                 await exchange.fail(failure, shape(failure))
-        except Exception as error:
+        except ENDS:
+            raise
+        except BaseException as error:  # also a panic of a library in Rust, whose text may be a prompt
             failure = client_error(error, exchange)
             record.end = failure.code or failure.kind
             if not exchange.has_begun:
@@ -409,7 +410,7 @@ async def read_and_answer(route: Route, request: Request) -> None:
         raise
 
 
-def client_error(error: Exception, exchange: Exchange) -> ApiError:
+def client_error(error: BaseException, exchange: Exchange) -> ApiError:
     """The client's error for an exception. An unexpected exception is logged by its place, without its text."""
     if isinstance(error, ApiError):
         return error
@@ -421,9 +422,3 @@ def client_error(error: Exception, exchange: Exchange) -> ApiError:
         return error.to_api(is_spent=exchange.has_begun or exchange.record.first_token is not None)
     print(json.dumps({"request": exchange.identity, "internal_error": place(error)}), file=sys.stderr, flush=True)
     return ApiError(500, f"the gateway failed; its log names request {exchange.identity}", code="internal_error")
-
-
-def place(error: Exception) -> str:
-    """The exception's type and the lines of its traceback, without its message, which may have text of a request."""
-    frames: list[Any] = traceback.extract_tb(error.__traceback__)
-    return f"{type(error).__name__} at " + " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames[::-1])

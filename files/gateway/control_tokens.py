@@ -139,9 +139,12 @@ def _is_written(entry: dict[str, Any], template: str) -> bool:
 def tokenizer_of(tokenizer_json: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer without the truncation and padding of published files.
 
-    Raises: ValueError if the library gives an added token another id than the file.
+    Raises: ValueError for a file that the library cannot read, and if it gives an added token another id.
     """
-    tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
+    try:
+        tokenizer = Tokenizer.from_str(json.dumps(tokenizer_json))
+    except Exception as error:  # the library raises no other type
+        raise ValueError(f"tokenizer.json: {error}") from None
     for entry in tokenizer_json.get("added_tokens", []):
         if tokenizer.token_to_id(entry["content"]) != entry["id"]:
             raise ValueError(f"tokenizer.json: added token {entry['id']} gets another id from the tokenizers library")

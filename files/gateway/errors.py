@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 from typing import Any
 
 TYPES = {
@@ -10,6 +12,10 @@ TYPES = {
     429: "rate_limit_error",
     499: "client_left",
 }
+
+ENDS = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""Exceptions that end a task or the process. All others are errors, a panic of a library in Rust included, which is no
+`Exception`."""
 
 QUOTA = "insufficient_quota"
 """Code and type of OpenAI's refusal of a key with an exhausted budget."""
@@ -98,3 +104,9 @@ class UpstreamError(Exception):
         if self.code == "DEADLINE_EXCEEDED":
             return ApiError(504, "the model did not answer in time", code="timeout", is_spent=True)
         return ApiError(500, "the model's server failed", code="upstream_error", is_spent=is_spent)
+
+
+def place(error: BaseException) -> str:
+    """The exception's type and the lines of its traceback, without its message, which may have text of a request."""
+    frames: list[Any] = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} at " + " < ".join(f"{frame.filename}:{frame.lineno}" for frame in frames[::-1])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from gateway import clock
 from gateway.bodies import Parser
 from gateway.budgets import Budgets, folder_of_the_unit
-from gateway.errors import ApiError
+from gateway.errors import ENDS, ApiError, place
 from gateway.fleet import Fleet
 from gateway.keys import Key, Keys
 from gateway.load import ANSWER_BYTES, TENANT_ANSWER_BYTES, Held, Pauses, Turns
@@ -61,7 +61,7 @@ class Gateway:
     async def keep_current(self) -> None:
         """Updates servers, settings and keys from hosts and files within a second or two, forever."""
         self.fleet.follow(self.settings)
-        looking = asyncio.ensure_future(self.fleet.keep_looking())
+        looking = asyncio.ensure_future(kept(self.fleet.keep_looking))
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
@@ -85,7 +85,7 @@ class Gateway:
                 self._follow_usage()
                 print("settings read again", flush=True)
             await asyncio.to_thread(self.keys.refresh)
-        except (OSError, ValueError, RecursionError) as error:
+        except Exception as error:  # libraries refuse a file by any exception; keys are revoked all the same
             print(f"<4>settings and keys are unchanged: new files are unusable: {error}", file=sys.stderr, flush=True)
 
     def _prompters_of(self, settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:
@@ -125,6 +125,18 @@ class Gateway:
             message = f"`{name}` is {article} {model.kind}; this path needs a model of kind {kind}"
             raise ApiError(400, message, param="model", code="wrong_model_kind")
         return model, alias
+
+
+async def kept(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs endless work, again after an exception: revoked keys, lost servers and budgets depend on it."""
+    while True:
+        try:
+            await work()
+        except ENDS:
+            raise
+        except BaseException as error:
+            print(f"<3>{work.__name__} failed and starts again: {place(error)}", file=sys.stderr, flush=True)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 def prompters_of(settings: Settings, known: Mapping[str, Tokens]) -> dict[str, Tokens]:

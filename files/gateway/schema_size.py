@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from typing import Any
+from urllib.parse import unquote
 
 REPEATED = ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minContains")
 ENOUGH = 2**40
@@ -113,9 +114,12 @@ class _Sizes:
 
     def _at(self, reference: str) -> Any:
         node: Any = self._document
-        for step in reference.removeprefix("#").strip("/").split("/"):
+        for step in unquote(reference).split("/")[1:]:  # RFC 6901, 6: some engines decode it, and number lists
             name = step.replace("~1", "/").replace("~0", "~")
-            node = node.get(name) if isinstance(node, dict) else None
+            if isinstance(node, list) and re.fullmatch("[0-9]{1,6}", name) and int(name) < len(node):
+                node = node[int(name)]
+            else:
+                node = node.get(name) if isinstance(node, dict) else None
         return None if node is self._document else node
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from gateway.answer_parts import Reader
 from gateway.control_tokens import texts_in, tokenizer_of
+from gateway.harmless_tokenizers import is_harmless
 from gateway.lanes import Lanes
 from gateway.load import Turns
 from gateway.logprobs import bytes_of
@@ -23,9 +24,9 @@ from gateway.tools import Tools
 from gateway.worker import Program
 
 INLINE_CHARACTERS = 4096
-"""Texts with fewer characters are tokenised in the event loop: 1 ms (2026-11-25, the tests' tokenizer, two cores of
-an unnamed x86-64 VM, tokenizers 0.23.3). Longer texts have a separate process: the library holds Python's lock while
-working, so in a thread 64 KiB blocked every stream for 49 ms, and 3 MiB for 4 s."""
+"""Texts with fewer characters are tokenised in the event loop, if the tokenizer is harmless: 1 ms (2026-11-25, the
+tests' tokenizer, two cores of an unnamed x86-64 VM, tokenizers 0.23.3). Longer texts have a separate process: the
+library holds Python's lock while working, so in a thread 64 KiB blocked every stream for 49 ms, and 3 MiB for 4 s."""
 SHORT_BYTES = 65_536
 """Prompts up to this size, 16 thousand tokens of English, do not wait for longer prompts; each takes 50 ms at most."""
 MOST_SECONDS = 10.0
@@ -67,6 +68,8 @@ class Tokens:
         """
         self._folder, self._stamps = folder, stamps(folder)
         self._tokenizer = tokenizer_of(tokenizer_json)
+        self._is_harmless = is_harmless(tokenizer_json)
+        self._inline_characters = INLINE_CHARACTERS if self._is_harmless else -1
         self._is_byte_level = '"ByteLevel"' in json.dumps(tokenizer_json.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         self.longest = max(
@@ -97,7 +100,7 @@ class Tokens:
 
         Raises: FieldError; ValueError for content that the model's chat form cannot express; ApiError of `Turns`.
         """
-        if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > INLINE_CHARACTERS:
+        if is_large or sum(map(len, texts_in([messages, variables, *tools]))) > self._inline_characters:
             return await self._aside(tenant, (most, "", (messages, dict(variables), [*tools])))
         return await self.ids_of_few(messages, variables, tools, tenant, most)
 
@@ -129,7 +132,7 @@ class Tokens:
 
         Raises: ValueError if it is too long; ApiError of `Turns`.
         """
-        if len(text) > INLINE_CHARACTERS:
+        if len(text) > self._inline_characters:
             return await self._aside(tenant, (most, within(text, most), None))
         return self.raw(text, most)
 
@@ -152,6 +155,8 @@ class Tokens:
         return bytes_of(self._tokenizer.id_to_token(identity) or "", self._is_byte_level)
 
     def text(self, ids: Sequence[int]) -> str:
+        if not self._is_harmless:
+            return b"".join(map(self.spelled, ids)).decode("utf-8", "replace")
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def without_special(self, ids: Sequence[int]) -> Sequence[int]:

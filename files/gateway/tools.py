@@ -171,7 +171,9 @@ def _list_of_calls(schemas: Mapping[str, Mapping[str, Any]], in_parallel: bool) 
     for name, schema in schemas.items():
         own = {word: value for word, value in schema.items() if word not in SHARED}
         for word in SHARED:
-            for title, value in (schema.get(word) or {}).items():
+            if not isinstance(named := schema.get(word) or {}, dict):
+                raise FieldError("tools", f"`tools`: `{word}` of a schema must be an object", "invalid_value")
+            for title, value in named.items():
                 if shared.setdefault(word, {}).setdefault(title, value) != value:
                     message = f"two schemas mean different things by `{word}/{title}`"
                     raise FieldError("tools", f"`tools`: {message}", "unsupported")

@@ -50,6 +50,9 @@ REFUSED = {
         "$ref": "#/$defs/d0",
         "$defs": {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{m}"} for m in range(30)]} for n in range(30)},
     }),
+    "named in percent": '{"$ref": "#/%24defs/a", "$defs": {"a": {"minLength": 999999999}}}',
+    "named by its place": '{"$ref": "#/$defs/a/anyOf/0", "$defs": {"a": {"anyOf": [{"minLength": 999999999}]}}}',
+    "definitions that are none": '{"$defs": [{"minLength": 999999999}], "items": {"$ref": "#/$defs/0"}}',
     "a long pattern": json.dumps({"pattern": "a{2}" * 5000}),
 }  # fmt: skip
 

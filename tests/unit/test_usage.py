@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 from dataclasses import replace
@@ -17,6 +18,7 @@ from deploy.cost.usage import added_up, as_csv, groups_of, rows_of, table
 from deploy.inventory.key_limits import MICRO
 from deploy.io import usage
 from deploy.io.usage import known_budgets, usage_rows
+from deploy.refusals import on_one_line
 from deploy.refusals.errors import Refusal
 from deploy.spec import Gateway, Identity, Price
 from gateway.fields import Fields
@@ -112,6 +114,14 @@ def test_csv_has_a_line_for_each_group_and_no_formula() -> None:
         "tenant,model,requests,errors,prompt_tokens,cached_tokens,completion_tokens,cost,p50_seconds,p99_seconds\n"
         "search,'=1+1,100,2,3000,1000,500,1.2500 USD,0.1,2.0\n"
     )
+
+
+@pytest.mark.parametrize("model", ["=1", " =1", "-1", "a;=1", "\uff1d1", '"=1', "'+1"])
+def test_a_spreadsheet_takes_no_name_for_a_formula(model: str) -> None:
+    """A spreadsheet of another language splits lines by semicolons, and removes quotes and blanks."""
+    report = added_up({"a": rows_of(answered(ROW | {"model": model}))}, ("model",), "2026-11-01")
+    ((name, *_),) = list(csv.reader(io.StringIO(as_csv(report))))[1:]
+    assert name[0] == "'" and name[1:] == on_one_line(model)
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"rows": [{}]}', '{"rows": [{"times": 3}]}', "[" * 100_000])

@@ -108,7 +108,7 @@ def test_an_archive_that_torch_save_does_not_write_is_refused(tmp_path: Path, sp
         content = bytearray((tmp_path / "bomb").read_bytes())
         content[content.find(b"PK\x01\x02") + 8] |= 1
         (tmp_path / "bomb").write_bytes(content)
-    with pytest.raises(convert_weights.Unreadable, match="compressed or encrypted|StopIteration"):
+    with pytest.raises(convert_weights.Unreadable, match=r"compressed or encrypted|StopIteration"):
         convert_weights.convert(tmp_path / "bomb", tmp_path / "model.safetensors")
 
 
