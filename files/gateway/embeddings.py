@@ -39,6 +39,7 @@ async def embeddings(request: Request) -> None:
     task = task_of(fields, model, alias)
     form = form_of(fields)
     fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
+    fields.only("prompt", because="no text is added to an input; `input_type` names a task")
     for more in ("late_chunking", "return_multivector"):
         fields.only(more, False, because="every text gets its own vector")
     options = options_of(fields, model) | ({"task": task} if task else {})

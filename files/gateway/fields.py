@@ -31,6 +31,7 @@ ALIKE = (
     ("n", "num_return_sequences", "num_generations", "candidate_count"),
     ("dimensions", "output_dimension", "output_dimensionality", "embedding_dimension", "truncate_dim"),
     ("prompt", "system", "system_prompt", "instructions", "template"),
+    ("input_type", "task", "task_type", "text_type", "prompt_name", "instruction", "query_instruction"),
     ("model", *NESTS),
 )  # fmt: skip
 """Names of one meaning in the APIs that clients know. A name with a value is refused if the path reads another one of

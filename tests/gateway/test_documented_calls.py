@@ -27,6 +27,7 @@ PLAIN: dict[str, Any] = {
     "/v2/chat": {"model": "llama", **QUESTION},
     "/v1/chat": {"model": "llama", "message": "1?"},
     "/v1/embeddings": {"model": "nomic", "input": "a"},
+    "/v2/embed": {"model": "nomic", "texts": ["a"], "input_type": "search_query"},
     "/v1/rerank": {"model": "bge", "query": "a", "documents": ["b", "a"]},
     "/score": {"model": "bge", "text_1": "a", "text_2": ["b", "a"]},
 }
@@ -336,6 +337,9 @@ async def test_vllms_tokenizer_is_asked_with_and_without_special_tokens(tmp_path
         ("/v1/messages", "instructions", "Be brief.", "system"),
         ("/v2/chat", "preamble", "Be brief.", "messages"),
         ("/v1/embeddings", "truncate_dim", 2, "dimensions"),
+        ("/v1/embeddings", "prompt_name", "query", "input_type"),
+        ("/v1/embeddings", "text_type", "query", "input_type"),
+        ("/v2/embed", "taskType", "RETRIEVAL_QUERY", "input_type"),
     ],
 )
 @in_loop

@@ -129,6 +129,8 @@ FIELDS: dict[str, dict[str, Verdict]] = {
     "/v1/embeddings": {
         "input": Honoured("world"),
         "normalize": Honoured(False),
+        "prompt": Refused("query: "),
+        "instruction": Refused("query: ", idle=""),
         "truncate_prompt_tokens": Refused(10),
         "truncation_direction": Refused("Left", idle="Right"),
         "model": Honoured("vectors"),
