@@ -28,7 +28,7 @@ from gateway.errors import ApiError
 from gateway.fields import FieldError, Fields
 
 LONGEST_KEY = 256
-BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)")
+BEARER = re.compile(rb"[Bb][Ee][Aa][Rr][Ee][Rr] +([\x21-\x7e]+)[ \t]*")
 MOST_KEYS = 100_000
 MOST, MOST_OF_PERIOD, MOST_COST = 2**31 - 1, 10**15, 10**18
 

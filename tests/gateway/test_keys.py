@@ -24,6 +24,14 @@ async def test_a_request_without_a_known_key_is_refused(tmp_path: Path, header: 
     assert (answer.status, answer.error["code"]) == (401, "invalid_api_key")
 
 
+@pytest.mark.parametrize("header", [f"bearer {KEY}", f"Bearer  {KEY} ", f"Bearer {KEY}\t"])
+@in_loop
+async def test_blanks_around_a_key_are_no_part_of_it(tmp_path: Path, header: str) -> None:
+    """llhttp keeps blanks at the end of a header, as a key of a file of environment variables may have."""
+    async with running_gateway(tmp_path) as front:
+        assert (await front.ask(CHAT, chat(), key=None, headers={"authorization": header})).status == 200
+
+
 @in_loop
 async def test_a_gateway_without_a_key_file_requires_no_key(tmp_path: Path) -> None:
     async with running_gateway(tmp_path, has_keys=False) as front:
