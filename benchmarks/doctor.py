@@ -80,7 +80,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _up(count: int, names: int) -> Machine:
-    """Returns `count` machines, one serving and the others bare, under `names` names together."""
+    """Starts `count` machines, one serving and the others bare, with `names` host names; returns the serving one."""
     (serving,) = machines.up([MACHINE])
     services.prepare()
     services.services_up()

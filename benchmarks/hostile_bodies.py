@@ -140,7 +140,7 @@ def tool(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def tokenize() -> Iterator[Body]:
-    """Yields texts of 3 MiB for their ids alone, as a prompt and as a chat, and of a size that fits the context."""
+    """Yields texts of 3 MiB for tokenisation only, as a prompt and as a chat, and of a size that fits the context."""
     for size in (3 * MIB, 300 * KIB):
         text = words(size)
         yield Body(f"{sized(size)} as a prompt", TOKENIZE, json.dumps({"model": "llama", "prompt": text}).encode())

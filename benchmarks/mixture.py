@@ -75,7 +75,7 @@ def _far(distance: float, values: int) -> str:
 
 
 class Mixture:
-    """Draws requests and judges answers; `dtype` is that of the server and sets the bounds."""
+    """Draws requests and judges answers; `dtype` is the server's, and sets the bounds."""
 
     def __init__(self, pool_json: Path, answers: Path, dtype: str, bad_percent: float, seed: int) -> None:
         self._pool = json.loads(pool_json.read_text("utf-8"))

@@ -33,7 +33,7 @@ def main() -> None:
 @click.option("--gpu", type=click.Choice(sorted(KINDS)), default="h100", show_default=True)
 @click.option("--install", is_flag=True, help="apt-get install what is missing on this machine first")
 def up(names: tuple[str, ...], release: str | None, kind: str, gpu: str, install: bool) -> None:
-    """Make and start machines [d13a]; running machines are left alone."""
+    """Make and start machines [d13a]; running machines are not changed."""
     places = Places.here()
     if install:
         requirements.install(requirements.missing(places, kind))

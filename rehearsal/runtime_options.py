@@ -18,7 +18,7 @@ from pathlib import Path
 SERVE = ("engine/arg_utils.py", "entrypoints/openai/cli_args.py")
 FRONTEND = ("BaseFrontendArgs", "FrontendArgs")
 VALUE, FLAG, SWITCH, LIST = "value", "flag", "switch", "list"
-"""An option with a value, one without, one that also stands as `--no-OPTION`, and one with several values."""
+"""An option with a value, one without, one that also exists as `--no-OPTION`, and one with several values."""
 
 
 def options_of_vllm(root: Path) -> dict[str, str]:

@@ -28,7 +28,7 @@ class Release:
     """An Ubuntu release as machines are made of it."""
 
     kernel: str
-    """The kernel of a new machine: that of an image of some months ago."""
+    """The kernel of a new machine, as in an image of some months ago."""
     newer_kernel: str
     """The kernel that Canonical's driver 580 depends on (2026-11): installing the driver also brings this kernel, for
     the next boot."""

@@ -12,8 +12,8 @@ from roles._pyinfra import quiet
 
 
 def apply(mine: Slice | None, support_slice: BalancerSlice | MonitorSlice | None, plan: Plan) -> None:
-    """Makes balancers check, gateways offer and monitors read every planned model; with `only=gateway`, gateways and
-    keys alone."""
+    """Makes balancers check, gateways offer and monitors read every planned model; with `only=gateway`, only gateways
+    and keys."""
     if mine and not plan.gateway_only:
         mutual.apply(mine)
     if mine:

@@ -15,13 +15,14 @@ from benchmarks.clients import Load
 CASES = {"reranker": "rerank-512", "embedder": "embed-512"}
 CLIENT_PROCESSES = 4
 SPELL_SECONDS = 4.0
-"""Seconds of full passes; spells follow one another until the block has ended."""
+"""Length of one measurement of full passes in seconds; measurements repeat until the block ends."""
 Loaded = Callable[[], AbstractContextManager[dict[str, list[float]]]]
 
 
 @contextmanager
 def encoders(work: Path, device: str = "cuda:0", small: bool = False) -> Iterator[tuple[triton.Server, Loaded]]:
-    """Yields the server, and a block that keeps both busy and collects the documents per second of each spell."""
+    """Yields the server, and a context manager that keeps both encoders busy and collects documents per second of each
+    measurement."""
     weights = checkpoints.make(work / "checkpoints", device, small)
     workloads = {
         kind: cases.write(case, weights[kind] / "tokenizer.json", work)

@@ -174,7 +174,7 @@ OF_VLLM = tuple(
     )
     for name in (*_DENSE, *_OF_EXPERTS, *_SINCE_1_3, "DeepseekV2", "Glm4MoeLite", "GraniteMoeHybrid")
 )
-"""Decoders that vLLM alone serves among the released programs."""
+"""Decoders that only vLLM serves among the released programs."""
 
 
 class _Decoder(TypedDict):

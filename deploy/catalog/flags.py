@@ -197,7 +197,7 @@ def _empty(program: str, trtllm: str, row: str, confidence: str) -> FlagTable:
 
 
 def _uncertain_kinds(confidence: str, *, row_is_missing: bool) -> tuple[str, ...]:
-    """Kinds of flags for which the row alone does not prove that a flag exists."""
+    """Kinds of flags whose row does not prove that a flag exists."""
     if row_is_missing:
         return ("build", "plugin", "convert", "quantize")
     if confidence in EXACT:

@@ -130,7 +130,7 @@ VALUE_NOTES = {
 
 
 def value_meant(program: str, flag: str, value: str, choices: tuple[str, ...]) -> str | None:
-    """The choice for which a misspelt value stands; empty: leave the flag out; None: unknown."""
+    """The choice that a misspelt value means; empty: leave the flag out; None: unknown."""
     lowered = value.lower()
     own = _VALUES.get((program, flag), {})
     for meant in (own.get(lowered), _SPELLINGS.get(lowered), lowered, value.upper()):

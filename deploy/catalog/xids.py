@@ -54,7 +54,7 @@ class Xid:
     means: str
     action: Action
     is_nvlink: bool = False
-    """True for a fault between GPUs: it says nothing about a host of one GPU."""
+    """True for a fault between GPUs, which a host with one GPU cannot have."""
     source: str = CATALOGUE
 
     @property

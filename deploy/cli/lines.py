@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 VALUES = {"INVENTORY": "inventories/h100.py", "URL": "http://127.0.0.1:9090", "MONEY": "12.50", "MIB": "4096"}
-"""A value for each metavar that stands alone in a hint."""
+"""An example value for each metavar, as hints print it."""
 
 
 def line(verb: Iterable[str], words: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ CHANGES = {
     **dict.fromkeys(("remove", "destroy", "down", "uninstall", "delete", "purge"), "remove.py"),
     "build": "build.py",
 }
-"""Programs of pyinfra, which alone change hosts."""
+"""Programs of pyinfra, the only ones that change hosts."""
 READS = {
     **dict.fromkeys(("status", "ps", "list", "watch", "stats", "rollout status"), "top INVENTORY --once"),
     **dict.fromkeys(("logs", "log", "diagnose", "health", "debug"), "doctor INVENTORY"),

@@ -14,7 +14,7 @@ from deploy.io.printing import refusals_shown, say
 )
 @click.argument("inventory")
 @click.option("--data", multiple=True, help="KEY=VALUE that overrides the inventory.")
-@click.option("--models", "models_only", is_flag=True, help="Lock the models alone; ask no registry.")
+@click.option("--models", "models_only", is_flag=True, help="Lock only the models; ask no registry.")
 @click.option("--update", is_flag=True, help="Move locked models to what the hub has now.")
 def pin(inventory: str, data: tuple[str, ...], models_only: bool, update: bool) -> None:
     """Lock the models that INVENTORY names in models.lock.json beside it, and write its images' digests into it.

@@ -104,7 +104,7 @@ def store_name(recipe: Recipe, served: Served, sm: str, mark: str) -> str:
 
 
 def read_by(recipe: Recipe) -> tuple[WeightsSlice, ...]:
-    """Every set of files that the steps read; a draft model's files are read by the draft's own engine alone."""
+    """Every set of files that the steps read; only the draft's own engine reads a draft model's files."""
     heads = recipe.speculative_weights and type(recipe.speculative).__name__ != "Draft"
     return (recipe.weights, *([recipe.speculative_weights] if heads and recipe.speculative_weights else []))
 

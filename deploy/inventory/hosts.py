@@ -30,7 +30,7 @@ TRANSLATED = {
     "ansible_ssh_private_key_file": "ssh_key",
     "peer_address": "peer_address",
 }
-"""Variables and settings; if two variables name one setting, the one that Ansible's ssh plugin prefers stands last."""
+"""Variables and settings; if two variables name one setting, the one that Ansible's ssh plugin prefers is last."""
 
 ANSIBLE_VARIABLES = (*TRANSLATED, *ARGUMENTS, "ansible_connection")
 SSH_CONNECTIONS = ("ssh", "smart", "paramiko", "paramiko_ssh", "ansible.builtin.ssh")

@@ -144,7 +144,7 @@ def object_meant(value: object, wanted: str, field: str, is_item: bool, is_alone
 
 
 def _example(wanted: str, name: str) -> str:
-    """An object of the class, or of its defaults alone; empty for a class outside the spec."""
+    """An object of the class, or one with only its defaults; empty for a class outside the spec."""
     if wanted in EXAMPLES:
         return f"{name}{EXAMPLES[wanted]}"
     kind = getattr(spec, wanted, None)

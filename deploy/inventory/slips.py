@@ -200,7 +200,7 @@ def _text(value: str | float, field: str) -> str:
 
 
 def _release_meant(number: float) -> str:
-    """The release that a number in a file stands for: 26.7 is July's, because no year has 70 months."""
+    """The release that a number in a file means: 26.7 is July's, because no year has 70 months."""
     text = release_of_number(number)
     year, _, month = text.partition(".")
     return text if int(month) <= 12 else f"{year}.0{month[0]}"

@@ -257,13 +257,13 @@ def _kind(value: Any, wanted: str, where: str, attempt: str = "") -> Refusal:
     seen = str(value) if isinstance(value, bool) else described(value)
     words = " or ".join(map(kind_of, wanted.split(" or ")))
     built = f"write {wanted}(…) there, imported from deploy.spec" if wanted[:1].isupper() else f"write {words} there"
-    built = meant_by(value, wanted, where) or _of_stranger(value, wanted, where) or built
+    built = meant_by(value, wanted, where) or _of_library_object(value, wanted, where) or built
     return refuse(
         "wrong-type", f"`{where}` has to be {words}", where=where, seen=seen, wanted=words, attempt=attempt or built
     )
 
 
-def _of_stranger(value: Any, wanted: str, where: str) -> str:
+def _of_library_object(value: Any, wanted: str, where: str) -> str:
     """The conversion of an object of Python's own library: a duration, an address, a moment, an amount."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     if not isinstance(value, ForeignObject):

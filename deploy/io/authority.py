@@ -1,7 +1,7 @@
 """The fleet's certificate authority: a key that stays on the control machine, and the certificates it signs.
 
 Hosts make their own private keys and send requests; only certificates travel. The folder has `authority.key`, readable
-by its owner alone, and `authority.pem`: the first certificate signs, all of them are trusted. If `authority.key` is
+only by its owner, and `authority.pem`: the first certificate signs, all of them are trusted. If `authority.key` is
 moved away, the next run makes a new authority, and the old one stays trusted until it expires.
 """
 

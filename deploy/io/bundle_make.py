@@ -149,7 +149,7 @@ class _Gathering:
         self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
 
     def write(self, path: str, content: bytes, source: str) -> None:
-        """Adds a text as a part. Texts are in every bundle, differences included, because keys lie beside the list."""
+        """Adds a text as a part. Texts are in every bundle, differences included, because keys are beside the list."""
         sha256, size = self.store.write(content)
         self.parts[path] = Part(path=path, sha256=sha256, size=size, source=source)
 
@@ -196,7 +196,7 @@ def downloads(order: Order, work: Path) -> Iterator[Download]:
                 seen.add(download.folder)
                 yield download
     weighed = ((mine, weights) for mine in order.slices for weights in mine.weights if weights.repository)
-    # A commit has one folder, so the whole files of one host come before the tokenizer that another host needs alone.
+    # A commit has one folder, so the whole files of one host come before another host's tokenizer.
     for mine, weights in sorted(weighed, key=lambda pair: pair[1].files == TOKENIZER_FILES):
         if (download := weights_download(mine, weights, work)).folder not in seen:
             seen.add(download.folder)

@@ -91,7 +91,7 @@ def _source_of(word: str, model: Model) -> str:
 
 
 def _of_hub(word: str, locked: dict[str, LocalWeights]) -> Model:
-    """The model of a hub name; the hub's answer is added to `locked`, for this command alone."""
+    """The model of a hub name; the hub's answer is added to `locked`, for this command only."""
     repositories = {row.repository.lower(): row.name for row in CHECKPOINTS.values()}
     if word.lower() in repositories and word not in locked:
         return model_named(repositories[word.lower()])
@@ -131,7 +131,7 @@ def _is_served(shape: Checkpoint) -> bool:
 
 
 def _as_declared(source: str, files: Collection[str]) -> Model:
-    """The model by its source alone, as in an inventory: refused by its architecture, not by numbers."""
+    """The model with only its source, as in an inventory; its architecture may be refused, not its numbers."""
     return Embedder(source) if "modules.json" in files else LLM(source)
 
 

@@ -69,7 +69,8 @@ def planned(inventory: Any, host: Any, knobs: Table | None = None) -> Plan:
 
 
 def _confirm_run_by_pyinfra() -> None:
-    """Ends a program that Python runs alone. Raises: a Refusal if pyinfra has not read the config.py beside it."""
+    """Ends a program that Python runs without pyinfra. Raises: a Refusal if pyinfra has not read the config.py beside
+    it."""
     from pyinfra.context import ctx_inventory
 
     program, words = Path(sys.argv[0]).name, sys.argv[1:]

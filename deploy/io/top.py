@@ -1,6 +1,6 @@
 """Sources of `enginehouse top`: the Prometheus of a monitor; without one, each host's own pages over ssh.
 
-A monitor that answers on loopback alone is asked over ssh too. Changes nothing.
+A monitor that answers only on loopback is asked over ssh too. Changes nothing.
 """
 
 import shlex

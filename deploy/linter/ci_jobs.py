@@ -55,7 +55,7 @@ def _jobs(text: str) -> Iterator[Fields]:
 
 
 def _services(job: Fields) -> Iterator[tuple[int, str]]:
-    """The `docker run` of each service, with its line; a service may be its image alone."""
+    """The `docker run` of each service, with its line; a service may have only an image."""
     services = job["services"]
     for service in (
         services.values() if isinstance(services, Fields) else services if isinstance(services, list) else []

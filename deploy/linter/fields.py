@@ -30,7 +30,7 @@ class Fields(dict[str, Any]):
         self.lines: dict[str, int] = {}
 
     def put(self, key: str, value: object, line: int) -> None:
-        """Sets a key that stands on this line."""
+        """Sets a key that is on this line."""
         self[key] = value
         self.lines[key] = line
 

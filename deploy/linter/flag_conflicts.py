@@ -1,4 +1,4 @@
-"""Flags that are right alone and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
+"""Flags that are right by themselves and wrong together: exclusive flags, pairs, and sizes that divide the ranks."""
 
 from deploy.catalog.exclusive_flags import RIVALS
 from deploy.catalog.flags import BUILD, FlagTable

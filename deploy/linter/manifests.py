@@ -202,7 +202,7 @@ def _listed(entries: list[str]) -> str:
 
 
 OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
-"""Ends of a line for YAML alone: with them its numbers of lines would not be those of the text."""
+"""Characters that end a line only for YAML, whose line numbers would then differ from the text's."""
 
 
 @lru_cache(maxsize=16)

@@ -57,7 +57,7 @@ Value = str | Message
 
 @dataclass
 class Field:
-    """A field of the message, with the line on which it stands."""
+    """A field of the message, with its line."""
 
     name: str
     value: Value | list[Value]

@@ -36,7 +36,7 @@ STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (
 PRINTING_CALLS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Python functions whose texts are messages for people, not commands."""
 UNSEEN = "$expression"
-"""Mark of a value that only the running code knows; the report says so."""
+"""Mark in the report for a value that only the running code knows."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 OF_CHART = {"gpuMemoryUtilization": "gpu-memory-utilization", "tensorParallelSize": "tensor-parallel-size"}
 

@@ -29,7 +29,7 @@ class Engine:
     flags: frozenset[str] = frozenset()
     values: Mapping[tuple[str, str], str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables, by name, and the option for which each stands."""
+    """Environment variables, by name, and the option that each replaces."""
     variables_begin: str = ""
     """The beginning of variables that are an option of vLLM: `OPTION_MAX_MODEL_LEN`."""
     says_options_in_variables: bool = False
@@ -39,7 +39,7 @@ class Engine:
     takes_every_gpu: bool = False
     """True if a server without an option for it is split over every GPU of its container."""
     shares_ranks: str = ""
-    """The option with which data-parallel groups lie on the same GPUs as the tensor-parallel groups."""
+    """The option that puts data-parallel groups on the GPUs of the tensor-parallel groups."""
     takes_a_word: bool = False
     """True if a word without an option is the model."""
 

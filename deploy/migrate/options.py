@@ -175,4 +175,4 @@ FLAGS = words_of(
     --data-parallel-external-lb --use-v2-block-manager --no-enable-log-requests
     """
 )
-"""Options that stand alone: a word behind them is the model."""
+"""Options without a value: a word behind them is the model."""

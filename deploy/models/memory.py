@@ -49,7 +49,7 @@ LLM_PROCESSES = 2
 measured: counted as two full contexts."""
 
 VLLM_PROCESSES = 1
-"""Processes of vLLM with a context on a GPU: its worker alone, not API server and engine core (0.26.0, H100)."""
+"""Processes of vLLM with a context on a GPU: only its worker, not API server and engine core (0.26.0, H100)."""
 
 VLLM_RUNTIME_MIB = 1024
 """MiB for vLLM's CUDA graphs and kernels: 847 of Llama-3.1-8B with 64 rows, cache full (0.26.0, H100, 2026-11-28)."""

@@ -1,6 +1,6 @@
 """Requests to a served model over HTTP, and the same as a line to paste into a shell.
 
-A question is made from the plan alone. `deploy/io/ask.py` sends it, `answers.py` reads the reply. Triton applies
+A question is made only from the plan. `deploy/io/ask.py` sends it, `answers.py` reads the reply. Triton applies
 no chat template: an LLM completes the text of the question, and gpt-oss needs its own format around the text. A gateway
 applies the template, and gets requests like those of OpenAI's and Cohere's clients. Its key comes from standard input,
 because every user of a machine can read arguments. Sources: Triton's HTTP, generate and inference extensions; names of

@@ -48,7 +48,7 @@ class Served:
 
     @property
     def uncounted_cache(self) -> str:
-        """The cache beside keys and values, which is not calculated; empty if the files show attention alone."""
+        """The cache beside keys and values, which is not calculated; empty if the files show only attention."""
         is_plain = self.local is not None and self.local.config.get("layer_types") == ["attention"]
         return "" if is_plain else self.architecture.extra_cache
 

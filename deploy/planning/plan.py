@@ -57,7 +57,7 @@ class Plan:
     balancers: tuple[BalancerSlice, ...] = ()
     monitors: tuple[MonitorSlice, ...] = ()
     gateway_only: bool = False
-    """`--data only=gateway`: a run changes gateways alone, so that no host is in a wave."""
+    """`--data only=gateway`: a run changes only gateways, so no host is in a wave."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def balancer_slices(fleet: Fleet) -> tuple[BalancerSlice, ...]:
 
 
 def with_order(plan: Plan, fleet: Fleet) -> Plan:
-    """The plan with its digest, pools and waves; a run for gateways alone (`fleet.only`) has no waves."""
+    """The plan with its digest, pools and waves; a run that changes only gateways (`fleet.only`) has no waves."""
     pools = pools_of_hosts(fleet.hosts, fleet.rollout)
     build_hosts = (host.name for host in fleet.hosts if host.farm)
     return replace(

@@ -121,7 +121,7 @@ write_files:
 
 
 def file_entry(path: str, text: str, is_packed: bool) -> str:
-    """An entry of `write_files`, readable by root alone; the unit's entry is readable by all."""
+    """An entry of `write_files`, readable only by root; the unit's entry is readable by all."""
     mode = "0644" if path.startswith("/etc/systemd/") else "0600"
     head = f"  - path: {path}\n    permissions: '{mode}'\n"
     if is_packed:

@@ -14,7 +14,7 @@ FABRICS = {"infiniband": "InfiniBand", "roce": "RoCE", "ethernet": "plain Ethern
 
 
 def group_report(server: ServerSlice, usable_mib: int, reserve_mib: int) -> Iterator[RenderableType]:
-    """The group of a server's LLM; empty for a host that serves alone."""
+    """The group of a server's LLM; empty for a host in no group."""
     group = server.standalone_llm[1].group if server.standalone_llm else None
     if group is None:
         return

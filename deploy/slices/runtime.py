@@ -27,4 +27,4 @@ class RuntimeSlice:
     environment: tuple[tuple[str, str], ...] = ()
     """Variables of the container in addition to the variables of every program."""
     group: GroupSlice | None = None
-    """None: the host serves the model alone."""
+    """None: the model is on one host."""

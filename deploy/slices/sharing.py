@@ -9,7 +9,7 @@ class PeerSlice:
 
     host: str
     place: str
-    """address:port; an IPv6 address stands in brackets."""
+    """address:port; an IPv6 address is in brackets."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from deploy.spec.sources import Secret
 class Traffic:
     """A host's readiness answers to balancers, and its wait for balancers at a stop.
 
-    `gateways_port` is open if a `Gateway` of another host names this one, to that host alone, over mutual TLS.
+    `gateways_port` is open if a `Gateway` of another host names this one, to that host only, over mutual TLS.
     `ready_port` answers `GET /ready` as JSON, also for balancers outside the inventory; `agent_port` answers HAProxy's
     agent-check. Without `address` both listen at the host's `peer_address`, else at the address of its servers.
     """
@@ -90,5 +90,5 @@ class BalancerHost:
     engine_trust: EngineTrust | None = None
     """The key that signed the bundle."""
     mirrors: Mirrors = Mirrors()
-    """Read for the bundle alone: `system` is the mirror that `enginehouse bundle` takes the packages from."""
+    """Read only for the bundle: `system` is the mirror that `enginehouse bundle` takes the packages from."""
     groups: tuple[str, ...] = ()

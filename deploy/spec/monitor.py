@@ -20,7 +20,7 @@ class Monitor:
     os: str
     address: str
     allow: tuple[str, ...] = ()
-    """Networks that may read Prometheus and Alertmanager. Without any, both answer on loopback alone (`ssh -L`)."""
+    """Networks that may read Prometheus and Alertmanager. Without any, both answer only on loopback (`ssh -L`)."""
     prometheus_port: int = 9090
     alertmanager_port: int = 9093
     retention_days: int = 30
@@ -48,5 +48,5 @@ class MonitorHost:
     engine_trust: EngineTrust | None = None
     """The key that signed the bundle."""
     mirrors: Mirrors = Mirrors()
-    """Read for the bundle alone: `system` is the mirror that `enginehouse bundle` takes the packages from."""
+    """Read only for the bundle: `system` is the mirror that `enginehouse bundle` takes the packages from."""
     groups: tuple[str, ...] = ()

@@ -86,8 +86,8 @@ def balancers_of(host: Host, balancers: Iterable[BalancerHost]) -> list[Balancer
 
 
 def firewall_of(host: Host, balancers: Iterable[BalancerHost]) -> Firewall | None:
-    """The host's firewall with its balancers allowed; a firewall for balancers alone if only `protection` requires
-    one."""
+    """The host's firewall with its balancers allowed; a firewall that admits only balancers if just `protection`
+    requires one."""
     behind = balancers_of(host, balancers)
     listeners: list[Server | Gateway] = [*host.servers, *([host.gateway] if host.gateway else [])]
     is_asked = any(listener.protection == "balancer" and not is_loopback(listener.address) for listener in listeners)

@@ -11,7 +11,7 @@ def grouped(server: Server) -> LLM | None:
 
 
 def group_of(host: Host) -> Unit:
-    """The names of the host's group in the order of their ranks; empty for a host that serves alone."""
+    """The names of the host's group in the order of their ranks; empty for a host in no group."""
     models = (grouped(server) for server in host.servers)
     return next((model.parallel.hosts for model in models if model), ())
 

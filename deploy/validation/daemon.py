@@ -64,7 +64,7 @@ def daemon_problems(host: Host) -> Iterator[Refusal]:
 
 
 def _values(key: str, value: Any, where: str) -> Iterator[Refusal]:
-    """A refusal for each text, alone or in a list, that the daemon does not take for this key."""
+    """A refusal for each text or listed text that the daemon does not accept for this key."""
     form, wanted, typed = VALUES[key]
     for text in value if isinstance(value, (list, tuple)) else [value]:
         if isinstance(text, str) and not secret_in(text) and not form.fullmatch(text):

@@ -21,7 +21,7 @@ BUILT_IN = (
     *("max_batch_size", "max_seq_len", "max_num_tokens"),
 )
 HOST_KEPT_MIB = 16_384
-"""Host memory left alone: the OS, tritonserver, Python stubs, and pages of weights while they load."""
+"""Host memory that remains for others: the OS, tritonserver, Python stubs, and pages of weights while they load."""
 
 
 def engine_host_problems(host: Host, surroundings: Surroundings) -> Iterator[Refusal]:

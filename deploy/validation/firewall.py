@@ -204,7 +204,8 @@ def _nearest(written: str) -> str:
 
 
 def _everybody(networks: tuple[str, ...], where: str, who: str) -> Iterator[Refusal]:
-    """A refusal for networks that cover all addresses, alone or joined: ("0.0.0.0/1", "128.0.0.0/1") is all of IPv4."""
+    """A refusal for networks that cover all addresses, each or together: ("0.0.0.0/1", "128.0.0.0/1") is all of
+    IPv4."""
     wide = [written for written in networks if _is_everybody(written)]
     if not wide and not _is_everybody_joined(networks):
         return

@@ -41,7 +41,7 @@ def _is_resolved(model: Model, surroundings: Surroundings) -> bool:
 
 
 def _by_source(model: Model) -> Model:
-    """A model of the same class that declares its source alone."""
+    """A model of the same class that declares only its source."""
     if isinstance(model, Encoder):
         return replace(model, checkpoint=model.source)
     return replace(model, checkpoint=model.source)

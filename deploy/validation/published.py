@@ -143,7 +143,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
 
 
 def _kind_by_name(served: Served) -> str:
-    """The other encoder's class, if the name of a decoder that may be both contains that kind alone; else ""."""
+    """The other encoder's class, if the name of a decoder that may be either contains only that kind; else ""."""
     weights, declared = served.model.weights, type(served.model).__name__
     kinds = _kinds_by_name(weights.repository or weights.directory)
     may_be_both = served.architecture.name in {name for name, _kind in ALSO_ENCODERS}

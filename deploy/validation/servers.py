@@ -13,7 +13,7 @@ NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 
 def server_problems(host: Host) -> Iterator[Refusal]:
-    """A refusal for each mistake in the servers of one host, each alone and all together."""
+    """A refusal for each mistake in the servers of one host, each by itself and all together."""
     if not host.servers and not host.farm:
         yield refuse(
             "no-servers",

@@ -104,7 +104,7 @@ class Runner:
             with torch.inference_mode(), torch.cuda.stream(lane.stream) if lane else nullcontext():
                 here = room or form(sequences, ROUND if lane else 1)
                 held = self._pinned(here.size) if self._on_cuda else None
-                # Before the pass begins, so that its measured time is the device's alone.
+                # Before the pass begins, so that its measured time is only the device's.
                 row = self._row(sequences, here, held)
                 is_long = here.tokens > SMALL[-1]
                 if lane and room:

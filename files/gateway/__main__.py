@@ -5,7 +5,7 @@ for invalid settings.
 
     python3 -m gateway usage FOLDER [SINCE]     prints the usage since a day that the processes of this host counted
 
-`usage` needs the standard library alone.
+`usage` needs only the standard library.
 """
 
 from __future__ import annotations

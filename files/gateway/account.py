@@ -86,7 +86,7 @@ def transaction(file: sqlite3.Connection) -> Iterator[None]:
 
 
 class Account:
-    """The file of a folder; with "" as the folder, memory of this process alone. Raises sqlite3.Error or OSError."""
+    """The file of a folder; with "" as the folder, memory of this process only. Raises sqlite3.Error or OSError."""
 
     def __init__(self, folder: str, clock: Callable[[], float]) -> None:
         self._folder, self._clock, self._process = folder, clock, secrets.token_hex(8)

@@ -381,7 +381,7 @@ def known_path(path: str) -> tuple[str, str]:
 
 
 def error_shape(route: Route | None, exchange: Exchange) -> Body:
-    """The form of errors: the path's, else that of the dialect that has the path, or whose header was sent."""
+    """The form of errors: the path's, else the form of the dialect that has the path or whose header was sent."""
     is_shared = route is None or route.label == "models"
     if exchange.path.startswith("/v1/messages") or (is_shared and b"anthropic-version" in exchange.headers):
         return anthropic_error

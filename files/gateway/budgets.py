@@ -2,11 +2,11 @@
 
 Counting. Every POST is a request, in the minute of its arrival; a refused one is not, unless it is refused for its
 tokens. A chat reserves its prompt and `max_tokens` for each of its `n` answers; without `max_tokens` it reserves
-`UNSAID_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At the end
-the reservation is replaced by the real usage. An interrupted stream used its prompt and what it sent: a token for each
-event, for each id or for 8 characters, whichever are most. An answer whose client left used its reservation; a request
-that the model refused used nothing. In any 60 seconds no more than the limit is accepted, except for answers that
-became longer than `UNSAID_TOKENS`: those count as well.
+`DEFAULT_ANSWER_TOKENS` for an answer. An encoder's text reserves its bytes, or as many tokens as the model takes. At
+the end the reservation is replaced by the real usage. An interrupted stream used its prompt and what it sent: a token
+for each event, for each id or for 8 characters, whichever are most. An answer whose client left used its reservation; a
+request that the model refused used nothing. In any 60 seconds no more than the limit is accepted, except for answers
+that became longer than `DEFAULT_ANSWER_TOKENS`: those count as well.
 
 A large body reserves an eighth of its bytes before it is read, and has used them if it is then refused. A text that is
 only counted (`/tokenize`) reserves the same way, and uses its tokens.
@@ -46,7 +46,7 @@ from gateway.periods import Periods
 from gateway.quotas import Header, duration
 from gateway.settings import Settings
 
-UNSAID_TOKENS = 4096
+DEFAULT_ANSWER_TOKENS = 4096
 """Tokens reserved for an answer without `max_tokens`. A whole context would exceed the limit of most keys for a
 minute."""
 AGAIN_SECONDS = 5.0

@@ -257,7 +257,7 @@ def deltas(parts: list[Part]) -> list[str]:
 
 
 def message_of(parts: list[Part]) -> dict[str, Any]:
-    """The message made of the parts. A message of calls alone has no content."""
+    """The message made of the parts. A message with only calls has no content."""
     reasoning = "".join(part.text for part in parts if isinstance(part, Reasoning))
     content = "".join(part.text for part in parts if isinstance(part, Content))
     calls: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.answer_parts import Reader
 from gateway.answer_size import AnswerSize
-from gateway.budgets import UNSAID_TOKENS
+from gateway.budgets import DEFAULT_ANSWER_TOKENS
 from gateway.errors import ApiError
 from gateway.events import ABORTED, Event
 from gateway.fields import FieldError, Fields
@@ -99,7 +99,9 @@ class Generation:
         # At most a quarter of a key's minute: a small key could not make any request otherwise.
         if not self.sampling.max_tokens:
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
-            answer = min(answer, UNSAID_TOKENS, max(minute // (4 * prompts), 1) if minute else UNSAID_TOKENS)
+            answer = min(
+                answer, DEFAULT_ANSWER_TOKENS, max(minute // (4 * prompts), 1) if minute else DEFAULT_ANSWER_TOKENS
+            )
         return len(self.prompt) + self.sampling.sequences * answer
 
     async def events(self) -> AsyncGenerator[Event, None]:

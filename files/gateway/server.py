@@ -45,7 +45,7 @@ class Joining:
     def write(self, data: bytes) -> None:
         if not self._head and data.startswith(HEAD):
             self._head = data
-            self._loop.call_soon(self._flush)  # sends the head alone if no body follows, as after HEAD
+            self._loop.call_soon(self._flush)  # sends only the head if no body follows, as after HEAD
         else:
             head, self._head = self._head, b""
             if not self._transport.is_closing():  # uvloop raises an error once the client has disconnected

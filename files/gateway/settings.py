@@ -71,7 +71,7 @@ LISTEN_NUMBERS = ("connections", "header_bytes", "header_seconds", "drain_second
 
 
 USAGE_DAYS = 400
-"""Days that counters of usage are kept if the file says nothing."""
+"""Days that counters of usage are kept by default."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ MOST_LOG_BYTES = 4 * 2**20
 SYNC_SECONDS = 0.1
 """Seconds between two syncs of a log: all lines since the last sync share the next."""
 MOST_HELD_BYTES = 16 * 2**20
-"""Most bytes of lines that wait for a full disk; later lines are lost, and the journal says so."""
+"""Most bytes of lines that wait for a full disk; later lines are lost, which the journal records."""
 SHORTEST_SECONDS, STEPS_PER_DOUBLING, BUCKETS = 0.001, 4, 81
 """Bucket n ends at 1 ms · 2^(n/4); the last one, from 1,049 s on, has no end. A quantile is right within 9 %."""
 COUNTS = ("requests", "errors", "prompt_tokens", "cached_tokens", "completion_tokens", "cost")

@@ -130,7 +130,7 @@ def follow() -> Iterator[str]:
 
 
 def restore() -> Iterator[str]:
-    """A sentence for each setting that was restored to that of the current releases."""
+    """A sentence for each setting that was restored to its value in the current releases."""
     yield from kept_settings.restore()
     yield from follow()
 

@@ -28,7 +28,7 @@ def apply(command: str) -> None:
 
 
 def answer_to(command: str, master: bool = False) -> str:
-    """The answer of the runtime API; with `master` that of the master process of the workers."""
+    """The answer of the runtime API; with `master` the answer of the workers' master process."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.settimeout(ANSWER_SECONDS)
         channel.connect(str(socket_file().with_name("master.sock") if master else socket_file()))

@@ -45,7 +45,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers by digest alone."""
+    """Serves blobs and manifests by digest, never by tag."""
 
     protocol_version = "HTTP/1.1"
     # Docker tries TLS first. It falls back to HTTP only if the answer to its TLS hello begins with "HTTP/".

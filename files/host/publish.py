@@ -68,7 +68,7 @@ class Owner(NamedTuple):
 
 
 def take(directory: Path, user: str = "") -> None:
-    """Gives everything in `directory` to the user alone; without `user` to the caller, readable by all.
+    """Gives everything in `directory` only to the user; without `user` to the caller, readable by all.
 
     Entries that another user could still write, or that are not plain files, are removed and not followed: links, hard
     links, pipes, sockets and devices. A directory changes its owner before its entries are examined. Raises OSError or

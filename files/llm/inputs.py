@@ -83,7 +83,7 @@ def _is_wish(name: str) -> bool:
 
 
 def _values(name: str, tensor: Any) -> Any:
-    """The list of a tensor's values; a single value is returned alone."""
+    """The list of a tensor's values; a single value is returned without a list."""
     values = tensor.as_numpy().reshape(-1).tolist()
     if values and isinstance(values[0], bytes):
         try:

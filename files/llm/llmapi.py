@@ -204,7 +204,8 @@ class TritonPythonModel(_module.TritonPythonModel):
         self._event_loop.call_soon_threadsafe(entered.cancel)
 
     def finalize(self):
-        """Ends the engine first, because it waits for the running requests, and those wait for their senders.
+        """Ends the engine before the senders, because the engine waits for running requests, which wait for their
+        senders.
 
         Waits until a request that was just admitted has begun; otherwise the engine's loop would end without answering
         it.

@@ -54,7 +54,7 @@ print(json.dumps({"python": "%d.%d" % sys.version_info[:2], "site": site, "files
 
 VLLM_HOME = "/opt/vllm"
 PROGRAMS = "usr/local/sbin"
-"""Directory before that of the stand-ins in the image's PATH."""
+"""Directory that precedes the stand-ins' directory in the image's PATH."""
 VLLM = f"""#!/bin/sh
 # vLLM's own program, with its packages before the image's; the sampler of FlashInfer wants a compiler for CUDA.
 export PYTHONPATH={VLLM_HOME} VLLM_USE_FLASHINFER_SAMPLER=0

@@ -42,7 +42,7 @@ CHANGES: tuple[tuple[str, str], ...] = (
 
 
 def start_alone(results: StepResults) -> None:
-    """Starts the LLM on the first GPU alone, beside the one over both, while no client asks either."""
+    """Starts a second LLM on the first GPU, beside the LLM over both GPUs, while no client asks either."""
     tell(layout="cards")
     host = machine()
     text = host.run("cat /var/lib/enginehouse/servers/main/current/llm/run").stdout

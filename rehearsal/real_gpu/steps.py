@@ -245,7 +245,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def is_done(name: str) -> bool:
-    """Returns True if the step's file says that it ended well."""
+    """Returns True if the step ended well, by its file."""
     file = REPORT / f"step-{name}.json"
     return file.exists() and bool(json.loads(file.read_text())["ok"])
 

@@ -32,7 +32,7 @@ from rehearsal.waiting import wait_for
 ROUNDS = 3
 PEER_PORT, PEER_SECONDS = 4010, 90
 LOAD_SECONDS = 4.0
-"""Seconds of a spell of full passes; spells follow one another until the benchmark has ended."""
+"""Length of one measurement of full passes in seconds; measurements repeat until the benchmark ends."""
 
 
 def cost(results: StepResults) -> None:

@@ -31,7 +31,7 @@ def emit(host: str = "", **fields: Any) -> None:
 
 
 class EventFile:
-    """A file to which events are appended, readable by its owner alone. A run continues if it cannot be written."""
+    """A file to which events are appended, readable only by its owner. A run continues if it cannot be written."""
 
     def __init__(self, path: str, run: str) -> None:
         """Raises: a Refusal if the file cannot be opened."""

@@ -43,7 +43,7 @@ class FactCall:
 
     @property
     def command(self) -> str:
-        """The shell command that asks this fact alone, in the shell that it needs."""
+        """The shell command that asks only this fact, in the shell that it needs."""
         fact = self.fact()
         return f"{fact.shell_executable or 'sh'} -c {quote(str(fact.command(**self.arguments)))}"
 
@@ -125,7 +125,8 @@ class FactCache:
     _turn: BoundedSemaphore = field(default_factory=BoundedSemaphore)
 
     def note(self, fact: Any, arguments: Mapping[str, Any]) -> None:
-        """Notes a fact for the next batch; a fact with another user or other settings of pyinfra is asked alone."""
+        """Notes a fact for the next batch; a fact with another user or other settings of pyinfra is asked
+        separately."""
         call = FactCall(fact, arguments)
         if call not in self._noted and not any(name.startswith("_") for name in arguments):
             self._noted.append(call)

@@ -1,6 +1,6 @@
 """NVIDIA Container Toolkit: four packages of one version, a CDI specification of the loaded driver, and the proof.
 
-GPUs are attached by CDI alone (`--device nvidia.com/gpu=…`), so no runtime is registered with Docker. The role comes
+GPUs are attached only by CDI (`--device nvidia.com/gpu=…`), so no runtime is registered with Docker. The role comes
 after driver and Docker: the specification describes the driver, and the proof needs Docker.
 """
 

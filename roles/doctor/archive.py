@@ -1,4 +1,4 @@
-"""The file of `--data report=FILE`: new, readable by its owner alone, and complete or absent."""
+"""The file of `--data report=FILE`: new, readable only by its owner, and complete or absent."""
 
 import os
 from pathlib import Path

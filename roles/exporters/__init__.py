@@ -15,7 +15,7 @@ from roles.exporters.facts import ExportersHost, ExportersLeft
 
 
 def apply(exporters: ExportersSlice | None) -> None:
-    """Opens the host's pages to its monitors alone; removes everything of the role if there are no exporters."""
+    """Opens the host's pages only to its monitors; removes everything of the role if there are no exporters."""
     if exporters:
         _apply(exporters)
     elif ask(host, ExportersLeft):

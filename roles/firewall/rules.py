@@ -108,7 +108,7 @@ def _of_monitor(mine: MonitorSlice) -> list[tuple[str, str]]:
 
 
 def _to(address: str) -> str:
-    """The beginning of a rule for this address alone; empty for every address of the host."""
+    """The beginning of a rule for only this address; empty for every address of the host."""
     there = ipaddress.ip_address(address)
     return "" if there.is_unspecified else f"{'ip' if there.version == 4 else 'ip6'} daddr {there} "
 

@@ -188,7 +188,7 @@ _OPEN, _ANSWER = 'exec 3<>"/dev/tcp/$2/$3" && printf', ">&3 && read -r line <&3 
 TUNNEL = f'{_OPEN} "CONNECT %s:%s HTTP/1.1\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$1" "$0" {_ANSWER}(200|407) ]]'
 PLAIN = f'{_OPEN} "HEAD http://%s:%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n" "$0" "$1" "$0" {_ANSWER}(2|3|404|405|407) ]]'
 """Programs of bash that ask a proxy ($2, $3) for an address ($0, $1). Proxies fetch plain HTTP themselves, and connect
-to ports of TLS alone."""
+to ports with only TLS."""
 
 
 def _connection(proxy: ProxySlice | None, place: str, is_plain: bool = False) -> str:

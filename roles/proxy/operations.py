@@ -109,7 +109,7 @@ def missing(facts: HostFacts, proxy: ProxySlice) -> Iterator[Command]:
 
 
 def _placed(proxy: ProxySlice, path: str) -> PyinfraCommand:
-    """The command that puts a file with a login in its place, readable by root alone from its first byte on."""
+    """The command that puts a file with a login in its place, readable only by root from its first byte on."""
     mode, new = "0600" if proxy.password else "0644", f"{path}.enginehouse-new"
     directory = f"install -d -m 0755 {DIRECTORY} && " if path.startswith(DIRECTORY) else ""
     return StringCommand(

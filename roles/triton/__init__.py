@@ -2,7 +2,7 @@
 
 A release is rendered here, published as an immutable directory, and put into service by a transaction on the host
 (files/host/swap.py): stop, switch `current`, start, load in order, probe; or restore the previous release. pyinfra
-requests it and waits. A planned release that already serves is left alone. A server that the plan no longer has is
+requests it and waits. A planned release that already serves is not touched. A server that the plan no longer has is
 removed last, because it may have to serve again until every planned server serves.
 """
 

@@ -95,7 +95,7 @@ class Reversal:
         return tuple(name for name, changes in self.changes.items() if changes)
 
     def within(self, plan: Plan) -> Plan:
-        """The plan with the waves of these hosts alone, in reverse order with canaries last; pools are the fleet's.
+        """The plan with only the waves of these hosts, in reverse order with canaries last; pools are the fleet's.
 
         It has only the servers that change on these hosts: a gate does not probe servers that the run did not touch, or
         that no run has brought yet. Gates do not compare the speed of answers either: a slower earlier release is no

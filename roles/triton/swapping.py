@@ -68,7 +68,7 @@ def ask_for(
 
 
 class FollowSwap(units.Follow):
-    """Waits for the requested swap alone.
+    """Waits for the requested swap, and for no other.
 
     systemd starts nothing if another run's swap, or an interrupted run's, is already running; that swap read its
     request before we wrote ours. It still counts as ours if it brought the same release.

@@ -1,6 +1,7 @@
 """Calls as pages of client libraries and of other servers show them, in each dialect.
 
 A field means the same wherever a client writes it: what would change the answer is honoured or refused by name.
+Over 300 lines, because each dialect has the same questions.
 """
 
 from __future__ import annotations

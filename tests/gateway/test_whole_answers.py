@@ -88,7 +88,7 @@ async def test_an_answer_that_was_given_up_costs_its_reservation(
 
 @in_loop
 async def test_echoes_of_many_choices_have_the_bytes_of_a_tenant(tmp_path: Path) -> None:
-    """A body of 650 KiB made an answer of 93 MiB, and ten at once of a gibibyte (2026-11-28); no model was asked."""
+    """A body of 650 KiB led to an answer of 93 MiB, and ten such bodies to 1 GiB (2026-11-28), without any model."""
     prompts = ["word " * 26_000] * 8
     body = {**COMPLETION, "prompt": prompts, "n": 128, "echo": True, "max_tokens": 1}
     async with running_gateway(tmp_path, llm={"context_tokens": 131_072}) as front:

@@ -70,7 +70,7 @@ class Timeline:
 
 @dataclass
 class Killer:
-    """Listens to a run and kills its control process alone at the moment."""
+    """Follows the output of a run, and kills only its control process at a chosen moment."""
 
     places: Places
     moment: Moment

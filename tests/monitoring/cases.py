@@ -107,7 +107,7 @@ def xid(remedy: str, other_remedy: str) -> Case:
 
 
 def throttled(event: str, other_event: str) -> Case:
-    """Returns a clock event of dcgm-exporter, and another one."""
+    """Returns a clock event that raises an alert, and another one that does not."""
     labels = {
         "gpu": "0",
         "UUID": "GPU-0",

@@ -26,7 +26,7 @@ SIDES = {
     "26.02": ("0.18-0.21", "1.2"),
     "26.07": ("1.2",),
 }
-"""The rows on both sides of a release; of the scripts only the older was read."""
+"""The catalog's rows that surround each release."""
 
 MODELS: dict[str, LLM] = {
     "fp8": FP8,

@@ -18,7 +18,7 @@ def key_of(path: str) -> str:
 
 
 def packed(files: Mapping[str, str]) -> list[dict[str, str]]:
-    """Texts by path; each content stands under its first path, in groups that fit into a ConfigMap."""
+    """Texts by path; each content is under its first path, in groups that fit into a ConfigMap."""
     groups, size = [dict[str, str]()], 0
     for text, path in first_paths(files).items():
         if size + len(text.encode()) > MOST_BYTES and groups[-1]:

@@ -30,7 +30,7 @@ AUTHORITY = "hub-ca.crt"
 
 
 def chosen(served: Served, hosts: Sequence[str]) -> Served:
-    """The plan with these hosts alone; all hosts if no host is named. Raises: a Refusal for hosts that the plan
+    """The plan with only these hosts; all hosts if no host is named. Raises: a Refusal for hosts that the plan
     lacks."""
     known = [host.slice.host for host in served.hosts]
     refuse_all(

@@ -51,7 +51,7 @@ def publish(settings: dict[str, Any], staging: Path, built: dict[str, Any]) -> N
 
 
 def image_digest(image: str) -> str:
-    """The digest to which the image is pinned, or that of its registry; for a local image its own id."""
+    """The image's pinned digest, or the registry's; for a local image its own id."""
     if pinned := image.partition("@")[2]:
         return pinned
     _, output = container.quietly(["docker", "image", "inspect", "--format", DIGESTS, image])

@@ -16,8 +16,8 @@ from host.traffic.draining import units
 from host.traffic.state import cut_file
 
 HELD_SECONDS = 300.0
-"""Seconds of a hold beyond the announced end, renewed while the notice stands: a surviving host then takes requests
-again by itself."""
+"""Seconds of a hold beyond the announced end, renewed while the notice is in force: a host that survives it then takes
+requests again by itself."""
 
 
 def cut(traffic: dict[str, Any]) -> None:

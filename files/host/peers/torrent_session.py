@@ -260,6 +260,6 @@ def everywhere(flags: int) -> lt.ip_filter:
 
 
 def split(place: str) -> tuple[str, int]:
-    """Address and port of "address:port"; an IPv6 address stands in brackets."""
+    """Address and port of "address:port"; an IPv6 address is in brackets."""
     address, _, port = place.rpartition(":")
     return address.strip("[]"), int(port)

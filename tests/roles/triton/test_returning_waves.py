@@ -43,7 +43,7 @@ def test_no_host_goes_back_while_the_pool_has_no_room(machines: Machines) -> Non
 def test_hosts_go_forward_again_within_the_limits_of_the_rollout(
     machines: Machines, monkeypatch: pytest.MonkeyPatch, on_failure: str, left: str
 ) -> None:
-    """The way back was stopped; the same command then completes it."""
+    """A rollback that failed puts its hosts forward again; the same command, typed again, completes it."""
     planned_over(monkeypatch, on_failure=on_failure)
     machines.deployed(FIRST, "a")
     machines.deployed(SECOND, "b")
