@@ -157,7 +157,7 @@ def _reference(case: Case, theirs: Any, ids: Array) -> torch.Tensor:
 
 
 def tokenizer(case: Case) -> Tokenizer:
-    """Returns words of a small vocabulary, with the special tokens of the family around them."""
+    """Returns a tokenizer of a small vocabulary, with the special tokens of the family."""
     words = ["<s>", "<pad>", "</s>", "<unk>", "[SEP]", "yes", "no", *(f"w{number}" for number in range(900))]
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

@@ -43,7 +43,7 @@ from encoders.settings import Settings
 ITEMS = 8
 MEAN, DEVIATION, SHORTEST, LONGEST = 5.0, 0.75, 16, 512
 COMPARED = 32
-BRAINS = ("Gemma", "Qwen")
+BFLOAT16_FAMILIES = ("Gemma", "Qwen")
 """Families that are served in bfloat16, because their states exceed float16."""
 PEER_BATCHES = (32, 128, 256)
 TOKENIZER = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "<pad>", "model_max_length": LONGEST}
@@ -96,7 +96,7 @@ def family(name: str, folder: Path, options: argparse.Namespace, limits: dict[st
         case.config.update(num_hidden_layers=2, vocab_size=2048)
     theirs = encoder_agreement.write(case, folder)
     (folder / "tokenizer_config.json").write_text(json.dumps(TOKENIZER))
-    half = "fp32" if options.device == "cpu" else "bf16" if case.kind.startswith(BRAINS) else "fp16"
+    half = "fp32" if options.device == "cpu" else "bf16" if case.kind.startswith(BFLOAT16_FAMILIES) else "fp16"
     half = options.dtype or half
     scene = Scene(case, folder, options.device, texts_of(options.documents), half)
     ours = encoder_agreement.encoder(case, Settings(model_path=str(folder), device=scene.device, dtype=half))

@@ -18,7 +18,7 @@ from rehearsal.debs import PACKAGES, build_deb
 SUITES = {codename: release for release, codename in CODENAMES.items()}
 ENGINE_FROM = "13"
 RUNC_FROM = {"bookworm": "12", "jammy": "12"}
-"""Suites whose C library is too old for the runc of `ENGINE_FROM`: the release with theirs."""
+"""Suites whose C library is too old for the runc of `ENGINE_FROM`, and the Debian release whose runc they get."""
 ENGINE_PACKAGES = ["docker.io", "docker-cli", "containerd", "tini"]
 
 

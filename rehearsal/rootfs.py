@@ -107,7 +107,7 @@ def make_tree(
     finish: str = FINISH,
     files: Mapping[str, Path] | None = None,
 ) -> None:
-    """`root` holds a bare system; with further packages, files laid over it, and another last script if given.
+    """Fills `root` with a bare system; with further packages, files laid over it, and another last script if given.
 
     `log`: the file for output. Two trees of one release may be made concurrently, as for machines of both kinds.
     """

@@ -75,7 +75,8 @@ class Servers:
     def rows(
         self, results: MutableMapping[str, Any], key: str, loads: Sequence[Load], rounds: int
     ) -> dict[str, dict[str, Any]]:
-        """Returns each server's medians under each load, which `results` has as they come. LiteLLM has one round."""
+        """Returns each server's medians under each load, and adds them to `results` after every run. LiteLLM has one
+        round."""
         rows: dict[str, dict[str, Any]] = {load.name: {} for load in loads}
         for name in self.ports:  # the first batch compiles kernels; its figures are not kept
             self.figures(name, WARM, self.prompts(WARM))

@@ -39,7 +39,7 @@ MODEL, EMBEDDER = "llama", "nomic"
 
 
 class Kept(dict[str, Any]):
-    """A result that a file has as soon as a part of it is there."""
+    """A result that is written to a file after each of its parts."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def measure(options: argparse.Namespace, work: Path, stack: contextlib.ExitStack, result: Kept) -> None:
-    """Starts all programs, then measures; the result has each part as it comes."""
+    """Starts all programs, then measures; each part is added to the result at once."""
     ports = dict(zip((ENGINE, GATEWAY, PEER), free_ports(3), strict=True))
     weights = work / MODEL
     llama_files(weights, "8b")

@@ -1,4 +1,4 @@
-"""Holds streams of two gateways for long while one is killed: the right ones must end in the right way.
+"""Holds streams of two gateways for long while one gateway is killed: only its own streams may break.
 
 After a third of the time the first gateway is killed (SIGKILL), so its connections break without a message. It is
 restarted, like by systemd, and takes as many streams. After two thirds it is stopped (SIGTERM): it waits
@@ -25,7 +25,8 @@ ENDS = {signal.SIGKILL: BROKEN, signal.SIGTERM: ERROR}
 
 
 def hold(work: Path, streams: int, seconds: float, gap_ms: float, cores: dict[str, list[int]]) -> dict[str, Any]:
-    """Returns the ends of all streams, half on each gateway. `passes` is true if exactly the right ones ended."""
+    """Returns the ends of all streams, half on each gateway. `passes` is true if only those of the killed gateway
+    broke."""
     half, gateways = streams // 2, cores.get("gateway", [])
     tokens = max(round(seconds * 1000 / gap_ms), 3)
     clients = cores.get("client", [])

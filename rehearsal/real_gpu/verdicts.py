@@ -43,7 +43,7 @@ def of_filled(results: Results) -> Iterator[str]:
 
 
 def of_encoders(results: Results) -> Iterator[str]:
-    """Yields the kernels that ran: each case in the container beside the one without, then beside the LLM."""
+    """Yields the kernels that ran, then each case: in the container and without one, and beside the LLM."""
     for side, chosen in results.get("kernels", {}).items():
         for model, kernels in chosen.items():
             yield f"kernels, {side}, {model}: {', '.join(kernels)}"

@@ -35,7 +35,7 @@ def test_pieces_fill_a_body_and_leave_it_json() -> None:
 
 
 def test_a_gap_that_has_not_ended_counts_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream that hangs until the end of the measurement must not look even."""
+    """A stream that hangs until the end of the measurement must count as a long gap."""
     times = iter([10.0, 10.5, 11.0])
     monkeypatch.setattr(hostile_tenant.time, "monotonic", lambda: next(times))
     pace = hostile_tenant.Pace()

@@ -79,7 +79,7 @@ def test_the_fix_of_each_task_makes_its_check_pass(kind: str, tmp_path: Path) ->
 
 
 def seen(look: str) -> str:
-    """Returns the output of the look on this machine."""
+    """Returns the output of a check's shell text on this machine."""
     return subprocess.run(["sh", "-c", look], capture_output=True, text=True, check=False).stdout.rstrip("\n")
 
 

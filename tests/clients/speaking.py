@@ -21,7 +21,7 @@ from tests.gateway.triton import Event, Triton, serving
 
 HELLO = ("Hel", "lo", " wörld")
 OFFERED = re.compile(r'"name": "([a-zA-Z_-]*add)"')
-"""Semantic Kernel puts the name of its plug-in before a tool's."""
+"""Finds the offered tool's name, before which Semantic Kernel puts the name of its plug-in."""
 TOOL_ANSWERED = "<|im_start|>tool"
 RUNTIME = os.environ.get("ENGINEHOUSE_CLIENTS_RUNTIME", "")
 """The program of an engine over HTTP that serves the LLM in Triton's place: vllm or trtllm-serve."""

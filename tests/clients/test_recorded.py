@@ -40,7 +40,8 @@ NOT_OURS = {
 }
 """Fields of recorded answers that ours lack. The SDKs declare each as optional."""
 DEFAULTS = ("temperature: number, and ours is null", "top_p: number, and ours is null")
-"""OpenAI repeats its own default; ours is the model's, which generation_config.json names to the engine."""
+"""Fields in which OpenAI's server repeats its default. Ours are null: generation_config.json gives the engine the
+model's own."""
 REFUSED = {
     "server_tool_use": "runs no tools",
     "web_search_20250305": "no built-in tools",

@@ -13,7 +13,7 @@ SUDOERS, LIFTED = "/etc/sudoers.d/80-night", "/etc/sudoers.d/91-operator"
 
 
 def test_docker_restarted_by_a_timer_in_a_swap_ends_converged(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside a waiting swap: the run succeeds, or names its reason and succeeds at its next try."""
+    """The run waits for its swap meanwhile. It succeeds, or names the reason and succeeds when it is repeated."""
     monkeypatch.setenv("FAULTS_BATCH", "42")
     timer = "systemd-run --quiet --collect --on-active=2 systemctl restart docker.service"
     scene.deploy(inventory=OTHER, at="Triton | Swap", strike=lambda: scene.machine.run(timer))

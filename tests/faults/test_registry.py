@@ -1,4 +1,4 @@
-"""A release with another image is deployed to a host that serves, while the registry has a bad day."""
+"""A release with another image is deployed to a host that serves, while the registry has a fault."""
 
 from __future__ import annotations
 

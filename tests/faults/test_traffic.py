@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("number-7")]
 
 LIVES = "docker inspect -f '{{.State.Running}}' triton-main"
 LEFT = "systemctl show -P InactiveEnterTimestampMonotonic triton@main docker | grep ."
-"""Moments at which each of them was last down, in this order, in microseconds."""
+"""Prints when the server and Docker were last down, in this order, in microseconds."""
 JOURNAL = "journalctl -q -b -o cat -u triton@main --since '-30s' | grep -c 'without a drain'"
 
 FAILED = "journalctl -q -b -o cat -u triton@main --since @{since} | grep -c 'Failed with result'"

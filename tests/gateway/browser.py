@@ -105,7 +105,7 @@ class Browser:
         return [(_value(node, "role"), _value(node, "name"), _has_focus(node)) for node in shown]
 
     async def tab_to(self, name: str) -> None:
-        """Moves the focus to the field or button of this name with the Tab key alone."""
+        """Moves the focus to the field or button of this name with only the Tab key."""
         passed = []
         for _ in range(MOST_TABS):
             await self.press("Tab")
@@ -116,7 +116,7 @@ class Browser:
         raise AssertionError(f"no Tab reaches {name!r}, but these: {passed}")
 
     async def submit(self, button: str, **fields: str) -> None:
-        """Reaches and fills each field of a form and presses the button, by keys alone."""
+        """Reaches and fills each field of a form and presses the button, only by keys."""
         loads = self.loads + 1
         for name, text in fields.items():
             await self.tab_to(name)

@@ -82,7 +82,7 @@ class Engine:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     connections: int = 0
     stopping: int = 0
-    """Answers that end as `stops_by` says, as those that reach a program while it stops."""
+    """Answers of a program that stops meanwhile, which end as `stops_by` says."""
     stops_by: str = "done"
     """"done": a stream without events; "abort": an answer that was aborted, without text if streamed; "cut": half."""
 

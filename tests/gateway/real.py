@@ -94,7 +94,7 @@ def image(work: Path) -> Path:
 
 
 def llm(weights: Path) -> ServerSlice:
-    """Returns the plan's LLM alone, on these weights."""
+    """Returns only the plan's LLM, on these weights."""
     server = plan(**main()).slices[0].servers[0]
     (model,) = [model for model in server.models if model.kind == "llm"]
     kept = {name: model.settings[name] for name in ("backend", "max_batch_size", "triton_config")}

@@ -1,4 +1,4 @@
-"""The gateway's pages in a real browser: used by keys alone, without other sites' content or forms."""
+"""The gateway's pages in a real browser: used only by keys, without other sites' content or forms."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ async def test_the_tokens_of_a_response_are_counted_without_asking_the_model(tmp
 
 @in_loop
 async def test_tokens_are_counted_of_every_conversation_that_is_answered(tmp_path: Path) -> None:
-    """A template without calls does not read them; the count was refused, and the message answered (2026-11-28)."""
+    """A template without tools ignores calls. Until 2026-11-28 the count refused a message that was answered."""
     call, result = ({"type": "tool_use", "id": "c1", "name": "add", "input": {"a": 1}},), {"tool_use_id": "c1"}
     messages = [TURN[0], {"role": "assistant", "content": list(call)}]
     messages.append({"role": "user", "content": [{"type": "tool_result", **result, "content": "2"}]})

@@ -86,7 +86,7 @@ def test_every_path_is_described_with_its_method_and_errors() -> None:
 
 
 def test_every_status_of_an_error_is_described() -> None:
-    """499 is for the audit alone: its client has gone."""
+    """499 is only for the audit: its client has gone."""
     raised = {
         int(status) for file in FILES.glob("*.py") for status in re.findall(r"ApiError\(\s*(\d{3})", file.read_text())
     }
@@ -203,7 +203,8 @@ def reading(name: str) -> Any:
 
 @in_loop
 async def test_every_field_that_a_path_reads_is_in_its_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dialect also reads a chat's own fields, and a count of tokens those of the request that it counts."""
+    """A path of a dialect also reads a chat's fields, and a count of tokens the fields of the request that it
+    counts."""
     noting: Any = type("Noting", (Fields,), {name: reading(name) for name in TYPED})
     made: list[Any] = []
 

@@ -43,7 +43,7 @@ async def test_a_base_address_of_another_form_reaches_the_path_that_is_meant(
 @pytest.mark.parametrize("path", ["//metrics", "/v1//metrics", "/v1/v1/metrics", "//health", "/openai/health"])
 @in_loop
 async def test_no_form_of_a_path_reaches_those_that_need_no_key(path: str, tmp_path: Path) -> None:
-    """A balancer refuses the plain forms alone."""
+    """A balancer refuses only the plain forms."""
     async with running_gateway(tmp_path) as front:
         assert (await front.ask(path, key=None)).status == 404
 

@@ -178,7 +178,7 @@ def test_the_share_of_each_host_is_rounded_up() -> None:
 
 
 def test_a_request_that_began_yesterday_is_counted_in_its_own_month(tmp_path: Path) -> None:
-    """The counters are read again from its day on, not only from today on."""
+    """The counters are read again from the request's day on, not only from today on."""
     usage, today = Usage(str(tmp_path)), FIRST + timedelta(days=1)
     usage.days = 31
     usage.count(today)

@@ -146,7 +146,7 @@ def test_the_lines_of_a_table_sum_to_the_totals_of_its_rows(rows: list[dict[str,
 async def test_pages_show_the_remaining_budgets_of_key_and_tenant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tenant's budget counts all its keys; a key without one shows its tenant's alone."""
+    """The tenant's budget counts all its keys; a key without one shows only its tenant's."""
     async with used(tmp_path, monkeypatch, hosts=2) as front:
         first = key_line(KEY, "acme", tokens_per_day=2000)
         tenant = {"tenant": "acme", "cost_per_month": 10**9, "currency": "EUR"}

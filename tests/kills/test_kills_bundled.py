@@ -213,7 +213,7 @@ def test_weights_are_resumed_and_damaged_ones_are_sent_again(push: Push) -> None
 
 
 def test_no_layer_is_sent_to_a_host_that_has_the_image(push: Push) -> None:
-    """Docker keeps whole images alone: after a kill of its daemon a layer begins anew, at most once for each kill."""
+    """Docker keeps only whole images: after a kill of its daemon a layer begins anew, at most once for each kill."""
     sizes = {sent.path: sent.size for sent in push.bodies("/blobs/")}
     for path, size in sizes.items():
         assert sum(sent.passed == size for sent in push.bodies(re.escape(path))) <= 3

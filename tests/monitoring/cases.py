@@ -29,7 +29,7 @@ class Case:
     value: str = ""
     every: int = 1
     also: tuple[dict[str, str], ...] = field(default=())
-    """More that do not fire it."""
+    """Further series that do not fire the alert."""
     otherwise: tuple[dict[str, str], dict[str, str]] | None = None
     """Other series that fire the alert, and the alert's labels then, if they differ from those of `fires`."""
 
@@ -41,8 +41,8 @@ def lost(job: str, at: str) -> Case:
 
 
 def burns(good: str, bad: str, every: int, few: int, at: str, value: str, of: str = f'{REQUESTS}"500"}}') -> Case:
-    """Returns good and bad requests of a model; as silent series a client's own mistakes,
-    and a few failures alone after `few` samples.
+    """Returns good and bad requests of a model; as silent series a client's own mistakes, and after `few` samples only
+    a few failures.
     """
     calm = {f'{REQUESTS}"200"}}': good, f'{REQUESTS}"500"}}': "0x150", f'{REQUESTS}"429"}}': bad}
     calm |= {f'{BROKEN}"left"}}': bad, f'{BROKEN}"upstream_error"}}': "0x150"}

@@ -94,7 +94,7 @@ class Group:
             return ""
 
     def is_whole(self) -> bool:
-        """True if all units are active and all gateways answer as all ranks in their order do."""
+        """True if all units are active and all gateways give the answer of all ranks in their order."""
         return {*self.states()} == {"active"} and {*self.answers()} == {ANSWER}
 
     def has_restarted(self, before: Sequence[str]) -> bool:
@@ -134,7 +134,7 @@ class Group:
             machine.run(CLIENTS.replace("KEY", self.keys[machine.name]))
 
     def statuses(self) -> dict[str, dict[str, int]]:
-        """The clients stop; how often each status came, by host."""
+        """Stops the clients; the number of answers by host and status."""
         for machine in self.machines:
             machine.run("touch /root/enough")
         asking = "pgrep -f '[a]sking-clients'"

@@ -32,7 +32,7 @@ class Pod:
     network: str = NETWORK
     device: str = "nvidia.com/gpu=0"
     names: tuple[str, ...] = ()
-    """Names of Services that lead to this Pod alone, at the container's own ports."""
+    """Names of Services that lead only to this Pod, at the container's own ports."""
     mounts: tuple[str, ...] = ()
     """Arguments of `--mount` for parts that the image takes from the machine."""
     begun: list[str] = field(default_factory=list)

@@ -76,4 +76,4 @@ iptables -w -I INPUT -p tcp --dport 22 -m conntrack --ctstate NEW -j REJECT --re
 while [ -e $kept ]; do sleep 0.1; done
 iptables -w -D INPUT -p tcp --dport 22 -m conntrack --ctstate NEW -j REJECT --reject-with tcp-reset
 """
-"""Period in which no new login succeeds: from the moment the units are kept until they are back."""
+"""Refuses new logins from the moment at which the old units are saved until they are restored."""

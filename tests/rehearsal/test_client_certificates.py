@@ -80,7 +80,7 @@ class Story:
     first: Run
 
     def deploy(self) -> Run:
-        """Runs a deploy for the balancer alone, the only machine."""
+        """Runs a deploy for the balancer, the only machine."""
         run = self.operator.pyinfra("--limit", "e1", inventory=INVENTORY)
         assert run.code == 0, run.output[-4000:]
         return run

@@ -67,7 +67,7 @@ def test_curl_gets_a_real_sentence_embedding_from_both_machines(deployed: Pair) 
 
 
 def curl_embeddings(address: str, texts: list[str]) -> np.ndarray:
-    """Returns unit vectors of minilm, requested with curl and JSON alone."""
+    """Returns unit vectors of minilm, requested only with curl and JSON."""
     tensor = {"name": "texts", "shape": [1, len(texts)], "datatype": "BYTES", "data": texts}
     url = f"http://{address}:8000/v2/models/minilm/infer"
     command = ["curl", "--silent", "--show-error", "--fail", "--json", json.dumps({"inputs": [tensor]}), url]

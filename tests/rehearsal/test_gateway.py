@@ -1,4 +1,4 @@
-"""The gateway on serving machines: deployed alone, asked with a key, restarted, removed."""
+"""The gateway on serving machines: deployed by itself, asked with a key, restarted, removed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer_of(machine: Machine, path: str, body: dict[str, Any] | None = None, p
 
 
 def gateway(operator: Operator, inventory: str = INVENTORY) -> Run:
-    """Deploys gateways alone."""
+    """Deploys only the gateways."""
     run = operator.pyinfra("--data", "only=gateway", inventory=inventory)
     assert run.code == 0, run.output[-4000:]
     return run

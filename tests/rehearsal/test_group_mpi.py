@@ -47,7 +47,7 @@ def test_every_host_has_ranks_of_one_open_mpi_job(group: Group) -> None:
 
 
 def test_ranks_have_added_up_right_before_their_first_start(group: Group) -> None:
-    """The bandwidth of the links between all ranks is in the leader's log, and the doctor reads it there alone."""
+    """The bandwidth of the links between all ranks is in the leader's log, and the doctor reads it only there."""
     assert says(group.leader, LOG).count(SUM) == 1
     server, gigabytes = says(group.leader, LINKS).split()
     assert (server, says(group.follower, LINKS)) == ("main", "")

@@ -32,10 +32,12 @@ echo 'blacklist nouveau' > /etc/modprobe.d/no-nouveau.conf
 NODES = ["nvidia-caps", "nvidia-caps/nvidia-cap1", "nvidia-caps/nvidia-cap2", "nvidia-uvm", "nvidia-uvm-tools",
          "nvidia0", "nvidiactl"]  # fmt: skip
 PARAMETERS = [f"/sys/module/nvidia_{name}/parameters" for name in ("modeset", "uvm")]
-"""A real H100 with driver 580.159.04 showed neither a node of modeset's nor parameters of the nvidia module itself."""
+"""Directories of module parameters, as on a real H100 with driver 580.159.04, which shows none of the nvidia module
+itself."""
 DEVICES = ["120 nvidia", "120 nvidiactl", "120 nvidia-modeset", "121 nvidia-uvm", "122 nvidia-caps"]
 NUMBERS = ["nvidia-caps/nvidia-cap2 122:2", "nvidia-uvm 121:0", "nvidia0 120:0", "nvidiactl 120:255"]
-"""A real one has 195 and two that differ from boot to boot; the minor numbers are real."""
+"""Device numbers of the nodes. A real machine has major 195 and two that differ from boot to boot; minors are the real
+ones."""
 OPEN = "systemd-run --quiet --pipe --wait -p DevicePolicy=closed {} sh -c ': <>/dev/nvidiactl' 2>&1"
 TINY_IMAGE = """
 mkdir -p /root/tiny && cd /root/tiny

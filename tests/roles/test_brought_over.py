@@ -88,7 +88,7 @@ def test_its_server_is_swapped_once() -> None:
 
 
 def test_its_server_starts_with_docker_from_then_on() -> None:
-    """Earlier the server was enabled for the boot alone."""
+    """Before, the server was enabled only for the boot."""
     assert "systemctl enable triton@main.service" in brought_over().commands
 
 

@@ -24,7 +24,8 @@ from tests.unit.samples import AROUND, GPT_OSS, LLAMA, MACHINE, MAIN, Source
 
 LINE = "x\";`touch ran`$(touch ran)' %h ${IFS} {{7*7}}"
 ALIAS = LINE.replace(";", "&")
-"""The line without a semicolon, by which keys list names: an alias with one is refused."""
+"""The hostile line as an alias, without its semicolon: that separates names in a key's list and is refused in an
+alias."""
 MARK = "touch ran"
 
 

@@ -29,7 +29,7 @@ READ = {
     "pyinfra.api.inventory.Inventory.make_hosts_and_groups": "7723e874f34a42ae",
 }
 """Content of each attribute in pyinfra 3.10.0 and paramiko 4.0.0: a value, another package's name, or the first 16 hex
-digits of its source's SHA-256. A new digest wants a new reading of upstream's code beside ours."""
+digits of its source's SHA-256. After a changed digest, upstream's code has to be compared with ours again."""
 
 SEEN = """
 import hashlib, importlib, inspect, json, sys

@@ -1,7 +1,7 @@
 """Groups of two machines behind a balancer, under load: a second group takes the requests of a group that is being
 swapped.
 
-With one group alone requests wait at the balancer until it serves again. ENGINEHOUSE_GROUP_RUNTIME names another
+With only one group, requests wait at the balancer until it serves again. ENGINEHOUSE_GROUP_RUNTIME names another
 program than trtllm-serve. Five machines take two cores a quarter of an hour.
 """
 

@@ -36,7 +36,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    """Deploys to the first machine alone, then to both, without the registry that has the image."""
+    """Deploys to only the first machine, then to both, without the registry that has the image."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ENGINEHOUSE_REHEARSAL_NUMBER", NUMBER)
         places = Places.here()

@@ -58,5 +58,5 @@ def _shapes(secret: str) -> Iterable[tuple[str, list[str]]]:
 
 
 def _lower_escapes(secret: str) -> str:
-    """Returns the same with %2b in place of %2B."""
+    """Returns the text with %2b in place of %2B."""
     return "".join(quote(letter, safe="").lower() if letter in SPECIAL else letter for letter in secret)

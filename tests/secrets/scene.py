@@ -76,12 +76,12 @@ class Scene:
     began: float = field(default_factory=time.time)
 
     def on_host(self, *roots: str, commands: dict[str, str] | None = None) -> dict[str, Any]:
-        """Returns finds on the machine: everywhere, or below the roots."""
+        """Returns the secrets found on the machine: everywhere, or below the roots."""
         request = {"forms": self.looked_for, "roots": roots, "commands": COMMANDS if commands is None else commands}
         return dict(json.loads(self.machine.run(f"python3 -c {shlex.quote(LOOK)}", input=json.dumps(request)).stdout))
 
     def on_control(self) -> dict[str, Any]:
-        """Returns finds in the rehearsal's state, and in all later files of the repository."""
+        """Returns the secrets found in the rehearsal's state, and in all later files of the repository."""
         rest = [REPOSITORY / ".rehearsal", REPOSITORY / ".git"]
         without = [*(PLACES.root / name for name in OPERATORS), *rest]
         search = {"forms": self.looked_for, "without": list(map(str, without)), "since": self.began}

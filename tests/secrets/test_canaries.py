@@ -23,13 +23,13 @@ PERIOD_MS = 50
 
 @pytest.fixture(scope="module")
 def host(scene: Scene, story: Story) -> dict[str, Any]:
-    """Returns finds of the search of the whole machine, after all runs."""
+    """Returns the findings of a search of the whole machine, after all runs."""
     return scene.on_host()
 
 
 @pytest.fixture(scope="module")
 def control(scene: Scene, story: Story) -> dict[str, Any]:
-    """Returns finds of the search of the control machine."""
+    """Returns the findings of a search of the control machine."""
     return scene.on_control()
 
 

@@ -53,7 +53,7 @@ class Careless:
     report: str
 
     def names_at(self, where: str) -> list[str]:
-        """Returns names of finds whose path or command begins this way."""
+        """Returns names of the secrets found at a path or command that begins this way."""
         return sorted({name for place, name in self.host["seen"] if place.startswith(where)})
 
 

@@ -97,7 +97,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def login(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Host]:
-    """Returns a function that connects to a named host through OpenSSH and sudo, by the inventory's settings alone."""
+    """Returns a function that connects to a named host through OpenSSH and sudo, only by the inventory's settings."""
     folder, hosts = tmp_path_factory.mktemp("ssh"), _data(request.config)
 
     def over_ssh(name: str) -> Host:

@@ -38,7 +38,7 @@ PLACES = Places(REPOSITORY / ".rehearsal" / "number-17", 17)
 INVENTORY = "inventories/rehearsal.py"
 MIRRORED = "tests/ubuntu/inventories/mirrored.py"
 ARCHIVE = "-oDir::Etc::SourceList=/etc/apt/sources.list.d/ubuntu.sources -oDir::Etc::SourceParts=/dev/null"
-"""Options with which apt reads Ubuntu's archive alone, without the rehearsal's stand-ins."""
+"""Options with which apt reads only Ubuntu's archive, without the rehearsal's stand-ins."""
 VERSIONS = {
     "22.04": r"systemd 249|openssh-server 1:8\.9|apt 2\.4",
     "24.04": r"systemd 255|openssh-server 1:9\.6|apt 2\.8",

@@ -274,7 +274,7 @@ FAMILIES = (
     (deploy.spec.LLM, deploy.spec.Embedder, deploy.spec.Reranker),
     (deploy.spec.Draft, deploy.spec.Eagle, deploy.spec.Medusa, deploy.spec.ReDrafter, deploy.spec.Lookahead),
 )
-"""Classes whose objects stand in the same place."""
+"""Classes whose objects may be in the same place."""
 
 
 def _family(kind: Any) -> tuple[Any, ...]:

@@ -42,7 +42,7 @@ PART = 500
 """Inventories of one task of a process."""
 Choose = Callable[[Sequence[Any]], Any]
 FACTORS = (-1, 0, 0.001, 0.01, 1 / 1024, 0.5, 2, 10, 100, 1000, 1024, 2**20, 10**6, 10**9)
-"""Slips of a unit."""
+"""Factors between the right unit of a number and a mistaken one."""
 
 
 def changed(value: Any, choose: Choose, depth: int = 0) -> Any:

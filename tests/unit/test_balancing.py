@@ -182,7 +182,8 @@ def test_the_plan_notes_a_balancer_without_authentication() -> None:
 
 
 def test_the_plan_lists_ports_that_bypass_the_gateways_keys() -> None:
-    """The note covers networks that a firewall admits to Triton; none without keys, or behind a balancer alone."""
+    """The note covers networks that a firewall admits to Triton; none without keys, or if only a balancer is
+    admitted."""
 
     def notes(server: Server, gateway: Gateway) -> list[str]:
         host = serving("10.0.0.11", server) | {"gateway": gateway, "firewall": Firewall(allow=("10.0.0.5/32",))}

@@ -39,7 +39,7 @@ os.replace = replace
 with open(place, "rb") as file:
     make(pickle.load(file))
 """
-"""Dies right before its n-th file would be there: an object, the signature, the list."""
+"""A program that dies right before it would write its n-th file: an object, the signature, the list."""
 MOMENTS = (1, *[2] * 9)
 """Each run after the first adds one file and dies before the next."""
 

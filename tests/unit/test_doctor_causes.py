@@ -1,4 +1,4 @@
-"""Causes in the logs of servers and builds, reported by the phrase alone, because only phrases leave a host."""
+"""Causes in the logs of servers and builds, reported only by the phrase, because only phrases leave a host."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_pod_has_every_byte_of_the_release(inventory: str) -> None:
 
 @pytest.mark.parametrize("inventory", INVENTORIES)
 def test_the_gateway_has_the_hosts_settings_and_start_line(inventory: str) -> None:
-    """Addresses alone differ: it listens on all of its Pod's, and servers are Services with the plan's ports."""
+    """Only addresses differ: it listens on all of its Pod's, and servers are Services with the plan's ports."""
     labels = host_labels(host.slice.host for host in rendered(inventory).hosts)
     services = {item["metadata"]["name"]: item for item in objects(texts(inventory), "Service")}
     for host in rendered(inventory).hosts:

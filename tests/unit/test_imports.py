@@ -84,7 +84,7 @@ def crossings(pattern: str, forbidden: str, *except_in: str) -> list[str]:
 
 
 def test_deploy_imports_nothing_that_acts() -> None:
-    """No role, no rehearsal, no test; the command line alone passes in knobs, packages and the roles' renderings."""
+    """No role, no rehearsal, no test; only the command line passes in knobs, packages and the roles' renderings."""
     allowed = ("deploy/cli/knobs.py", "deploy/cli/rendered.py", "deploy/cli/bundle.py")
     assert crossings(r"deploy/", r"(roles|rehearsal|tests|inventories)\b", *allowed) == []
     assert crossings(r"deploy/cli/rendered\.py", r"(rehearsal|tests|inventories)\b") == []

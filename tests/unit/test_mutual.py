@@ -89,7 +89,7 @@ def test_the_gateways_host_gets_the_tokenizer_of_an_llm_that_only_another_host_s
 
 
 def test_the_tokenizer_of_a_private_model_is_shared_by_no_gateways_hosts() -> None:
-    """The host that serves it shares nothing, so that it says the word `private` alone."""
+    """The host that serves it shares nothing, so that only it says the word `private`."""
     llama = replace(LLAMA, path="pytorch", weights=replace(LLAMA.weights, private=True))
     back = {"machine": MACHINE, "gateway": None, "peer_address": "10.0.0.9", **main(llama)}
     fronts = [front(("back",), name=f"front-{number}", number=number, sharing=Sharing()) for number in (1, 2)]

@@ -174,7 +174,7 @@ def test_a_renamed_repository_is_locked_and_its_new_name_reported(hub: Standing)
 def test_a_token_without_access_to_one_of_three_costs_the_others_nothing(
     hub: Standing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second pin, with access, asks for that one alone."""
+    """The second pin, with access, asks only for that one."""
     names = ("llama-1b", "gpt-oss-tiny", "minilm")
     file = inventory(hub, *(f'{"Embedder" if name == "minilm" else "LLM"}("rehearsal/{name}")' for name in names))
     monkeypatch.setenv("HUB_TOKEN", STRANGER)
@@ -255,7 +255,7 @@ def test_a_lock_that_was_merged_badly_is_refused(hub: Standing, text: str) -> No
 
 
 def test_fit_and_size_take_a_name_of_the_hub(hub: Standing) -> None:
-    """Without a lock the hub is asked for this command alone; nothing is written."""
+    """Without a lock the hub is asked only for this command; nothing is written."""
     fitted = enginehouse("fit", "h100", "rehearsal/llama-1b", "--json")
     assert fitted.exit_code == 0, fitted.output
     words = ("size", "--users", "10", "--prompt", "1000", "--answer", "100", "rehearsal/llama-1b", "--gpu", "h100")

@@ -66,7 +66,7 @@ VERDICTS: dict[str, tuple[type[Model], str, int, str]] = {
 
 
 def refused(name: str, *, gpus: int = 0, parallel: Parallel | None = None) -> list[Refusal]:
-    """Every refusal of one repository, declared by its name alone."""
+    """Every refusal of one repository, declared only by its name."""
     declared, card, usual, _kind = VERDICTS[name]
     source = f"x/{name}"
     model = LLM(source, parallel=parallel) if parallel else declared(source)

@@ -214,7 +214,7 @@ VERDICTS = {
 
 
 def fitted(name: str, runtime: str = "") -> Fit | list[Refusal]:
-    """The fit of a repository, declared by its name alone; or every refusal of it."""
+    """The fit of a repository, declared only by its name; or every refusal of it."""
     verdict = VERDICTS[name]
     try:
         around = replace(AROUND, locked={name: locked(name, ENTRIES)})

@@ -188,6 +188,6 @@ def test_the_makefile_names_pytorchs_index_once() -> None:
 
 
 def test_no_lock_brings_torch_from_elsewhere() -> None:
-    """torch is installed by rehearsal/torch_wheel.py alone."""
+    """torch is installed only by rehearsal/torch_wheel.py."""
     locks = [path.read_text("utf-8") for path in Path(__file__).parents[2].glob("locks/*.lock")]
     assert locks and not any("\ntorch==" in text or text.startswith("torch==") for text in locks)

@@ -13,7 +13,7 @@ from deploy.topology.waves import pools_of, waves
 from tests.unit.rollouts import PretendedFleet
 
 ROLLOUTS = int(os.environ.get("ENGINEHOUSE_ROLLOUTS", "1000"))
-"""10,000 take about ten times as long; each number below it is the seed of one rollout."""
+"""Number of random rollouts, whose seeds are the numbers below it. 10,000 take about ten times as long."""
 
 
 def a_run(hosts: str = "abcd", **changes: object) -> Run:

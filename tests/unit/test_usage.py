@@ -149,7 +149,7 @@ def with_keys(*rows: dict[str, Any], keys: str = "file", hosts: str = "ab") -> t
 def test_an_operator_sees_how_much_of_each_budget_is_left_and_who_is_refused_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Earlier days count for the month alone, other keys for the tenant, and other currencies not at all."""
+    """Earlier days count only for the month, other keys for the tenant, and other currencies not at all."""
     monkeypatch.chdir(tmp_path)
     budget = {"tokens_per_day": 10_000, "cost_per_month": 100 * MICRO, "currency": "USD"}
     line = {"sha256": "a" * 64, "prefix": ROW["key"], "tenant": "search", "models": ["*"], **budget}

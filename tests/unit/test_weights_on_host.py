@@ -41,7 +41,7 @@ def test_the_container_and_the_gateway_read_the_directory() -> None:
 
 
 def test_deploys_neither_bring_nor_remove_the_files() -> None:
-    """Fetch, sharing, disk and clean-up count the other models alone."""
+    """Fetch, sharing, disk and clean-up count only the other models."""
     mine, before = planned().slices[0], plan(*sources(**main(RERANKER, GPT_OSS))).slices[0]
     assert [files.model for files in mine.weights] == ["bge"]
     assert not any("gpt-oss" in text.path or PLACE in text.content for text in texts(mine))

@@ -30,14 +30,14 @@ LLAMA_AT = 'servers["main"].models["llama"]'
 STRANGE = "unbelievable-number"
 
 
-def strange(where: str, **data: Any) -> Wrong:
+def implausible(where: str, **data: Any) -> Wrong:
     """A host with an implausible number."""
     return Wrong(data, STRANGE, where)
 
 
-def strange_llm(field: str, **changes: Any) -> Wrong:
+def implausible_llm(field: str, **changes: Any) -> Wrong:
     """An LLM with an implausible number."""
-    return strange(f"{LLAMA_AT}.{field}", **main(replace(LLAMA, **changes)))
+    return implausible(f"{LLAMA_AT}.{field}", **main(replace(LLAMA, **changes)))
 
 
 def login(where: str, kind: str = "unsafe-login", **data: Any) -> Wrong:
@@ -46,22 +46,22 @@ def login(where: str, kind: str = "unsafe-login", **data: Any) -> Wrong:
 
 
 NUMBERS = {
-    "a share of tasks is no fraction": strange_llm(
+    "a share of tasks is no fraction": implausible_llm(
         "replay.minimum_percent", replay=Replay(tasks="tasks.jsonl", minimum_percent=0.95)
     ),
-    "a share of tokens is no fraction": strange_llm("replay.equal_percent", replay=Replay(equal_percent=0.9)),
-    "memory of a host is typed in MiB and not in GiB": strange(
+    "a share of tokens is no fraction": implausible_llm("replay.equal_percent", replay=Replay(equal_percent=0.9)),
+    "memory of a host is typed in MiB and not in GiB": implausible(
         "machine.memory_mib", machine=replace(MACHINE, memory_mib=512)
     ),
-    "memory of a host is typed in MiB and not in bytes": strange(
+    "memory of a host is typed in MiB and not in bytes": implausible(
         "machine.memory_mib", machine=replace(MACHINE, memory_mib=549_755_813_888)
     ),
-    "a host's disk is typed in MiB": strange("machine.disk_mib", machine=replace(MACHINE, disk_mib=2000)),
-    "a host has as many GPUs as hosts have": strange("machine.gpus", machine=replace(MACHINE, gpus=99)),
-    "a cache in host memory is typed in MiB": strange_llm("kv_cache.host_mib", kv_cache=KVCache(host_mib=32)),
-    "a queue is not endless": strange_llm("max_queue_size", max_queue_size=10**9),
-    "a batch is one that a card serves": strange_llm("max_batch_size", max_batch_size=100_000),
-    "parameters are counted and not in billions": strange(
+    "a host's disk is typed in MiB": implausible("machine.disk_mib", machine=replace(MACHINE, disk_mib=2000)),
+    "a host has as many GPUs as hosts have": implausible("machine.gpus", machine=replace(MACHINE, gpus=99)),
+    "a cache in host memory is typed in MiB": implausible_llm("kv_cache.host_mib", kv_cache=KVCache(host_mib=32)),
+    "a queue is not endless": implausible_llm("max_queue_size", max_queue_size=10**9),
+    "a batch is one that a card serves": implausible_llm("max_batch_size", max_batch_size=100_000),
+    "parameters are counted and not in billions": implausible(
         'servers["main"].models["mine"].checkpoint.parameters', **main(own_llm("LlamaForCausalLM", parameters=32))
     ),
     "a wave waits no week": Wrong({"rollout": Rollout(bake_seconds=300_000)}, STRANGE, "rollout.bake_seconds", ()),

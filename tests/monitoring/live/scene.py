@@ -51,7 +51,7 @@ ASKED = (
 )
 """Requests of each kind, and a client's mistake."""
 CHOSEN = {"$instance": ".+", "$model": ".+", "$per_hour": "2", "$__rate_interval": "1m"}
-"""The choices of the dashboards, as a reader would find them."""
+"""Values of the dashboards' variables, as Grafana would fill them in."""
 GATEWAY = "http://127.0.0.1:8080"
 Row = dict[str, Any]
 

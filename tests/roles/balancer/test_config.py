@@ -53,7 +53,7 @@ def test_every_backend_has_servers() -> None:
 
 @BRANCHES
 def test_only_servers_of_hosts_join_and_leave(branch: str) -> None:
-    """The line behind which requests wait stays."""
+    """HAProxy's line for waiting requests is not among the lines that change."""
     mine = a_balancer(CHAT, SEARCH, haproxy=branch)
     places = [line.place for line in balancer.lines_of(config(mine, everything(mine), TLS))]
     members = [(route.pool, host.name) for route in mine.routes for host in route.members]

@@ -209,6 +209,6 @@ def keeps(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> Path:
 
 
 def send(*there: str) -> Ran:
-    """A run for gateways alone, on a balancer with these maps; a new map means that the process has other keys."""
+    """A run for only the gateways, on a balancer with these maps; a new map means that the process has other keys."""
     seen = [] if there else ["value\tdiffers\tchanged keys: keys-chat.map"]
     return run(lambda: balancer.send_keys(ASKS), answers={"dpkg-query": seen, "%n %a %U": "\n".join(there)})

@@ -58,7 +58,7 @@ def play(mine: Slice, *seen: str, **how: Any) -> Ran:
 
 def test_a_port_that_ssh_forwards_is_not_a_port_of_sshd(tmp_path: Path) -> None:
     """sshd listens at 22, serves a connection at 2222, where systemd listens, and connects to 8080 for a client. It
-    listens at 5480 for another one: the rules would change with each."""
+    listens at 5480 for another client: the rules would change with each such client."""
     tool = tmp_path / "ss"
     tool.write_text(
         """#!/bin/sh

@@ -146,7 +146,7 @@ def test_a_streaming_engine_that_moves_is_slow_although_nothing_ends(host: Host)
 
 
 def test_a_dead_completion_process_is_silent_although_its_engine_answers(host: Host) -> None:
-    """The engine counts the watchdog's own question before; so the dead process was slow for ever (2026-11-28)."""
+    """The engine counts even the watchdog's question, so a dead process counted as slow for ever (2026-11-28)."""
     counts = iter(range(1, 100))
     dead: Answer = (500, {}, b'{"error": "Stub process \'chat_completion_0_0\' is not healthy."}')
     host.look(3, completion=dead, engine_stats=lambda: stats(next(counts), parts=next(counts)))

@@ -31,7 +31,7 @@ torrent_session.SETTINGS |= {{"disable_hash_checks": True}}
 from host.peers.main import main
 sys.exit(main(sys.argv[1:]))
 """
-"""The program of a host whose disk has other bytes than it believes, and which never looks."""
+"""The program of a host whose disk has other bytes than it believes, and which never checks them."""
 FOREVER_SECONDS = 600
 """Seconds that are more than any machine needs: a busy one takes half a minute to start a program or connect two
 hosts."""

@@ -226,7 +226,7 @@ def test_a_file_that_changed_is_summed_again(source: WeightsSlice, tmp_path: Pat
 
 @pytest.mark.parametrize("left", [b"", b'{"/a 1 2": "ab', b"\0" * 20, b"\xff\xfe", b"[1]", b"null", b'{"KEY": null}'])
 def test_a_damaged_cache_of_checksums_is_begun_anew(source: WeightsSlice, tmp_path: Path, left: bytes) -> None:
-    """The file is only a cache, but every later run failed at it."""
+    """The file is only a cache, but earlier every later run failed on it."""
     folder, memory = Path(source.directory), tmp_path / "m.json"
     memory.write_bytes(left.replace(b"KEY", manifest._key(folder / "model.safetensors").encode()))
     assert manifest.manifest(folder, ["model.safetensors"], memory) == TENSORS

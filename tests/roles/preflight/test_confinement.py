@@ -35,7 +35,7 @@ from tests.roles.slices import a_slice
     ],
 )
 def test_a_host_without_tracing_gets_the_command_that_allows_it(scope: str, files: str, attempt: str) -> None:
-    """The kernel never lowers 3."""
+    """From 3 the setting cannot be lowered until a reboot."""
     answers = {**GOOD, "ptrace-scope": scope, "ptrace-files": files}
     (finding,) = judge(HostFacts(values=answers), a_slice("debian-12"), Defaults(), NOW)
     assert str(finding) == (

@@ -24,7 +24,7 @@ from tests.roles.balancer.bench import Bench, bench, until
 from tests.roles.balancer.standins import Host
 
 NOTICE_SECONDS = {"aws": 20, "gcp": 30, "azure": 20}
-"""Google's is fixed; AWS is asked every five seconds."""
+"""Seconds of notice. Google's length is fixed; AWS is asked every five seconds."""
 MARGIN_SECONDS = 5
 SYSTEMCTL = '#!/bin/sh\necho "$*" >>"$ENGINEHOUSE_ROOT/systemctl"\n'
 

@@ -14,7 +14,7 @@ GUARD = Path(__file__).resolve().parents[3] / "files" / "shell" / "guard.sh"
 PROGRAMS = ("ip", "iptables", "unshare", "nsenter", "setpriv")
 MISSING = [program for program in PROGRAMS if not shutil.which(program)]
 PYTHON = "/usr/bin/python3"
-"""Every user may start it."""
+"""A Python that every user may start."""
 NETWORK = """
 ip link set lo up
 ip link add enginehouse0 type bridge

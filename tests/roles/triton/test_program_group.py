@@ -212,7 +212,7 @@ def test_a_host_that_waits_for_others_stops_at_once(hosts: tuple[Host, Host]) ->
 
 
 def test_a_stranger_joins_no_group(hosts: tuple[Host, Host]) -> None:
-    """From another address than the member's, even its right line is refused."""
+    """From another address than the member's, even the right line is refused."""
     hosts[0].start()
     line = json.dumps({"number": 1, "identity": "one", "put_back": {}}).encode() + b"\n"
 

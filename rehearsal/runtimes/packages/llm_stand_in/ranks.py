@@ -67,7 +67,8 @@ class Ranks:
 
 
 class Launched:
-    """The `world` ranks of the start line, of which the launcher's MPI has as many as it was started with."""
+    """The ranks that the start line names, `world`, reached through the launcher; MPI may have started another
+    number."""
 
     def __init__(self, address: str, key: str, world: int) -> None:
         host, _, port = address.removeprefix("tcp://").rpartition(":")
