@@ -240,7 +240,7 @@ def confirm_pinned(slices: Iterable[Slice]) -> None:
     if images:
         raise Refusal(
             f"{', '.join(sorted(images))} is not pinned, and a bundle holds images by their digest",
-            facts={"seen": "a tag alone", "wanted": "image_digest, or Release(…, digest=…)"},
+            facts={"seen": "only a tag", "wanted": "image_digest, or Release(…, digest=…)"},
             attempt="enginehouse pin INVENTORY",
             state=STATE,
             kind="bundle-unpinned-image",
@@ -258,7 +258,7 @@ def confirm_room(order: Order, sizes: Mapping[str, int]) -> None:
         raise Refusal(
             f"{order.directory} has too little room for the bundle",
             facts={"seen": f"{free // MIB:,} MiB free", "wanted": f"{-(-(total - here) // MIB):,} MiB more"},
-            attempt="name a directory on a larger disk; or --base BUNDLE for the difference alone",
+            attempt="name a directory on a larger disk; or --base BUNDLE for only the difference",
             state=STATE,
             kind="bundle-no-room",
         )

@@ -142,7 +142,7 @@ def _of_a_call(error: BaseException, place: str) -> Refusal | None:
             "missing-setting",
             "Weights.hub(…) lacks the commit: without one the weights may change",
             where=place,
-            seen="a repository alone",
+            seen="only a repository",
             wanted="the repository, then 40 hex digits of one of its commits",
             attempt='Weights.hub("OWNER/NAME", "COMMIT"), as the hub shows it under Files, History; of the catalog: '
             + ", ".join(f'Weights.hub("{row.repository}", "{row.revision}")' for row in _wanted_here(error)),

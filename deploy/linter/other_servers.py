@@ -52,7 +52,7 @@ NOT_JUDGED: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )
 """Texts that start no server: a title, their words, and the counterpart of this project."""
 TRITON = re.compile(r"(?<![\w-])tritonserver(?![\w:-])")
-"""Triton as a program: an image of its name may serve another one."""
+"""Triton as a program's name; an image of that name may start another program."""
 WORDS = re.compile(r"(^|[\s/])(trtllm-serve|vllm|sglang|ollama|llama-server|lmdeploy)(\s|$)")
 
 

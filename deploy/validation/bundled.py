@@ -21,7 +21,7 @@ def bundled_problems(host: Host) -> Iterator[Refusal]:
             "bundle-unpinned-image",
             "a host without a network takes its image by digest, and the image is not pinned",
             where="image_digest",
-            seen="a tag alone",
+            seen="only a tag",
             wanted="the digest of the image",
             attempt="enginehouse pin INVENTORY on a connected machine",
         )

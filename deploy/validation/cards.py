@@ -25,7 +25,7 @@ def card_problems(host: Host) -> Iterator[Refusal]:
     if (llms := host.llms) and known and OPEN_MODULES_SM <= int(known.sm) < LLM_SM:
         yield _refused("card.sm" if card else "gpu", f"{llms[0].name}: no engine of an LLM here runs on SM {known.sm}",
                        repr(card.sm if card else name), f"SM {LLM_SM} or later for an LLM",
-                       "another card; or encoders alone")  # fmt: skip
+                       "another card; or only encoders")  # fmt: skip
     if card is None:
         return
     if name in GPUS:

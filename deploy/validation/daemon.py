@@ -153,6 +153,6 @@ def _api(hosts: Any, where: str) -> Iterator[Refusal]:
             "Docker's API would be open to the network: whoever reaches it is root on this host",
             where=where,
             seen=", ".join(map(str, exposed))[:200],
-            wanted="the host's socket alone, through which this project uses Docker",
+            wanted="only the host's socket, through which this project uses Docker",
             attempt="leave hosts out; from elsewhere: docker --host ssh://USER@HOST",
         )

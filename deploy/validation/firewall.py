@@ -27,7 +27,7 @@ def firewall_problems(host: Host, balancers: Iterable[BalancerHost] = ()) -> Ite
         for kind in ("http", "grpc", "metrics")
     }
     if host.gateway and is_loopback(host.gateway.address):
-        served |= dict.fromkeys(host.gateway.ports, "the gateway, which listens on loopback alone")
+        served |= dict.fromkeys(host.gateway.ports, "the gateway, which listens only on loopback")
     https = host.gateway.https if host.gateway else None
     if https:
         served[https.port] = "HTTPS of the gateway"
@@ -53,7 +53,7 @@ def declared_problems(
             wanted="the networks of the clients or the balancer",
             attempt='Firewall(rest="closed"): clients reach HTTPS and no other port'
             if is_https
-            else 'allow=("10.0.0.0/8",); a server for this host alone has address="127.0.0.1"',
+            else 'allow=("10.0.0.0/8",); a server for only this host has address="127.0.0.1"',
         )
     yield from _openings(firewall, served)
     if firewall.open and firewall.rest == "untouched":

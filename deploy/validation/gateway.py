@@ -334,7 +334,7 @@ def _split(place: str, name: str, alias: Alias, models: dict[str, Model]) -> Ite
             f"the alias {name} names models of several kinds: no request fits all of them",
             where=place,
             seen=", ".join(f"{model.name}, {type(model).__name__}" for model in several),
-            wanted="LLMs alone, or rerankers alone",
+            wanted="only LLMs, or only rerankers",
             attempt="an alias for each of them",
         )
     elif Embedder in kinds and len(several) > 1:

@@ -78,7 +78,7 @@ def _before_gateway(gateway: Gateway, firewall: Firewall | None) -> Iterator[Ref
             f"any client could set {gateway.identity.header} itself: HAProxy forwards headers unchanged",
             where="gateway.https",
             seen="an Https, and identity=…",
-            wanted="TLS at the OIDC proxy of the host; or clients that are identified by keys alone",
+            wanted="TLS at the OIDC proxy of the host; or clients that are identified only by keys",
             attempt=f"identity=None; or {_without_https(firewall)}, and that proxy before the gateway",
         )
     if gateway.keys is None:
@@ -114,7 +114,7 @@ def _certificate(https: Https, surroundings: Surroundings) -> Iterator[Refusal]:
             "https has a certificate file, and would also order a certificate",
             where="gateway.https.acme",
             seen=f"acme, and certificate={https.certificate!r}",
-            wanted="acme alone, or certificate and certificate_key alone",
+            wanted="only acme, or only certificate and certificate_key",
             attempt=f"Https({BY_ACME}); or Https({BY_FILE})",
         )
     elif not has_file and https.acme is None:

@@ -55,7 +55,7 @@ def _two_checkpoints(model: Model, place: str) -> Refusal:
         f"{model.name} has both a source, {model.source}, and a checkpoint",
         where=place,
         seen=f"{kind}({model.source!r}, checkpoint={declared})",
-        wanted="a source alone, whose files have the numbers; or a checkpoint with weights",
+        wanted="only a source, whose files have the numbers; or a checkpoint with weights",
         attempt=f"{kind}({model.source!r}); or {kind}(name={model.name!r}, checkpoint={declared}, weights=…)",
     )
 

@@ -123,7 +123,7 @@ def unread_settings(host: Host) -> Iterator[str]:
         ("sharing.images_port", bool(host.sharing and host.sharing.images_port) and not is_pinned,
          "the image is not pinned by its digest"),
         ("registry", host.registry.key is not None and not is_own and host.registry.username != Registry.username,
-         "the release's image is in nvcr.io, which knows the user $oauthtoken alone"),
+         "the release's image is in nvcr.io, which knows only the user $oauthtoken"),
         ("machine.fabric", bool(host.machine.fabric) and not any(llm.parallel.hosts for llm in llms),
          "no model has Parallel(hosts=…)"),
     ]  # fmt: skip

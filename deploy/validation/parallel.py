@@ -185,7 +185,7 @@ def _of_its_own(placed: Placed, kind: str, problem: str, *, seen: str) -> Refusa
         f"{placed.model.name}: {problem}",
         where=server_at(placed.server.name, "models"),
         seen=seen,
-        wanted="this LLM alone in its server",
+        wanted="only this LLM in its server",
         attempt=f'a second Server(name="{placed.server.name}-2"{placement}, …) for the others',
     )
 

@@ -39,7 +39,7 @@ def proxy_of_no_network() -> Refusal:
         "a host without a network cannot use a proxy",
         where="proxy",
         seen="connected=False, and a Proxy",
-        wanted="connected=False alone, or a Proxy alone",
+        wanted="only connected=False, or only a Proxy",
         attempt="leave proxy out",
     )
 

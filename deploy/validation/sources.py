@@ -80,7 +80,7 @@ def _data_root(host: Host) -> Iterator[Refusal]:
             f"Docker's data in {wanted} would be lost at a reboot, or mix with files of other programs",
             where="docker.data_root",
             seen=repr(host.docker.data_root),
-            wanted="a directory for Docker alone, on a disk that stays",
+            wanted="a directory only for Docker, on a disk that stays",
             attempt='Docker(data_root="/var/lib/enginehouse/docker")',
         )
     if host.docker.data_root and not DATA_ROOT.fullmatch(host.docker.data_root):
