@@ -9,7 +9,7 @@ MiB are NVML's numbers for the profile. nvidia-smi shows the same or a little mo
 and 20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more
 than the 81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
 Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles", "Getting Started with MIG",
-read 2026-11-21. Profiles with graphics, and of B300 and RTX cards, are left out.
+read 2026-11-21. Profiles with graphics, and of RTX cards, are left out. Those of a B300: names read 2026-11-28.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -70,6 +70,7 @@ _CARDS = (
     ("a100-40", LISTED, _A100_40),
     ("a100-pcie-40", LISTED, _A100_40),
     ("b200-180", ESTIMATED, ((180, 181_000), (90, 89_000), (45, 42_000), (23, 20_500))),
+    ("b300-270", ESTIMATED, ((269, 271_000), (135, 133_000), (67, 63_000), (34, 30_500))),
 )
 """Card, source, and the size of an instance with eight, four, two memory slices and one: GB in its name, and MiB."""
 

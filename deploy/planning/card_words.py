@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 from deploy.catalog import GPUS
 from deploy.catalog.gpus import counted
+from deploy.catalog.machine_types import listed, not_here
 from deploy.planning.fit import near_card
 from deploy.refusals import refuse
-from deploy.validation.machine import card_meant, known_cards
+from deploy.validation.cards import card_meant, card_problem, is_named, known_cards
 
 
 def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
@@ -35,20 +36,27 @@ def confirm_order(gpu: str, models: tuple[str, ...]) -> None:
             attempt=f"enginehouse fit {near_card(card)[0]} {rest}" + (f" --tp {number}" if number else ""),
         )
     if not is_card(gpu) and " MIG " not in gpu:
-        own = re.sub("[^a-z0-9]+", "-", gpu.lower()).strip("-")
+        own = re.sub("[^a-z0-9]+", "-", (card if count else gpu).lower()).strip("-")
         meant, number = card_meant(gpu)
         fitting = f"enginehouse fit {meant} {' '.join(models)}" + (f" --tp {number}" if number not in ("", "1") else "")
+        sm, mib = listed(gpu)
+        typed = f"enginehouse fit {own} {' '.join(models)} --sm {sm or 89} --mib {mib or 24564}"
+        typed += f" --tp {count}" if count else ""
+        is_elsewhere = bool(not_here(gpu))
         raise refuse(
             "unknown-gpu",
-            f"GPU {gpu} is not in the catalog",
+            card_problem(gpu),
             where="GPU",
             seen=gpu,
-            wanted="a card of the catalog; else its compute capability without the point, and its MiB: "
+            wanted="a card of the catalog"
+            if is_elsewhere
+            else "a card of the catalog; else its compute capability without the point, and its MiB: "
             "nvidia-smi --query-gpu=compute_cap,memory.total --format=csv",
             attempt=fitting
-            if number
-            else f"{known_cards(meant)}; or the card's own numbers, as in "
-            f"enginehouse fit {own} {' '.join(models)} --sm 89 --mib 24564",
+            if number or is_named(gpu)
+            else typed
+            if sm
+            else known_cards(meant) + ("" if is_elsewhere else f"; or the card's own numbers, as in {typed}"),
         )
 
 
@@ -64,10 +72,10 @@ def cards_of(words: Iterable[str]) -> list[str]:
         if not is_card(word):
             known = [near_card(part)[0] for part in parts if is_card(part)]
             meant, number = card_meant(word)
-            known += [meant] if number and not known else []
+            known += [meant] if (number or is_named(word)) and not known else []
             raise refuse(
                 "unknown-gpu",
-                f"GPU {word} is not in the catalog",
+                card_problem(word),
                 where="--gpu",
                 seen=word,
                 wanted="one card of the catalog; several as --gpu CARD --gpu CARD",

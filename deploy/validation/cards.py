@@ -1,9 +1,12 @@
-"""Refusals of a card that the inventory declares itself, and the sentence about untested properties of the card."""
+"""Refusals of a card that the inventory declares itself, its untested properties, and cards meant by other words."""
 
 import re
 from collections.abc import Iterator
 
 from deploy.catalog import GPUS
+from deploy.catalog.gpus import card_called, counted
+from deploy.catalog.machine_types import card_in, listed, machine_type, not_here
+from deploy.catalog.names import nearest
 from deploy.models.cards import declared_card
 from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import GPU, Host
@@ -12,6 +15,7 @@ PCI_ID = re.compile(r"10de:[0-9a-f]{4}")
 SM = re.compile(r"(?:[1-9][0-9]|1[0-9][0-9])")
 LEAST_MIB = 2048
 """Least memory of a card in MiB; `deploy.validation.numbers` refuses less, which is probably a number of GiB."""
+X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,30}[a-z0-9])?")
 PRODUCT = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9 ._+-]{0,62}[A-Za-z0-9])?)?")
 OPEN_MODULES_SM, LLM_SM = 75, 80
@@ -76,3 +80,57 @@ def own_card(host: Host) -> str:
 
 def _refused(where: str, problem: str, seen: str, wanted: str, attempt: str) -> Refusal:
     return refuse("own-card", problem, where=f"machine.{where}", seen=seen, wanted=wanted, attempt=attempt)
+
+
+def card_meant(name: str) -> tuple[str, str]:
+    """The card of the catalog that a typed text means, and the count in the text; both empty without a match.
+
+    Only another board of the same card matches: a V100 is never taken for an H100.
+    """
+    count, kind = counted(name)
+    if not_here(name):
+        return "", ""
+    if called := card_called(name) or (card_called(kind) if count else None):
+        return called.name, "" if card_called(name) else count
+    card, number = machine_type(name)
+    if not card:
+        card, number = card_in(name)
+    if card:
+        return card, str(number or "")
+    bare = (kind if count else name).lower().removeprefix("nvidia").strip()
+    meant = nearest(bare, X86)
+    family = re.match("[a-z-]*[0-9]*", meant)
+    is_family = bool(meant) and family is not None and _letters(bare).startswith(_letters(family[0]))
+    return (meant, count) if is_family else ("", "")
+
+
+def is_named(name: str) -> bool:
+    """True if the text names one card of the catalog, in whatever words."""
+    words = (card_called(name) or card_called(counted(name)[1]), machine_type(name)[0], card_in(name)[0])
+    return any(words) and not not_here(name)
+
+
+def card_problem(name: str) -> str:
+    """The sentence about a text that is no card of the catalog: a machine type, a foreign card, or an unknown word."""
+    card, number = machine_type(name)
+    if card:
+        return f"{name} is a machine type with {number} x {GPUS[card].title}, and no card"
+    return f"GPU {name} is " + (not_here(name) or "not in the catalog")
+
+
+def known_cards(meant: str) -> str:
+    return (f"did you mean `{meant}`?  " if meant else "") + f"known: {', '.join(sorted(X86))}"
+
+
+def with_count(name: str) -> str:
+    """The correction of a machine's `gpu`: a card with its count, or the cards of the catalog."""
+    meant, count = card_meant(name)
+    if meant and is_named(name):
+        return f'gpu="{meant}"' + (f", gpus={count}" if count else "")
+    sm, mib = listed(name)
+    declared = f'; or card=GPU(pci_id="10de:…", sm="{sm}", mib={mib}), with the id that lspci -nn shows' if sm else ""
+    return known_cards(meant) + declared
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, name))

@@ -4,8 +4,7 @@ import difflib
 import re
 from collections.abc import Iterator
 
-from deploy.catalog import GPUS, SYSTEMS
-from deploy.catalog.gpus import card_called, counted
+from deploy.catalog import SYSTEMS
 from deploy.catalog.mig import profiles_of
 from deploy.catalog.names import nearest, offer
 from deploy.catalog.number_ranges import RANGES
@@ -13,7 +12,7 @@ from deploy.models.cards import declared_card
 from deploy.models.files import ROOT
 from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec import DataDisk, Host
-from deploy.validation.cards import card_problems
+from deploy.validation.cards import X86, card_meant, card_problem, card_problems, with_count
 
 FLAVOURS = (
     *("generic", "aws", "azure", "gcp", "gke", "oracle", "ibm", "kvm", "virtual", "lowlatency", "nvidia", "intel"),
@@ -34,7 +33,6 @@ RDMA_DEVICE = re.compile(r"(?:mlx[45]_|bnxt_re|irdma|rdmap|rocep)[0-9]+(?:s[0-9f
 """Names of RDMA devices, as `ibstat` and NCCL_IB_HCA have them."""
 INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 """A network interface's name: 15 bytes at most in Linux."""
-X86 = [gpu.name for gpu in GPUS.values() if gpu.platform == "x86_64"]
 
 OTHER_RELEASE = re.compile(r"(debian|ubuntu)-(1[4-9]|[2-9][0-9])(\.(04|10))?")
 """A release of a known system that the catalog lacks: not a typing error, so no near name is offered."""
@@ -126,15 +124,19 @@ def _gpu(host: Host) -> Iterator[Refusal]:
     if host.machine.card:
         return
     if "mig" in name.lower():
-        card = nearest(name.lower().split("-mig")[0], X86) or X86[0]
-        profile = nearest(name.lower().rpartition("mig-")[2], [row.name for row in profiles_of(card)])
+        before, _, behind = name.lower().partition("mig")
+        card = card_meant(before.strip(" -_"))[0]
+        profiles = [row.name for row in profiles_of(card or X86[0])]
+        profile = nearest(behind.strip(" -_"), profiles) or "3g.40gb"
         yield refuse(
             "mig",
             "gpu names a MIG instance: gpu takes the card, and mig takes its instances",
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS in gpu, and MIG profiles in machine.mig",
-            attempt=f'gpu="{card}", mig=("{profile or "3g.40gb"}",)',
+            attempt=f'gpu="{card or X86[0]}", mig=("{profile}",)'
+            if profiles
+            else f'gpu="{card}", whole: the catalog has no MIG profiles of it',
         )
     elif name.lower() in WITHOUT_GPU:
         yield refuse(
@@ -149,11 +151,11 @@ def _gpu(host: Host) -> Iterator[Refusal]:
     elif row is None:
         yield refuse(
             "unknown-gpu",
-            f"GPU {name} is not in the catalog",
+            card_problem(name),
             where="machine.gpu",
             seen=repr(name),
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
-            attempt=_with_count(name),
+            attempt=with_count(name),
         )
     elif row.platform != "x86_64":
         yield refuse(
@@ -164,36 +166,6 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a card of an x86_64 machine",
             attempt=f"known: {', '.join(X86)}",
         )
-
-
-def card_meant(name: str) -> tuple[str, str]:
-    """The card of the catalog that a typed text means, and the count in the text; both empty without a match.
-
-    Only another board of the same card matches: a V100 is never taken for an H100.
-    """
-    count, kind = counted(name)
-    if called := card_called(name) or (card_called(kind) if count else None):
-        return called.name, "" if card_called(name) else count
-    bare = (kind if count else name).lower().removeprefix("nvidia").strip()
-    meant = nearest(bare, X86)
-    family = re.match("[a-z-]*[0-9]*", meant)
-    is_family = bool(meant) and family is not None and _letters(bare).startswith(_letters(family[0]))
-    return (meant, count) if is_family else ("", "")
-
-
-def known_cards(meant: str) -> str:
-    return (f"did you mean `{meant}`?  " if meant else "") + f"known: {', '.join(sorted(X86))}"
-
-
-def _with_count(name: str) -> str:
-    meant, count = card_meant(name)
-    if meant and (count or card_called(name)):
-        return f'gpu="{meant}"' + (f", gpus={count}" if count else "")
-    return known_cards(meant)
-
-
-def _letters(name: str) -> str:
-    return "".join(filter(str.isalnum, name))
 
 
 def _sizes(host: Host) -> Iterator[Refusal]:
