@@ -245,6 +245,7 @@ _ENCODER_DECODER = (
     "MT5ForConditionalGeneration",
     "PegasusForConditionalGeneration",
     "T5ForConditionalGeneration",
+    "T5GemmaForConditionalGeneration",
     "WhisperForConditionalGeneration",
 )
 

@@ -29,6 +29,7 @@ from deploy.models.formats import MODELOPT_FILE, with_modelopt
 from deploy.models.kinds import fetched, hint_files, kind_problem, rewritten_files, weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
+from deploy.models.sentence_steps import MODULES, kept_steps, step_files
 from deploy.refusals import Refusal, refuse, shortened
 from deploy.spec.surroundings import LocalWeights
 
@@ -87,6 +88,10 @@ def resolve(source: str, access: Access) -> Resolved:
         raise problem
     architecture = architecture_of(config)
     prompts = _json(access, f"/{repository}/resolve/{commit}/{PROMPTS_FILE}", source) if PROMPTS_FILE in sizes else {}
+    parts = {
+        name: _json(access, f"/{repository}/resolve/{commit}/{name}", source, list if name == MODULES else dict)
+        for name in step_files(sizes)
+    }
     weights = weights_files(sizes, architecture)
     paths = [f"/{repository}/resolve/{commit}/{urllib.parse.quote(name)}" for name in weights]
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -110,7 +115,7 @@ def resolve(source: str, access: Access) -> Resolved:
         stored_bytes=sum(count * BITS.get(kind, 8) // 8 for kind, count in elements.items()),
         parameters=sum(elements.values()),
         files=tuple(sorted({*names, *hint_files(sizes)})),
-        config={**kept(config), **kept_prompts(prompts)},
+        config={**kept(config), **kept_prompts(prompts), **kept_steps(parts)},
         repository=repository,
         fetched=names,
     )
@@ -150,16 +155,17 @@ def _header(access: Access, path: str, source: str) -> bytes:
     return text[8 : 8 + length]
 
 
-def _json(access: Access, path: str, source: str) -> dict[str, Any]:
+def _json(access: Access, path: str, source: str, form: type = dict) -> Any:
+    """The JSON object, or a list as `form`, of a file. Raises: a Refusal for anything else."""
     text = _get(access, path, source)
-    fault = "no JSON object"
+    fault = f"no JSON {'object' if form is dict else 'list'}"
     try:
         answer = json.loads(text.decode())  # text, so that a byte-order mark is refused, as in loaders
     except RecursionError:
         answer = None
     except ValueError as error:
         answer, fault = None, f"no JSON: {shortened(str(error))}"
-    if not isinstance(answer, dict):
+    if not isinstance(answer, form):
         raise _strange(source, path, fault)
     return answer
 

@@ -36,13 +36,13 @@ def sibling(path: Path, suffix: str) -> Path:
     return path.with_name(f"{path.name}{suffix}") if path.name else path
 
 
-def json_object(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty if the file is missing or holds something else."""
+def json_object(file: Path, form: type = dict) -> Any:
+    """The JSON object, or list as `form`, in a file; empty if the file is missing or holds something else."""
     try:
         content = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return form()
+    return content if isinstance(content, form) else form()
 
 
 @contextmanager

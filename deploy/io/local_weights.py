@@ -17,6 +17,7 @@ from deploy.models.kinds import weights_files
 from deploy.models.prompts import FILE as PROMPTS_FILE
 from deploy.models.prompts import kept_prompts
 from deploy.models.resolve import sources_of
+from deploy.models.sentence_steps import MODULES, kept_steps, step_files
 from deploy.spec.surroundings import LocalWeights, Surroundings
 
 BITS = {"F64": 64, "I64": 64, "F32": 32, "I32": 32, "F16": 16, "BF16": 16, "I16": 16, "U16": 16}
@@ -130,4 +131,7 @@ def _config(directory: Path) -> tuple[dict[str, Any], str]:
     except (OSError, ValueError, RecursionError) as error:
         fault = "no config.json" if isinstance(error, FileNotFoundError) else f"config.json: {error}"
     config = with_modelopt(json_object(file), json_object(directory / MODELOPT_FILE))
-    return ({**kept(config), **kept_prompts(json_object(directory / PROMPTS_FILE))} if config else {}), fault
+    names = [str(path.relative_to(directory)) for path in (*directory.glob("*"), *directory.glob("*/config.json"))]
+    parts = {name: json_object(directory / name, list if name == MODULES else dict) for name in step_files(names)}
+    prompts = json_object(directory / PROMPTS_FILE)
+    return ({**kept(config), **kept_prompts(prompts), **kept_steps(parts)} if config else {}), fault

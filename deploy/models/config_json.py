@@ -5,7 +5,8 @@ from typing import Any
 
 from deploy.catalog import ARCHITECTURES
 from deploy.catalog.formats import FORMATS
-from deploy.models.formats import MODELOPT_FILE, format_of
+from deploy.models.formats import MODELOPT_FILE, format_of, stored_of
+from deploy.models.sentence_steps import kept_settings
 from deploy.refusals import Refusal, refuse
 from deploy.spec import Checkpoint
 
@@ -41,6 +42,7 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
     """The part of config.json that this module reads, sorted, as a lock stores it. Lists of modules are left out."""
     names = {*(key for keys in (*NAMES.values(), *MORE.values()) for key in keys), *FURTHER_KEYS, "architectures"}
     part = {name: value for name, value in _flat(config).items() if name in names and value is not None}
+    part |= kept_settings(config, architecture_of(config))
     words = _words_of_parts(config)
     if modalities := [name for name in MODALITIES if name in words]:
         part["modalities"] = modalities
@@ -54,7 +56,7 @@ def kept(config: Mapping[str, Any]) -> dict[str, Any]:
         and len(labels) > 1
     ):
         part["labels"] = len(labels)
-    if isinstance(stored := config.get("quantization_config"), Mapping):
+    if stored := stored_of(config):
         part["quantization_config"] = {
             key: value
             for key, value in sorted(stored.items())
@@ -90,10 +92,10 @@ def checkpoint_of(config: Mapping[str, Any], parameters: int, where: str, names:
     dense, width = optional["intermediate"], _first(numbers, ("moe_intermediate_size",))
     if optional["experts"] and width:
         optional["intermediate"] = width
-    quantization = config.get("quantization_config")
+    quantization = stored_of(config)
     if not quantization and MODELOPT_FILE in names:
         raise _unread_format(where)
-    stored = format_of(quantization, names) if isinstance(quantization, Mapping) else ""
+    stored = format_of(quantization, names)
     return Checkpoint(
         architecture=architecture,
         parameters=max(parameters, 1),

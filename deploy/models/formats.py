@@ -34,6 +34,12 @@ def format_of(quantization: Mapping[str, Any], names: Collection[str] = ()) -> s
     return METHODS.get(method, "unknown")
 
 
+def stored_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The part of config.json about the format; older repositories of MLX have it as `quantization`."""
+    parts = (config.get(name) for name in ("quantization_config", "quantization"))
+    return next((part for part in parts if isinstance(part, Mapping) and part), {})
+
+
 def with_modelopt(config: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
     """config.json with the format that ModelOpt's own file names: older repositories name the format in that file
     only."""
@@ -60,11 +66,21 @@ def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str
 def _of_compressed(quantization: Mapping[str, Any]) -> str:
     """The format of compressed tensors; without groups, `format` at least identifies 8-bit floating-point numbers."""
     groups = quantization.get("config_groups")
-    group: Any = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
-    weights = group.get("weights") if isinstance(group, Mapping) else None
+    rows = [
+        group.get("weights")
+        for group in (groups.values() if isinstance(groups, Mapping) else ())
+        if isinstance(group, Mapping)
+    ]
+    weights = rows[0] if rows else None
+    if len({_format_of_weights(row) for row in rows}) > 1:  # experts in NVFP4 and attention in FP8, for example
+        return "compressed-other"
     if not isinstance(weights, Mapping):
         return "compressed-channels" if quantization.get("format") == "float-quantized" else "compressed-other"
-    if weights.get("type") != "float" or weights.get("num_bits") != 8:
+    return _format_of_weights(weights)
+
+
+def _format_of_weights(weights: object) -> str:
+    if not isinstance(weights, Mapping) or weights.get("type") != "float" or weights.get("num_bits") != 8:
         return "compressed-other"
     return {"channel": "compressed-channels", "block": "compressed-blocks"}.get(
         str(weights.get("strategy")), "compressed-tensor"

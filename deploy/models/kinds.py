@@ -75,9 +75,10 @@ def kind_problem(
             "the base model as a model, and these as LoRA(adapters=(Adapter(…),)) of it",
         )
     if weights_files(names, architecture) or (is_hub and rewritten_files(names, architecture)):
-        if not config or architecture:
+        if architecture or not (config or is_hub):
             return None
         seen = f"config.json without `architectures`, with {', '.join(sorted(config)[:3])}"
+        seen = seen if config else f"no config.json, and {', '.join(sorted(names)[:3])}"
         return _refused(where, "a model of another library than transformers", seen, "another project for this model")
     for pattern, title, attempt in FOREIGN:
         if matching := [name for name in sorted(names) if fnmatch(name, pattern)]:

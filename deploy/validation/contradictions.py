@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from deploy.catalog import CHECKPOINTS
 from deploy.catalog.formats import FORMATS
 from deploy.catalog.names import offer
-from deploy.catalog.number_ranges import RANGES
 from deploy.inventory.reach import ip_of
 from deploy.models.cards import declared_card
 from deploy.models.resolve import sources_of
@@ -18,9 +17,6 @@ from deploy.validation.repositories import sources
 MONTH = re.compile(r"(?<![0-9.])(2[3-9]\.(?:0[1-9]|1[0-2]))(?![0-9.])")
 """A release of Triton inside the tag of an image."""
 BOARD = 8
-APART = 5.0
-"""Factor between declared and computed parameters that shows a mistake: shared embeddings, and networks of two matrices
-instead of three, differ by less."""
 TOOLKIT = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?:~rc\.[0-9]+)?-[0-9]+")
 PLAIN_HTTP = re.compile(r"http://(?:[^/@]*@)?(\[[^]]*\]|[^/:?]*)", re.IGNORECASE)
 """The host of a URL without TLS, brackets of IPv6 included."""
@@ -31,7 +27,7 @@ NO_DISK = re.compile(r"/dev/(?:[shv]d|xvd|nvme[0-9]*n?|md|mapper/?|disk/?|disk/b
 def pair_problems(host: Host) -> Iterator[Refusal]:
     """A refusal for each pair of settings of the host that contradict each other."""
     settings = (_image, _token, _registry, _toolkit, _partition, _switches, _zones)
-    for problems in (*settings, _revisions, _parameters, _formats, _caches, _itself):
+    for problems in (*settings, _revisions, _formats, _caches, _itself):
         yield from problems(host)
 
 
@@ -245,32 +241,3 @@ def _formats(host: Host) -> Iterator[Refusal]:
                     wanted=f"one of {', '.join(FORMATS)}, or none for plain weights",
                     attempt=offer(shape.format, FORMATS),
                 )
-
-
-def _parameters(host: Host) -> Iterator[Refusal]:
-    """A refusal for typed numbers of a plain checkpoint whose parameters are five times fewer or more than declared."""
-    for server, model in host.served_models:
-        shape = model.checkpoint
-        if not isinstance(shape, Checkpoint) or model.source or shape.quantisation or shape.format:
-            continue
-        counted = parameters_of(shape) if RANGES["Checkpoint"]["parameters"].takes(shape.parameters) else 0
-        if counted and not 1 / APART < shape.parameters / counted < APART:
-            yield refuse(
-                "numbers-apart",
-                f"{model.name}: a network with these numbers has {counted / 1e9:.1f} billion parameters",
-                where=model_at(server.name, model.name, "checkpoint", "parameters"),
-                seen=f"parameters={shape.parameters:,}; layers={shape.layers}, hidden={shape.hidden}, "
-                f"intermediate={shape.intermediate}, vocabulary={shape.vocabulary:,}",
-                wanted="all numbers from one config.json, and the parameter count of the same files",
-                attempt=f'{type(model).__name__}("OWNER/NAME"), and enginehouse pin INVENTORY',
-            )
-
-
-def parameters_of(shape: Checkpoint) -> float:
-    """Approximate number of parameters of a dense transformer; 0 for another kind, or if too few are declared."""
-    if min(shape.layers, shape.hidden, shape.heads, shape.intermediate) < 1 or shape.kv_lora_rank or shape.experts:
-        return 0
-    width = shape.head_dim or shape.hidden // shape.heads
-    attention = 2 * shape.hidden * width * (shape.heads + (shape.kv_heads or shape.heads))
-    network = 3 * shape.hidden * shape.intermediate
-    return shape.layers * (attention + network) + 2 * shape.vocabulary * shape.hidden

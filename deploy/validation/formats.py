@@ -1,16 +1,16 @@
 """Judges whether the program that serves an LLM can read the format of its published weights."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from deploy.catalog.formats import FORMATS, FP8_BLOCK, Format
 from deploy.catalog.gpus import GPU
 from deploy.catalog.names import offer
 from deploy.catalog.runtimes import SERVE, TRITON, VLLM, VLLM_ARCHITECTURES
-from deploy.models.formats import format_by_name, format_of
+from deploy.models.formats import format_by_name, format_of, stored_of
 from deploy.models.names import shape_published
 from deploy.models.paths import has_engine
 from deploy.models.runtimes import row_of_image
-from deploy.refusals import Refusal
+from deploy.refusals import Refusal, shortened
 from deploy.spec import Checkpoint
 from deploy.validation.placed_llm import Placed
 from deploy.validation.try_lines import beside_triton, engine_path, or_else
@@ -98,17 +98,19 @@ def _of_files(placed: Placed) -> str:
     files, weights = placed.served.local, placed.model.weights
     if files is None or not files.config:
         return format_by_name(weights.repository) if placed.model.engine.checkpoint == "hub" else ""
-    quantization = files.config.get("quantization_config")
-    return format_of(quantization, files.files) if isinstance(quantization, Mapping) else ""
+    return format_of(stored_of(files.config), files.files)
 
 
 def _not_read(placed: Placed, row: Format, why: str) -> Refusal:
     is_planned = "is not planned with" if placed.model.runtime == VLLM else "does not read"
+    files = placed.served.local
+    method = stored_of(files.config).get("quant_method") if files else ""
+    named = f", quant_method={shortened(str(method))}" if row.name == "unknown" and method else ""
     return placed.no(
         "format-not-read",
         f"{_reader(placed)} {is_planned} {row.title}: {why}",
         "checkpoint",
-        seen=f'weights published as {row.title}, runtime="{placed.model.runtime}", {placed.release}',
+        seen=f'weights published as {row.title}{named}, runtime="{placed.model.runtime}", {placed.release}',
         wanted=f"16-bit weights, or one of {', '.join(row.title for row in FORMATS.values() if _reads(placed, row))}",
         attempt=_attempt(placed, row),
     )

@@ -30,6 +30,7 @@ OUTPUTS = (
     ("ForTokenClassification", "a label for each token"),
     ("RewardModel", "rewards of answers"),
     ("Eagle3", "drafts for another model, which takes it as speculative=Eagle(weights=…, tokens=3)"),
+    ("DraftModel", "drafts for another model, by a method that no program here takes"),
     ("ForRanking", "scores of passages that it reads together, by a head that is not computed here"),
     ("StaticModel", "the mean of a table's rows for the tokens, without a network"),
     ("ForSequenceClassification", "classes, rewards or scores, by a head on a network that is not computed here"),
@@ -102,7 +103,8 @@ def _unknown_architecture(model: Model, name: str, place: str, is_code: bool) ->
     kind = next(name for name, declared in KINDS.items() if declared == type(model).__name__)
     served = sorted(row.name for row in ARCHITECTURES.values() if row.kind == kind)
     slip = next((known for known in served if known.lower() == name.lower()), "")
-    output = next((text for ending, text in OUTPUTS if ending in name), "")
+    outputs = OUTPUTS[1:] if is_code else OUTPUTS  # code may pool the states of a class with a head for words
+    output = next((text for ending, text in outputs if ending in name), "")
     known = ", ".join(served) if kind != "llm" else f"the {len(served)} decoders of catalog.ARCHITECTURES"
     return refuse(
         "unknown-architecture",

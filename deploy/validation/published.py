@@ -10,16 +10,18 @@ from functools import partial
 
 from deploy.catalog import architecture_as
 from deploy.catalog.architectures import ALSO_ENCODERS
+from deploy.catalog.encoder_settings import STEPS
 from deploy.models.resolve import Served
+from deploy.models.sentence_steps import uncomputed
 from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import Encoder, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
+REWARDS = re.compile(r"(^|[^a-z])(reward|rm)([^a-z]|$)", re.IGNORECASE)
+"""Names of models that give an answer a number: their class is that of a chat model or of a reranker."""
 ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bge-reranker-v2-m3")'
 STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
-STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
-"""Steps of sentence-transformers that files/encoders/sentence.py computes."""
 OF_RERANKERS = ("LogitScore",)
 """The step of a reranker on a decoder (sentence-transformers 6.2.0): the yes/no score that files/encoders computes."""
 TOKENIZER = "tokenizer.json"
@@ -29,8 +31,19 @@ OWN_CODE = ("NomicBertModel",)
 
 def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
     """A refusal for the first mistake in the files of one model."""
-    files = served.local
-    if files and files.repository and files.files and TOKENIZER not in files.files:
+    files, weights = served.local, served.model.weights
+    source = weights.repository or weights.directory
+    if served.architecture.kind in ("llm", "reranker") and REWARDS.search(source.rstrip("/").rsplit("/", 1)[-1]):
+        yield _no(
+            server,
+            served,
+            "wrong-kind",
+            f"{source} was trained to reward answers, and no program here serves rewards",
+            seen=f"its name, {source}",
+            wanted="a model that generates text, or one that scores the relevance of passages",
+            attempt="another project for this model; or, for a generative judge, its files in ./DIRECTORY",
+        )
+    elif files and files.repository and files.files and TOKENIZER not in files.files:
         yield _no(
             server,
             served,
@@ -98,6 +111,7 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
     name, no = served.architecture.name, partial(_no, server, served)
     known = (*STEPS, *OF_RERANKERS) if isinstance(served.model, Reranker) else STEPS
     steps = [match for path in files.files if (match := STEP.fullmatch(path)) and match[1] not in known]
+    problem, seen, wanted = uncomputed(files.config, name, embeds=not isinstance(served.model, Reranker))
     pools = isinstance(served.model, Reranker) or any("_Pooling/" in path for path in files.files)
     if meant := _kind_by_name(served):
         source = served.model.weights.repository or served.model.weights.directory
@@ -139,6 +153,14 @@ def _encoder(server: Server, served: Served, files: LocalWeights) -> Iterator[Re
             seen=steps[0][0],
             wanted=f"{', '.join(STEPS)} alone",
             attempt='Embedder("intfloat/multilingual-e5-large"), or a repository without that step',
+        )
+    elif problem:
+        yield no(
+            "step-not-computed",
+            f"{problem}: every number would be wrong",
+            seen=seen,
+            wanted=wanted,
+            attempt=f"{ALTERNATIVES}; or a repository that asks for what is computed here",
         )
 
 

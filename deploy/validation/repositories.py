@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 from deploy.catalog import CHECKPOINTS, KnownCheckpoint
 from deploy.catalog.formats import FORMATS
-from deploy.models.memory import head_dim, kv_heads
+from deploy.models.memory import MIB, head_dim, kv_heads
 from deploy.models.names import shape_published
 from deploy.models.prompts import other_prompts
 from deploy.models.resolve import published_files
+from deploy.models.sentence_steps import is_unscaled
 from deploy.refusals import Refusal, model_at, refuse
 from deploy.spec import LLM, Checkpoint, Draft, Embedder, Host, Model, Weights
 from deploy.spec.sources import DIRECTORY
@@ -22,6 +23,11 @@ from deploy.spec.surroundings import LocalWeights, Surroundings
 APART_PERCENT = 10
 """Files of one checkpoint in the same precision differ by less than this percentage between publishers."""
 COMPARED = ("architecture", "layers", "hidden", "heads", "vocabulary", "experts", "quantisation")
+OF_FILES = (
+    *("positions", "intermediate", "dense_intermediate", "active_experts"),
+    *("kv_lora_rank", "qk_rope_head_dim", "q_lora_rank"),
+)
+"""Further numbers that known files decide; a number that was left out is 0, and is not compared."""
 
 
 class Source(NamedTuple):
@@ -59,6 +65,11 @@ def repository_notices(host: Host, surroundings: Surroundings) -> Iterator[str]:
                 yield (
                     f"{model.name}: its repository has prompts that stand for no task here ({', '.join(others[:6])}); "
                     "prefixes={…} of the Embedder gives a task another prompt"
+                )
+            if files and isinstance(model, Embedder) and is_unscaled(files.config):
+                yield (
+                    f"{model.name}: its repository has no step Normalize, and vectors here have length 1; for dot "
+                    "products of its own lengths a request says normalize=false"
                 )
             local = surroundings.local.get(weights.directory)
             if known and weights.repository and not _is_named(weights.repository, known):
@@ -165,6 +176,12 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
         yield problem
         return
     differing = [row for row in _differing(typed, read) if row[0] != "parameters" or not _is_packed(read)]
+    for field in OF_FILES:
+        if getattr(typed, field) not in (0, getattr(read, field)):
+            differing.append((field, repr(getattr(typed, field)), repr(getattr(read, field))))
+    taken, stored = typed.weights_mib * MIB, files.stored_bytes
+    if taken and not stored <= 2.2 * taken <= 5 * stored:  # 32-bit files may be loaded in 16 bit, and kernels pad
+        differing.append(("weights_mib", f"{typed.weights_mib:_}", f"about {stored // MIB:_}"))
     if typed.format and typed.format != read.format:
         differing.append(("format", repr(typed.format), repr(read.format)))
     if not differing:

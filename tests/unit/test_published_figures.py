@@ -151,6 +151,8 @@ def test_gpt_oss_memory_includes_the_padding_of_tensorrt_llm(sm: int, backend: s
         ("meta-llama/Llama-3.1-8B", 157_936, 19.28),
         # Qwen3-4B, the same shape, on an RTX 5080 by vLLM 0.25.0: 5.29 GiB for 38,544 tokens (a page that adds them up)
         ("Qwen/Qwen3-4B-Thinking-2507", 38_544, 5.29),
+        # "QwQ can only run at IQ3_M due to 32GB KV cache" at 128k: a table of llama.cpp's buffers (Reddit, March 2025)
+        ("Qwen/QwQ-32B", 131_072, 32.0),
     ],
 )
 def test_a_planned_cache_matches_the_servers_log(name: str, tokens: int, published_gib: float) -> None:

@@ -390,12 +390,12 @@ MEMORY = {
         main(RERANKER, replace(LLAMA, kv_cache=KVCache(tokens=446_464))), "over-committed", 'servers["main"].models'
     ),
     "a model too large for the card is refused": Wrong(
-        machine(gpu="a100-40") | main(own_llm("LlamaForCausalLM", parameters=30_000_000_000)),
+        machine(gpu="a100-40") | main(own_llm("LlamaForCausalLM", parameters=30_000_000_000, layers=128)),
         "over-committed",
         'servers["main"].models',
     ),
     "what is left holds one sequence": Wrong(
-        main(own_llm("LlamaForCausalLM", parameters=38_500_000_000)),
+        main(own_llm("LlamaForCausalLM", parameters=37_000_000_000, intermediate=80_000)),
         "left-below-one-sequence",
         'servers["main"].models["mine"].kv_cache.tokens',
     ),

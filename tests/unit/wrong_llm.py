@@ -151,7 +151,15 @@ PARALLEL = {
         'servers["main"].gpus',
     ),
     "a stage has a layer": Wrong(
-        served(replace(LLAMA, checkpoint=replace(ONE_B, layers=3), weights=OWN, parallel=Parallel(pipeline=4)), gpus=4),
+        served(
+            replace(
+                LLAMA,
+                checkpoint=replace(ONE_B, layers=3, parameters=600_000_000),
+                weights=OWN,
+                parallel=Parallel(pipeline=4),
+            ),
+            gpus=4,
+        ),
         "pipeline-beyond-layers",
         f"{MODEL}.parallel.pipeline",
     ),
