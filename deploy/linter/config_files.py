@@ -20,6 +20,9 @@ CONTINUED = re.compile(r"^([^`\n]*)[ \t](?:`|\^)[ \t]*$", re.MULTILINE)
 """A line that PowerShell or CMD continues."""
 SECTION = re.compile(r"^\[(?:program|eventlistener|fcgi-program):", re.MULTILINE)
 IMAGE = re.compile(r'(?:^|[{,])[ \t]*(?:image[ \t]*=|"image"[ \t]*[:=])[ \t]*"([^"\n]+)"', re.MULTILINE)
+IN_CODE = re.compile(r"^(?:const|export|let) \w", re.MULTILINE)
+OF_PULUMI = re.compile(r"(^[ \t]*|[{,][ \t]*)(image|args|command|env|limits):", re.MULTILINE)
+"""A line of TypeScript, and its keys without quotes."""
 STEP = re.compile(
     r"^([ \t]*)(?:- +)?"
     r"(?:(?:run|script|before_script|shell|cmds?|commands|content|(?:ansible\.builtin\.)?(?:shell|command)):[ \t]*)?"
@@ -48,7 +51,8 @@ COMMENT = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*[^*]*\*/|,(?=\s*[\]}])'
 TEXT = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 PAIR = re.compile(r'"?([A-Za-z_]\w*)"?[ \t]*=[ \t]*"((?:\\.|[^"\\\n])*)"')
 GPUS = re.compile(
-    r'gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?'
+    r'"nvidia\.com/gpu"[ \t]*[:=][ \t]*"?(?P<limit>\d+)|gpus[ \t]*=[ \t]*"(?P<gpus>[^"\n]+)"'
+    r'|device "nvidia/gpu"(?:[^{}]*\{\s*count\s*=\s*(?P<count>\d+))?'
     r'|\{(?=[^{}]*"GPU")[^{}]*\bvalue"?\s*[:=]\s*"?(?P<value>\d+)'
 )
 NAMED = re.compile(r'\bname"?\s*[:=]\s*"((?:\\.|[^"\\\n])*)"[\s,]*"?value"?\s*[:=]\s*"((?:\\.|[^"\\\n])*)"')
@@ -60,7 +64,7 @@ RECIPE = re.compile(r"^[\w./%${}() -]{1,80}:(?!=)[^=\n]*\n(?:[ \t]*\n)*\t", re.M
 """A target of a Makefile with its first command."""
 OF_MAKE = re.compile(r"^(?:export |override )?([A-Za-z_]\w*)[ \t]*(?:[?:+]|::)?=[ \t]*([^\n#]{0,999}?)[ \t]*(?:#.*)?$")
 DRIVER = re.compile(
-    r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=]{0,20}[\[{]'
+    r'driver[ \t]*=[ \t]*"(?:docker|podman)|"docker_container"|\bcontainers?[ \t=:]{0,20}[\[{]'
     r"|\bcontainer_definitions\b|\bprimary_container\b"
 )
 SWAPPED = re.compile(r"^models:[ \t]*\n(?:(?:[ \t#][^\n]*)?\n)*?[ \t]+cmd:", re.MULTILINE)
@@ -76,8 +80,10 @@ def as_script(text: str) -> tuple[str, tuple[str, ...]]:
         return unit_as_script(text)
     if SECTION.search(text):
         return _of_supervisor(text), ()
-    if IMAGE.search(text) and "{" in text and DRIVER.search(text):
-        return _of_hcl(text), ()
+    if "{" in text and DRIVER.search(text):
+        text = OF_PULUMI.sub(r'\1"\2":', text) if IN_CODE.search(text) else text
+        if IMAGE.search(text):
+            return _of_hcl(text), ()
     if RECIPE.search(text) and not text.startswith("#!"):
         return "\n".join(map(_of_make, text.split("\n"))), ()
     if SWAPPED.search(text):
@@ -223,7 +229,7 @@ def _of_hcl(text: str) -> str:
         block = _around(text, match.start())
         pairs = [f"-e {shlex.quote(f'{name}={value}')}" for name, value in _variables(block)]
         gpus = GPUS.search(block)
-        options = [f"--gpus {gpus['gpus'] or gpus['count'] or gpus['value'] or 'all'}"] if gpus else []
+        options = [f"--gpus {gpus['limit'] or gpus['gpus'] or gpus['count'] or gpus['value'] or 'all'}"] if gpus else []
         options += ["--ipc=host"] if re.search(r'ipc_mode\s*=\s*"host"', block) else []
         options += [f"-p {outside or inside}:{inside}" for inside, outside in PORT.findall(block)]
         entry = _texts(block, "entrypoint") or _texts(block, "entryPoint")

@@ -4,6 +4,7 @@ Lines keep their numbers, because findings name them.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 
 COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
@@ -15,6 +16,12 @@ WINDOWS = re.compile(r"^(?:PS [A-Za-z]:[^>\n]*|[A-Za-z]:\\[^<>|\"\n]*)>[ \t]?")
 GOES_ON = re.compile(r"^>{1,2} +(?=\S)")
 """The prompt of a shell before the next line of one command."""
 NUMBERED = re.compile(r"^[ \t]*(\d{1,4})(?:[.:|│][ \t]?|[ \t])")
+ASSIGNED = re.compile(
+    r"^[ \t]*(?:\$(?:env:)?(?P<power>\w+)[ \t]*=[ \t]*(?P<quote>['\"]?)(?P<of_power>[^'\"\n|;()@]*?)(?P=quote)"
+    r"|set -[gxU]{1,3} (?P<fish>\w+) (?P<of_fish>\S+)|set \"?(?P<batch>\w+)=(?P<of_batch>[^\"\n]*?)\"?)[ \t]*\r?$",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""A variable as PowerShell, fish or CMD assigns it."""
 SIGN = re.compile(
     r"(?P<kept>'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"|\\.)"
     r"|[“”„‟](?P<double>[^“”„‟\n]*)[“”‟]|[‘‚‛](?P<single>[^‘’\n]*)[’‛]"
@@ -27,6 +34,7 @@ def plain(text: str) -> str:
     """The text without colours, prompts of Windows, line numbers, and prose around code blocks."""
     if not text.isascii():
         text = text.translate(INVISIBLE)
+    text = _assigned_as_sh(text) if "$" in text or "set " in text or "SET " in text else text
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     lines = text.split("\n")
@@ -34,6 +42,19 @@ def plain(text: str) -> str:
         lines = _code_of(lines)
     lines = _without_numbers(lines)
     return "\n".join(_without_prompts(lines)) if ">" in text else "\n".join(lines)
+
+
+def _assigned_as_sh(text: str) -> str:
+    """The text with assignments of PowerShell, fish and CMD as those of sh, and `%NAME%` as `${NAME}`."""
+    of_batch = {match["batch"] for match in ASSIGNED.finditer(text) if match["batch"]}
+
+    def put(match: re.Match[str]) -> str:
+        """The assignment as sh writes it."""
+        name, value = match["power"] or match["fish"] or match["batch"], match["of_power"] or match["of_fish"]
+        return f"{name}={shlex.quote(value or match['of_batch'] or '')}"
+
+    text = ASSIGNED.sub(put, text)
+    return re.sub(r"%(\w+)%", lambda match: f"${{{match[1]}}}" if match[1] in of_batch else match[0], text)
 
 
 def typed_as(text: str) -> str:

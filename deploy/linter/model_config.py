@@ -21,6 +21,7 @@ LOOKS_LIKE = re.compile(
 HOLE = re.compile(r"^__\w+__$|^\$\{[^}]*\}$|^\$\w+$")
 SHAPES = {"output_ids": "[ -1, -1 ]", "sequence_length": "[ -1 ]"}
 """Outputs of the tensorrt_llm model with one row for each beam; guides have wrong dims for them."""
+SCHEDULERS = ("dynamic_batching", "sequence_batching", "ensemble_scheduling")
 RESHAPED = ("input_lengths", "request_output_len")
 
 
@@ -44,6 +45,7 @@ def judge_model_config(text: str, target: Target) -> Judged:
         return judged
     _fields(judged, config, "ModelConfig")
     _holes(judged, config)
+    _schedulers(judged, config)
     _batches(judged, config)
     if config.text("backend") == "tensorrtllm":
         _tensorrtllm(judged, config, target)
@@ -210,6 +212,21 @@ def _gpus_of_no_gpu(judged: Judged, config: Message) -> None:
                 attempt=f"instance_group [ {{ count: {group.text('count') or '1'} kind: {kind} }} ]",
             )
             group.fields = [field for field in group.fields if field.name != "gpus"]
+
+
+def _schedulers(judged: Judged, config: Message) -> None:
+    """Adds a second scheduler: the three are one choice of Triton's model configuration, whose text has one of them."""
+    named = [field for field in config.fields if field.name in SCHEDULERS]
+    if len({field.name for field in named}) > 1:
+        first, *extra = named
+        judged.add(
+            "two-schedulers",
+            f"`{extra[0].name}` stands beside `{first.name}`, and Triton cannot read a file with both",
+            seen=f"line {extra[0].line}: {extra[0].name}",
+            wanted=f"one of {', '.join(SCHEDULERS)}",
+            attempt=f"remove {extra[0].name}",
+        )
+        config.fields = [field for field in config.fields if field not in extra]
 
 
 def _batches(judged: Judged, config: Message) -> None:

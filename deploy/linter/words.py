@@ -36,8 +36,10 @@ MOST_OPTIONS, MOST_KEYS = 1_000, 5_000
 """Different names in one text; each unknown one is compared with all known ones. No command or file has so many."""
 READS_A_SCRIPT = re.compile(r"(?:^|[\s/])(?:bash|sh|zsh|dash|ssh|sbatch|user_data|startup[_-]script)\b|\.sh\b")
 HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1(?!<)")
-PROMPT = re.compile(r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\$)\s+")
-"""A terminal's text before a command: `$ `, `user@host:/path$ `."""
+PROMPT = re.compile(
+    r"\A\s*(?:\([\w.-]+\)\s*)?(?:[\w.-]+@[\w.-]+:\S*[#$]|\[[\w.-]+@[\w.-]+ [^\]\s]*\][#$]|\$|\+{1,4})\s+"
+)
+"""A terminal's text before a command: `$ `, `user@host:/path$ `, `[user@host dir]# `, and `+ ` of `set -x`."""
 
 
 def too_many(text: str) -> str:

@@ -35,6 +35,8 @@ IMAGE = re.compile(r"[\w./{}:-]*(?:djl-inference|djl-serving|-tgi-inference|/vll
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
 PRINTING_CALLS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Python functions whose texts are messages for people, not commands."""
+PASSES_ON = ("str", "int", "dumps", "Path", "from_registry", "HuggingFaceModel")
+"""Functions that become the text of their last argument."""
 UNSEEN = "$expression"
 """Mark in the report for a value that only the running code knows."""
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -87,7 +89,7 @@ def _of_container(node: ast.Call, known: Mapping[str, str]) -> Iterator[str]:
     """The `docker run` of a call with an image of a server and its words: Docker's library, Vertex AI."""
     named = {keyword.arg or "": keyword.value for keyword in node.keywords}
     images = [*node.args[:1], *(named[key] for key in ("image", "serving_container_image_uri") if key in named)]
-    image = next((text for part in images if (text := _spoken(part, known)) and "$" not in text), "")
+    image = next((text for part in images if "/" in (text := _spoken(part, known)) and "$" not in text), "")
     if not any(engine.image.search(image) for engine in ENGINES) or re.search(r"\s", image):
         return
     options = ["--gpus all"] if "device_requests" in named else []
@@ -147,14 +149,10 @@ def _spoken(node: ast.expr, known: Mapping[str, str]) -> str:
         return "".join(_spoken(part, known) for part in parts)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _spoken(node.left, known) + _spoken(node.right, known)
-    if isinstance(node, ast.Call) and node.args and _name(node.func) in ("str", "int", "dumps", "get", "getenv"):
-        return (
-            _spoken(node.args[-1], known)
-            if _name(node.func) in ("str", "int", "dumps") or len(node.args) == 2
-            else UNSEEN
-        )
+    if isinstance(node, ast.Call) and node.args and _name(node.func) in (*PASSES_ON, "get", "getenv"):
+        return _spoken(node.args[-1], known) if _name(node.func) in PASSES_ON or len(node.args) == 2 else UNSEEN
     if isinstance(node, ast.Attribute):
-        return "python3" if node.attr == "executable" else f"${node.attr}"
+        return "python3" if node.attr == "executable" else known.get(node.attr, f"${node.attr}")
     return UNSEEN
 
 

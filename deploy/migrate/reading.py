@@ -328,4 +328,6 @@ def _is_kserve(container: Container) -> bool:
     """True for a model that KServe serves with its runtime for Hugging Face."""
     form = container.settings.get("modelFormat")
     name = form.get("name") if isinstance(form, Mapping) else ""
-    return str(name) in ("huggingface", "vllm") or container.settings.get("runtime") == "kserve-huggingfaceserver"
+    return (
+        str(name).lower() in ("huggingface", "vllm") or container.settings.get("runtime") == "kserve-huggingfaceserver"
+    )

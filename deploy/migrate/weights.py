@@ -34,7 +34,7 @@ def is_model(text: str) -> bool:
     """True if a word can name a model: not a program, not an option, and without blanks."""
     name = text.rstrip("/").rsplit("/", 1)[-1]
     is_program = name in SHELLS or re.fullmatch(r"python[\d.]*|vllm|sglang|trtllm-serve|env|exec", name) is not None
-    is_word = re.fullmatch(r"[^-\s{<][^\s{}<>]*", text) is not None
+    is_word = re.fullmatch(r"[^-\s{<%][^\s{}<>%]*", text) is not None
     return re.search(r"\w", name) is not None and is_word and not is_program and not PROGRAM.search(text)
 
 
