@@ -7,7 +7,7 @@ from typing import Any
 from deploy.catalog.containers import SERVICE_KEYS
 from deploy.catalog.names import slip_of
 from deploy.linter.environment import DROPPED, HELD, judge_variable
-from deploy.linter.fields import Fields, fields_of, shown
+from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.findings import Call, Judged
 from deploy.linter.fragments import fragment, variables
 from deploy.linter.gpus import CDI, CERTAIN, GPU_FILE, is_shown, judge_absence, judge_count, judge_hidden, need_of
@@ -78,7 +78,7 @@ def _gpus(
     before = len(judged.findings)
     settings = container.settings
     resources = fields_of(settings, "deploy", "resources")
-    requests = [*_listed(fields_of(resources, "reservations").get("devices")), *_listed(settings.get("gpus"))]
+    requests = [*rows_of(fields_of(resources, "reservations").get("devices")), *rows_of(settings.get("gpus"))]
     is_misplaced = _misplaced(judged, container)
     right = [_request(judged, request, container) for request in requests if isinstance(request, Fields)]
     _form_of_gpus(judged, container)
@@ -107,13 +107,9 @@ def _reserved(devices: list[dict[str, Any]], settings: Fields) -> dict[str, Any]
     return {**kept, "resources": ({"limits": limits} if limits else {}) | {"reservations": reservations}}
 
 
-def _listed(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _gives(settings: Fields) -> bool:
     """True if the service gets a GPU by another way than a reservation."""
-    devices = [shown(row) or shown(fields_of(row).get("source")) for row in _listed(settings.get("devices"))]
+    devices = [shown(row) or shown(fields_of(row).get("source")) for row in rows_of(settings.get("devices"))]
     return (
         "gpus" in settings
         or shown(settings.get("runtime")) not in ("", "runc")
@@ -146,7 +142,7 @@ def _request(judged: Judged, request: Fields, container: Container) -> dict[str,
     """The right form of a request for devices, after its findings were added."""
     right = dict(request)
     here = f"line {min(request.lines.values(), default=container.line)}"
-    if "capabilities" not in request and request not in _listed(container.settings.get("gpus")):
+    if "capabilities" not in request and request not in rows_of(container.settings.get("gpus")):
         _form(judged, "a reservation of devices names its capabilities", here, "capabilities: [gpu]")
         right["capabilities"] = ["gpu"]
     elif "capabilities" in request and not isinstance(request["capabilities"], list):
@@ -224,11 +220,11 @@ def _limits(judged: Judged, container: Container, mended: dict[str, Any], call: 
 
 
 def _has_shm(settings: Fields) -> bool:
-    return any("/dev/shm" in shown(row) for key in ("tmpfs", "volumes") for row in _listed(settings.get(key)))
+    return any("/dev/shm" in shown(row) for key in ("tmpfs", "volumes") for row in rows_of(settings.get(key)))
 
 
 def _ports(judged: Judged, container: Container, mended: dict[str, Any], call: Call | None) -> None:
-    rows = _listed(container.settings.get("ports"))
+    rows = rows_of(container.settings.get("ports"))
     right: list[Any] = []
     before = len(judged.findings)
     taken = dict(_published_before(container)) if rows else {}
@@ -257,7 +253,7 @@ def _published_before(container: Container) -> Iterator[tuple[str, str]]:
             return
         if "profiles" in service or "profiles" in container.settings:
             continue
-        for row in _listed(fields_of(service).get("ports")):
+        for row in rows_of(fields_of(service).get("ports")):
             match = OUTSIDE.fullmatch(_port_text(row))
             if match:
                 yield _key(match), name

@@ -73,8 +73,9 @@ def _typed(match: re.Match[str]) -> str:
 def _code_of(lines: list[str]) -> list[str]:
     """The lines of the code blocks of a page, the others empty; a text with an open block stays as it is."""
     fences = [place for place, line in enumerate(lines) if FENCE.match(line)]
-    is_script = lines[0].startswith("#!") or any("<<" in line for line in lines[: fences[0]] if fences)
-    if len(fences) < 2 or len(fences) % 2 or is_script:
+    if not fences or len(fences) % 2 or lines[0].startswith("#!"):
+        return lines
+    if any("<<" in line for line in lines[: fences[0]]):
         return lines
     inside = {place for start, end in zip(fences[::2], fences[1::2], strict=True) for place in range(start + 1, end)}
     return [line if place in inside else "" for place, line in enumerate(lines)]

@@ -5,11 +5,11 @@ Operator (NIMService) and Dynamo (`mainContainer`), and the templates of Argo Wo
 2026-11-28.
 """
 
-import shlex
 from collections.abc import Iterator
 from typing import Any
 
 from deploy.catalog.containers import SERVICE_KEYS
+from deploy.linter.words import pasted
 
 ANSIBLE = {"env": "environment", "ipc_mode": "ipc", "published_ports": "ports", "restart_policy": "restart"}
 """Keys of Ansible's `docker_container`, and the same keys of compose."""
@@ -42,6 +42,10 @@ def fields_of(value: object, *path: str) -> Fields:
     return value if isinstance(value, Fields) else Fields()
 
 
+def rows_of(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def shown(value: object) -> str:
     """A scalar in a form that YAML reads as the same scalar."""
     if isinstance(value, bool):
@@ -56,7 +60,7 @@ def of_ansible(task: Fields) -> Fields:
         name = "gpus" if key == "device_requests" else ANSIBLE.get(key, key)
         if name in SERVICE_KEYS:
             fields.put(name, value, task.lines[key])
-    for request in fields.get("gpus") or [] if isinstance(fields.get("gpus"), list) else []:
+    for request in rows_of(fields.get("gpus")):
         sets = request.get("capabilities") if isinstance(request, Fields) else None
         if isinstance(sets, list) and sets and isinstance(sets[0], list):
             request["capabilities"] = sets[0]
@@ -130,13 +134,13 @@ def custom_resource(document: Fields) -> tuple[Fields, Fields] | None:
     if document.get("kind") != "LLMInferenceService":
         return None
     pod = fields_of(spec, "template")
-    rows = pod.get("containers")
-    named = [row for row in rows if isinstance(row, Fields)] if isinstance(rows, list) else []
+    named = [row for row in rows_of(pod.get("containers")) if isinstance(row, Fields)]
     container = next((row for row in named if row.get("name") == "main"), named[0] if named else Fields())
-    words = [*_texts(container.get("command")), *_texts(container.get("args"))]
-    for row in container.get("env") or [] if isinstance(container.get("env"), list) else []:
+    words = [shown(row) for key in ("command", "args") for row in rows_of(container.get(key))]
+    for row in rows_of(container.get("env")):
         if isinstance(row, Fields) and row.get("name") == "VLLM_ADDITIONAL_ARGS":
-            words += shlex.split(shown(row.get("value")).replace("'", "")) if row.get("value") else []
+            lines = pasted(shown(row.get("value")))
+            words += [part.text for line in lines for command in line.commands for part in command]
     sizes = fields_of(spec, "parallelism")
     words += [word for key, flag in PARALLELISM.items() if key in sizes for word in (flag, shown(sizes[key]))]
     settings, line = Fields(), spec.lines.get("model", 1)
@@ -162,7 +166,3 @@ def _of_nim(spec: Fields) -> Fields:
         if key in spec:
             container.put(key, spec[key], spec.lines[key])
     return container
-
-
-def _texts(value: object) -> list[str]:
-    return [shown(row) for row in value] if isinstance(value, list) else []

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from deploy.linter.fields import Fields, shown
+from deploy.linter.fields import Fields, rows_of, shown
 from deploy.linter.manifests import COMPOSE, Container
 
 
@@ -33,7 +33,7 @@ def variables(value: object) -> Iterator[tuple[str, str, bool]]:
     if isinstance(value, Fields):
         for name, inner in value.items():
             yield name, shown(inner), inner is not None
-    for entry in value if isinstance(value, list) else []:
+    for entry in rows_of(value):
         if isinstance(entry, Fields):
             yield shown(entry.get("name")), shown(entry.get("value")), "value" in entry
         else:

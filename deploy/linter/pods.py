@@ -7,7 +7,7 @@ from typing import Any
 from deploy.catalog.containers import CONTAINER_KEYS
 from deploy.catalog.names import slip_of
 from deploy.linter.environment import DROPPED, HELD, judge_variable
-from deploy.linter.fields import Fields, fields_of, shown
+from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.findings import Call, Judged
 from deploy.linter.fragments import fragment, variables
 from deploy.linter.gpus import CERTAIN, is_shown, judge_absence, judge_count, judge_hidden, need_of
@@ -70,7 +70,7 @@ def _texts(judged: Judged, container: Container, mended: dict[str, Any]) -> None
                 attempt=f"{key}: [{', '.join(value.split()[:3])}, …]",
             )
             mended[key] = ["/bin/sh", "-c", value] if key == "command" else value.split()
-        rows = value if isinstance(value, list) else []
+        rows = rows_of(value)
         numbers = [shown(row) for row in rows if isinstance(row, int | bool)]
         if numbers:
             judged.add(
@@ -195,7 +195,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any]) -> None
     rows = container.settings.get("ports")
     right: list[Any] = []
     before = len(judged.findings)
-    for row in rows if isinstance(rows, list) else []:
+    for row in rows_of(rows):
         written = fields_of(row).get("containerPort", row if not isinstance(row, Fields) else None)
         text = shown(written)
         if varies(text) or "{{" in text:
@@ -260,5 +260,5 @@ def _shared_memory(judged: Judged, container: Container) -> None:
 
 
 def _paths(mounts: object) -> Iterator[str]:
-    for row in mounts if isinstance(mounts, list) else []:
+    for row in rows_of(mounts):
         yield shown(fields_of(row).get("mountPath"))

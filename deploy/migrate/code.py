@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 import yaml
 
@@ -50,7 +51,8 @@ def commands_in(text: str) -> Iterator[str]:
     if IN_CODE.search(text):
         yield from _of_python(text)
     elif SETTINGS.search(text):
-        yield from _of_settings(text)
+        with suppress(RecursionError):
+            yield from _of_settings(text)
     elif IN_PYTHON.search(text) and STARTS.search(text):
         yield from _of_processes(text)
     elif IN_YAML.search(text):
@@ -108,8 +110,8 @@ def _of_settings(text: str) -> Iterator[str]:
     nodes = list(ast.walk(_tree(text)))
     known = _constants(nodes)
     for node in nodes:
-        if isinstance(node, ast.Dict) and SETTINGS.search(ast.unparse(node)):
-            keys = [_spoken(key, known) if key else "" for key in node.keys]
+        keys = [_spoken(key, known) if key else "" for key in node.keys] if isinstance(node, ast.Dict) else []
+        if isinstance(node, ast.Dict) and {"HF_MODEL_ID", "OPTION_MODEL_ID"} & {*keys}:
             pairs |= {key: _spoken(value, known) for key, value in zip(keys, node.values, strict=True) if key.isupper()}
     image = IMAGE.search(text)
     is_tgi = "SM_NUM_GPUS" in pairs or "get_huggingface_llm_image_uri" in text

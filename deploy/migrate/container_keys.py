@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from deploy.linter.fields import Fields, fields_of, shown
+from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.gpus import CDI
 from deploy.linter.manifests import COMPOSE, Container
 from deploy.linter.words import Word
@@ -67,13 +67,13 @@ def of_service(container: Container, call: Settings, listening: str) -> Iterator
         if key in ("environment", "command", "entrypoint"):
             continue
         if key == "ports":
-            yield from (publish(call, _port_text(row), listening) for row in _rows(value))
+            yield from (publish(call, _port_text(row), listening) for row in rows_of(value))
         elif key == "volumes":
-            yield from (volume_of(call, f"volume {_volume_text(row)}", _volume_text(row)) for row in _rows(value))
+            yield from (volume_of(call, f"volume {_volume_text(row)}", _volume_text(row)) for row in rows_of(value))
         elif key in ("deploy", "gpus"):
             yield from _of_deploy(settings, key, call)
         elif key == "devices":
-            for row in _rows(value):
+            for row in rows_of(value):
                 name = shown(row)
                 by_cdi = name.rpartition(CDI)[2] if CDI in name else ""
                 yield gpus_of(call, f"--device {name}", by_cdi) if by_cdi else _unread(f"device {name}")
@@ -101,12 +101,12 @@ def _unread(key: str) -> Finding:
 def _of_deploy(settings: Fields, key: str, call: Settings) -> Iterator[Finding]:
     """GPUs that a service reserves, and its replicas."""
     if key == "gpus":
-        requests = _rows(settings[key])
+        requests = rows_of(settings[key])
         if not requests:
             yield gpus_of(call, f"gpus: {shown(settings[key])}", shown(settings[key]))
     else:
         deploy = fields_of(settings, "deploy")
-        requests = _rows(fields_of(deploy, "resources", "reservations").get("devices"))
+        requests = rows_of(fields_of(deploy, "resources", "reservations").get("devices"))
         for name in deploy.keys() - {"resources"}:
             if name == "replicas":
                 yield _replicas(call, shown(deploy[name]))
@@ -136,13 +136,13 @@ def of_pod(container: Container, call: Settings, listening: str) -> Iterator[Fin
         if key in ("env", "command", "args", "name"):
             continue
         if key == "ports":
-            for row in _rows(value):
+            for row in rows_of(value):
                 inside, outside = (shown(fields_of(row).get(name)) for name in ("containerPort", "hostPort"))
                 yield publish(call, f"{outside or inside}:{inside}", listening)
         elif key == "resources":
             yield from _of_resources(fields_of(value), call)
         elif key == "volumeMounts":
-            paths = [shown(fields_of(row).get("mountPath")) for row in _rows(value)]
+            paths = [shown(fields_of(row).get("mountPath")) for row in rows_of(value)]
             yield from (_mounted(container, call, path) for path in paths)
         elif key == "image":
             yield Finding(f"image {shown(value)}", place=IMAGE)
@@ -156,10 +156,10 @@ def of_pod(container: Container, call: Settings, listening: str) -> Iterator[Fin
         if key in OF_A_POD:
             yield Finding(f"pod: {key}", place=OF_A_POD[key])
         elif key in ("containers", "initContainers"):
-            names = [shown(fields_of(row).get("name")) for row in _rows(container.pod[key])]
+            names = [shown(fields_of(row).get("name")) for row in rows_of(container.pod[key])]
             yield from (Finding(f"container {name}", why=HOST) for name in names if name != container.name)
         elif key == "volumes":
-            for row in map(fields_of, _rows(container.pod[key])):
+            for row in map(fields_of, rows_of(container.pod[key])):
                 place = CONTAINER if "emptyDir" in row else STORE
                 yield Finding(f"volume {shown(row.get('name'))}", place=place)
         elif key == "authSecret":
@@ -201,9 +201,9 @@ def _mounted(container: Container, call: Settings, path: str) -> Finding:
     """The finding about a mount; a claim with unknown files holds weights that the operator provides."""
     if CACHE_DIRECTORY.search(path):
         return Finding(f"mount {path}", place=STORE)
-    rows = [fields_of(row) for row in _rows(container.settings.get("volumeMounts"))]
+    rows = [fields_of(row) for row in rows_of(container.settings.get("volumeMounts"))]
     name = next((shown(row.get("name")) for row in rows if shown(row.get("mountPath")) == path), "")
-    volumes = [fields_of(row) for row in _rows(container.pod.get("volumes"))]
+    volumes = [fields_of(row) for row in rows_of(container.pod.get("volumes"))]
     hosted = [shown(fields_of(row, "hostPath").get("path")) for row in volumes if shown(row.get("name")) == name]
     if hosted and hosted[0]:
         call.mounts[path] = hosted[0]
@@ -225,10 +225,6 @@ def _of_resources(resources: Mapping[str, object], call: Settings) -> Iterator[F
                 yield Finding(f"{key}: {shown(value)}", place="Machine(mig=…)")
             else:
                 yield Finding(f"{key}: {shown(value)}", why=HOST)
-
-
-def _rows(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _port_text(row: object) -> str:
