@@ -25,7 +25,8 @@ case "${1:-}" in
     ;;
   again)
     if [ -f "$loaded" ] && ! nft list table inet enginehouse >/dev/null 2>&1; then
-      echo "<4>the firewall's table was removed by another program; it is loaded again" >&2
+      echo "<4>the firewall's table was removed by another program; it is loaded again" \
+        "(systemctl stop enginehouse-firewall.service removes it until the next run)" >&2
       exec bash "$0" load
     fi
     ;;

@@ -60,6 +60,9 @@ def attempt_after(stderr: str) -> str:
     """Advice for the operator, from rsync's message."""
     if "No space left" in stderr:
         return f"see what fills it (df -h {ROOT} on this host), make room, then run again"
+    # The run's own session works: a link may drop packets of full size alone, as ssh's first ones are.
+    if any(words in stderr for words in ("timed out", "not responding", "timeout in data")):
+        return "send packets of full size to its address (ping -M do -s 1472 -c 3); if they get lost, lower the MTU"
     return "correct the cause that rsync names, then run again"
 
 

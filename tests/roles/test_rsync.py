@@ -29,6 +29,9 @@ class Patient:
     ("words", "attempt"),
     [
         ("write failed: No space left on device (28)", "see what fills it (df -h /var/lib/enginehouse on this host)"),
+        ("Connection to 10.0.0.5 port 22 timed out", "send packets of full size to its address (ping "),
+        ("timeout in data send/receive", "send packets of full size to its address (ping "),
+        ("Timeout, server gpu-01 not responding.", "send packets of full size to its address (ping "),
         ("some files vanished", "correct the cause that rsync names, then run again"),
     ],
 )
