@@ -14,15 +14,28 @@ ARRAY = re.compile(
 IF_SET = re.compile(r"\$\{(\w+):?\+(.*)\}", re.DOTALL)
 WHOLE_ARRAY = re.compile(r"\"?\$\{(\w+)\[[@*]\]\}\"?")
 
+MOST_VALUE, MOST_USES, MOST_FILLED = 2048, 256, 2**22
+"""Characters of a value that is put in, variables of a word, and characters that values may add to a command or a
+text: `A=$A$A` in 40 lines has a terabyte (2026-11-28). What is beyond stays as it was written."""
+
 
 def with_arrays(text: str) -> str:
     """The text of a script with arrays put in where all their words are used: `"${ARGS[@]}"`."""
-    arrays: dict[str, str] = {}
+    parts: dict[str, list[str]] = {}
     for name, adds, body in ARRAY.findall(text):
         words = " ".join(line.partition(" #")[0] for line in body.splitlines() if not line.lstrip().startswith("#"))
-        arrays[name] = f"{arrays.get(name, '') if adds else ''} {words}".strip()
+        parts[name] = parts.get(name, []) if adds else []
+        parts[name].append(words.strip())
+    arrays, free = {name: " ".join(filter(None, lines)) for name, lines in parts.items()}, MOST_FILLED
+
+    def put_in(match: re.Match[str]) -> str:
+        nonlocal free
+        value = arrays.get(match[1], match[0])
+        free -= len(value)
+        return value if free > 0 else match[0]
+
     bare = ARRAY.sub(lambda match: "\n" * match[0].count("\n"), text) if arrays else text
-    return WHOLE_ARRAY.sub(lambda match: arrays.get(match[1], match[0]), bare)
+    return WHOLE_ARRAY.sub(put_in, bare)
 
 
 def used(exported: Sequence[tuple[str, str]], command: Sequence[Word]) -> list[tuple[str, str]]:
@@ -43,11 +56,12 @@ def assignments(words: Sequence[Word]) -> list[tuple[str, str]] | None:
 
 def all_filled(words: Sequence[Word], known: Mapping[str, str]) -> list[Word]:
     """The words with their variables replaced; `${NAME:+words}` is nothing if the text assigns no NAME."""
-    result: list[Word] = []
+    result, free = list[Word](), MOST_FILLED
     for part in words:
         match = IF_SET.fullmatch(part.raw)
         if match is None:
-            result.append(filled(part, known))
+            result.append(filled(part, known) if free > 0 else part)
+            free -= len(result[-1].text) - len(part.text)
         elif known.get(match[1]):
             result += [filled(inner, known) for line in pasted(match[2]) for inner in line.commands[0]]
     return result
@@ -55,10 +69,12 @@ def all_filled(words: Sequence[Word], known: Mapping[str, str]) -> list[Word]:
 
 def filled(part: Word, known: Mapping[str, str]) -> Word:
     """The word with its variables replaced by values that the text assigns, or by their defaults."""
-    if "$" not in part.text or part.raw.startswith("'"):
+    if not 0 < part.text.count("$") <= MOST_USES or part.raw.startswith("'"):
         return part
-    text = NAME.sub(
-        lambda match: known.get(match[1] or match[3] or match[4] or "", match[2] if match[2] is not None else match[0]),
-        part.text,
-    )
+
+    def value_of(match: re.Match[str]) -> str:
+        value = known.get(match[1] or match[3] or match[4] or "", match[2] if match[2] is not None else match[0])
+        return value if len(value) <= MOST_VALUE else match[0]
+
+    text = NAME.sub(value_of, part.text)
     return part if text == part.text else Word(text if "$" in text else shlex.quote(text), text)

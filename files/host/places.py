@@ -28,5 +28,5 @@ def docker_root() -> Path:
     """Docker's data directory."""
     try:
         return Path(json.loads(DOCKER.read_text()).get("data-root", "/var/lib/docker"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError):
         return Path("/var/lib/docker")

@@ -1,4 +1,7 @@
-"""Files and listings that a stranger wrote: every nesting, type, name and length is refused in bounded time."""
+"""Files and listings that a stranger wrote: every nesting, type, name and length is refused in bounded time.
+
+More than 300 lines, because the readers of all programs are tried with the same contents.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,8 @@ from deploy.io.hosts import ansible_hosts, terraform_hosts
 from deploy.linter import check
 from deploy.linter.words import here_documents, pasted, without_here_documents
 from deploy.migrate.migration import migrate
+from deploy.migrate.reading import servers_of
+from deploy.migrate.variables import MOST_FILLED, MOST_USES, MOST_VALUE
 from deploy.refusals.errors import Refusal
 from host import fetch, loopback, metrics, publish
 from host.hub import Refused, shards_in
@@ -245,6 +250,28 @@ def test_a_text_with_very_many_names_is_not_compared_name_by_name(text: str) -> 
     assert "different" in str(check(text))
     with pytest.raises(Refusal, match="more different names"):
         migrate(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=xx\n" + "A=$A$A\n" * 24 + "vllm serve $A\n",
+        "A=" + "x" * 100_000 + "\nvllm serve " + "$A " * 200 + "\n",
+        "A=" + "x" * 2000 + "\nvllm serve " + "$A" * 10_000 + "\n",
+        "A=" + "x" * 2000 + "\nvllm serve " + "$A " * 10_000 + "\n",
+        "A=(" + "x " * 50_000 + ")\nvllm serve " + '"${A[@]}" ' * 200 + "\n",
+    ],
+    ids=["doubled", "long", "a word", "words", "an array"],
+)
+def test_variables_of_a_pasted_text_add_few_characters(text: str) -> None:
+    """`A=$A$A` in 40 lines has a terabyte (2026-11-28)."""
+    (server,) = servers_of(text)
+    assert sum(len(word.text) for word in server.args) <= len(text) + MOST_FILLED + MOST_USES * MOST_VALUE
+
+
+def test_a_pasted_script_keeps_its_own_variables() -> None:
+    (server,) = servers_of('A=(--port 1)\nA+=(--seed 2)\nM=a/b\nvllm serve $M "${A[@]}"\n')
+    assert [word.text for word in server.args] == ["a/b", "--port", "1", "--seed", "2"]
 
 
 def test_here_documents_end_at_the_next_line_of_their_word() -> None:
