@@ -75,7 +75,7 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
     message: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
     calls = []
-    if role == "assistant":  # their ids are recorded
+    if role == "assistant" and fields.has("tool_calls"):  # their ids are recorded
         calls = [_call(call, called) for call in fields.objects("tool_calls", MOST_TOOLS, least=0)]
     fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
@@ -138,9 +138,11 @@ def _call(fields: Fields, called: _Called) -> dict[str, Any]:
 
 def content_in(fields: Fields, name: str, least: int = 0) -> str | Iterator[Fields]:
     """A content: a text, or the fields of each part."""
-    content = fields.required(name)
+    content = fields.value(name)
     if isinstance(content, str):
         return content
+    if content is None:
+        raise fields.missing(name)
     if not isinstance(content, list) or not least <= len(content) <= MOST_PARTS:
         raise fields.wrong(name, f"a text, or a list of {least} to {MOST_PARTS} parts")
     return fields.elements(name, content)
