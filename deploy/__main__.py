@@ -9,6 +9,8 @@ try:
     import click
 
     sys.stdout = sys.stdout or io.StringIO()  # closed by the shell: `>&-`
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a locale without the signs of the output
     is_started_here = threading.current_thread() is threading.main_thread()
     interrupt = signal.getsignal(signal.SIGINT)
     if is_started_here and interrupt is signal.default_int_handler:

@@ -240,6 +240,9 @@ OPTIONS_MEANT = {
     **dict.fromkeys(("budget", "max-budget"), ("cost-per-month",)),
     **dict.fromkeys(("text", "question", "message", "query"), ("texts",)),
     "prompt": ("texts",),
+    "month": ("since",),
+    **dict.fromkeys(("sla", "ttft", "latency", "time-to-first-token"), ("first-token",)),
+    **dict.fromkeys(("team", "user", "customer", "client", "for"), ("tenant",)),
 }
 """Words of other programs for an option or an argument, and ours, the likeliest first."""
 _NO_PASSWORD = "pyinfra asks for no password: use an agent (ssh-add), and NOPASSWD in /etc/sudoers.d for sudo."
@@ -256,6 +259,21 @@ OPTIONS_WITHOUT = {
     **dict.fromkeys(
         ("max-tokens", "temperature", "top-p", "seed", "system", "stream"), "The question has a fixed form."
     ),
+    **dict.fromkeys(("tenant", "team", "customer"), "Every tenant is listed."),
+    **dict.fromkeys(
+        ("grafana", "prometheus", "dashboards", "alerts", "rules"), "Rules and dashboards are both written."
+    ),
+    **dict.fromkeys(("port", "listen", "bind", "address"), "No port is opened here."),
+    **dict.fromkeys(("color", "colour", "no-color", "no-colour"), "Colours are for a terminal alone."),
+    **dict.fromkeys(
+        ("partition", "account", "qos", "nodes", "constraint"), "sbatch takes it, before the file of a job."
+    ),
+    **dict.fromkeys(
+        ("batch", "batch-size", "max-batch-size", "max-num-seqs"), "The cache decides how many run at once."
+    ),
+    **dict.fromkeys(("canary", "weight", "percent"), "Rollout(canary_hosts=1) of the inventory has its canaries."),
+    **dict.fromkeys(("all",), "All are taken without an option; a key is revoked by its own prefix."),
+    **dict.fromkeys(("var-file", "values", "values-file", "env-file"), "--data takes KEY=VALUE, once for each."),
     **dict.fromkeys(("per-month", "monthly"), "--per-hour takes dollars for a GPU and hour; a month has 730 hours."),
     **dict.fromkeys(("currency",), "Prices of GPUs are dollars."),
     **dict.fromkeys(("since", "until"), "This verb shows the present state; enginehouse usage has --since."),
@@ -269,7 +287,7 @@ OPTIONS_WITHOUT = {
 COMMANDS = {
     **dict.fromkeys(("delete", "remove", "rm", "del", "disable"), ("revoke",)),
     **dict.fromkeys(("create", "add", "make", "generate", "issue", "rotate", "renew"), ("new",)),
-    **dict.fromkeys(("ls", "show", "get", "all"), ("list",)),
+    **dict.fromkeys(("ls", "show", "get", "all", "export", "print", "dump"), ("list",)),
     **dict.fromkeys(("budget", "budgets", "limit", "limits", "set", "update"), ("tenant",)),
     **dict.fromkeys(("k8s", "helm", "kube", "kubectl", "manifests", "yaml"), ("kubernetes",)),
     **dict.fromkeys(("cloudinit", "user-data", "userdata"), ("cloud-init",)),

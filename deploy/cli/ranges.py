@@ -71,7 +71,8 @@ class Day(click.DateTime):
             words = {"today": 0, "yesterday": 1}
             number = re.match(r"([0-9]{1,3}) *(d|w|m|y)", value.lower())
             since = words.get(value.lower(), int(number[1]) * DAYS[number[2]] if number else 30)
-            typed = day_meant(value) or f"{today - timedelta(days=since):%Y-%m-%d}"
+            month = f"{value}-01" if re.fullmatch(r"[0-9]{4}-(?:0[1-9]|1[0-2])", value) else ""
+            typed = month or day_meant(value) or f"{today - timedelta(days=since):%Y-%m-%d}"
             self.fail(f"{value!r} is no day. Write {typed}.", param, ctx)
         day = super().convert(value, param, ctx)
         if day > today:

@@ -57,7 +57,9 @@ def _advice(error: click.UsageError, command: click.Command, verb: list[str], ty
         number = number or (meant_by(word[1], "int", "x_count").partition("=")[2] if word else "")
         if param and number:
             return f"Write: {max(param.opts, key=len)} {number}"
-        return (_near_choice(error) or _of_a_value(command, max(param.opts, key=len))) if param else ""
+        typed_value = (_near_choice(error) or _of_a_value(command, max(param.opts, key=len))) if param else ""
+        is_needless = param and not param.required and param.default is None and "not in the range" in error.message
+        return f"{typed_value}, or leave it out" if is_needless else typed_value
     if error.message.startswith("No such command") and isinstance(command, click.Group):
         return _of_unknown_command(command, verb, typed)
     return _without_extra(command, verb, typed) if error.message.startswith("Got unexpected extra") else ""
@@ -128,6 +130,12 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
     arguments = [part for part in command.params if isinstance(part, click.Argument)]
     kept, extra = words[: len(arguments)], words[len(arguments) :]
     known = options_of(command)
+    if "--" in typed:
+        return f"Write: {line(verb, [word for word in typed if word != '--'])}"
+    parts = [" ".join(words[:count]) for count in range(2, len(words) + 1)]
+    if whole := next((part for part in parts if is_file(Path(part))), ""):
+        rest = words[whole.count(" ") + 1 :]
+        return f"A path with blanks stands in quotes. Write: {line(verb, [whole, *rest, *options])}"
     if not extra:
         return ""
     if "--data" in known and all(re.fullmatch(r"[a-z_]+=\S+", word) for word in extra):
@@ -154,5 +162,12 @@ def _without_extra(command: click.Command, verb: list[str], typed: list[str]) ->
             return (
                 f"Write: {line(verb, [*kept, *options, option, ','.join(extra) if option == '--models' else extra[0]])}"
             )
-    reason = "A text with blanks stands in quotes." if arguments else "It takes no further word."
+    is_text = any(part.name in ("pasted", "texts") for part in arguments)
+    reason = (
+        "A text with blanks stands in quotes."
+        if is_text
+        else "One at a time."
+        if arguments
+        else "It takes no further word."
+    )
     return f"{reason} Write: {line(verb, [*kept, *options])}"

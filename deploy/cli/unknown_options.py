@@ -8,6 +8,7 @@ import click
 
 from deploy.catalog.synonyms import NEEDLESS_OPTIONS, OPTIONS_MEANT, OPTIONS_WITHOUT
 from deploy.cli.lines import line, metavar_of, nearest_option, options_of, value_of, with_everything, words_and_options
+from deploy.inventory.words import WORDS
 
 DRY = ("dry", "dry-run", "n", "check", "diff")
 WRITING = ("pin", "init", "bundle", "new", "revoke", "tenant")
@@ -63,26 +64,28 @@ def _correction(command: click.Command, words: list[str], at: int) -> tuple[str,
         return "", [*before, "--json", *behind]
     if plain in ("user", "u", "port", "p") and value and any(part.name == "targets" for part in command.params):
         return "", _of_a_target([*before, *behind], value, plain[0] == "p")
+    if "data" in options and plain in ("release", *WORDS) and value and not value.endswith(".py"):
+        return "", [*before, "--data", f"{plain}={value}", *behind]
     if plain in ("gpu", "gpus", "g") and "gpu" in options and value.isdecimal():
         return "The number of cards is the answer.", [*before, *behind]
     meant = (plain, *OPTIONS_MEANT.get(plain, ()))
     for name in [*(name for name in meant if name in options), nearest_option(plain, options)]:
         if name and options[name].is_flag:
-            return "", [*before, f"--{name}", *flagged]
+            return "", [*before, f"--{name}", *(behind if "format" in plain else flagged)]
         if name and (accepted := _accepted(options[name], value)):
             return "", [*before, max(options[name].opts, key=len), accepted, *behind]
         if name and (not value or value.endswith(".py")):
             return "", [*before, max(options[name].opts, key=len), value_of(options[name]), *flagged]
     if plain in ("f", "file", "prompt-file") and value and any(part.name == "texts" for part in command.params):
         return f'"$(cat {shlex.quote(value)})" stands for the text of a file.', [*before, *behind]
+    arguments = [part for part in command.params if isinstance(part, click.Argument)]
+    names = [part.name for part in arguments]
+    place = next((names.index(name) for name in (plain, *OPTIONS_MEANT.get(plain, ())) if name in names), None)
     if plain in NEEDLESS_OPTIONS:
         remark = WRITES if command.name in WRITING and plain in DRY else "No verb changes a host or asks a person."
         return remark, [*before, *(behind if value.isdecimal() else flagged)]
-    if plain in OPTIONS_WITHOUT:
+    if plain in OPTIONS_WITHOUT and plain not in names:
         return OPTIONS_WITHOUT[plain], [*before, *(flagged if value.endswith(".py") else behind)]
-    arguments = [part for part in command.params if isinstance(part, click.Argument)]
-    names = [part.name for part in arguments]
-    place = next((names.index(name) for name in OPTIONS_MEANT.get(plain, ()) if name in names), None)
     if place is None:
         return "", None
     kept, others = words_and_options(command, [*before, *behind])

@@ -13,6 +13,7 @@ from typing import Any
 from deploy.catalog.names import offer
 from deploy.inventory.guides import translate
 from deploy.inventory.knobs import SUFFIX, Table, settings_problems
+from deploy.inventory.logins import READ as CONNECTION_KEYS
 from deploy.inventory.logins import login_problems, one_machine_twice
 from deploy.inventory.misplaced_keys import elsewhere, inside
 from deploy.inventory.plain import walkable
@@ -207,7 +208,7 @@ def place_of(name: str, data: Mapping[str, Any]) -> tuple[str, int, str]:
 
 
 def is_read(key: str) -> bool:
-    return key in SPEC_KEYS or key in FLEET_KEYS or key.endswith(SUFFIX)
+    return key in SPEC_KEYS or key in FLEET_KEYS or key in CONNECTION_KEYS or key.endswith(SUFFIX)
 
 
 def _data_of(source: Any) -> dict[str, Any]:

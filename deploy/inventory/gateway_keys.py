@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -214,12 +215,11 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
 
     Raises: Refusal if no key or several keys begin so, or the whole key was typed.
     """
+    listing = f"enginehouse key list --file {shlex.quote(str(file))}"
     if len(prefix) > len(START) + SHOWN:
         facts = {"file": file, "wanted": f"the first {len(START) + SHOWN} characters"}
         problem = "this is longer than a prefix; a key typed here stays in the shell's history"
-        raise Refusal(
-            problem, facts=facts, attempt=f"enginehouse key list --file {file}", state=UNTOUCHED, kind="no-such-key"
-        )
+        raise Refusal(problem, facts=facts, attempt=listing, state=UNTOUCHED, kind="no-such-key")
     matching = [key for key in keys if key.prefix == prefix] or [key for key in keys if key.prefix.startswith(prefix)]
     if len(matching) != 1 or not prefix:
         facts = {
@@ -227,9 +227,7 @@ def without(keys: tuple[GatewayKey, ...], prefix: str, file: str) -> tuple[tuple
             "seen": ", ".join(key.prefix for key in matching) or f"{len(keys)} keys, none of them this",
         }
         problem = f"{'several keys begin' if matching else 'no key begins'} with {prefix or 'nothing'}"
-        raise Refusal(
-            problem, facts=facts, attempt=f"enginehouse key list --file {file}", state=UNTOUCHED, kind="no-such-key"
-        )
+        raise Refusal(problem, facts=facts, attempt=listing, state=UNTOUCHED, kind="no-such-key")
     return tuple(key for key in keys if key is not matching[0]), matching[0]
 
 

@@ -33,6 +33,8 @@ def _paths(data: Mapping[str, Any]) -> Iterator[Refusal]:
         if not isinstance(value, str) or secret_in(value) or value.startswith("-"):
             continue
         problem, attempt = slip_of(value)
+        if key == "ssh_known_hosts_file" and value == "/dev/null":
+            problem, attempt = "keeps no key, so that any machine may answer as this host", f"leave {key} out"
         if problem:
             yield refuse(
                 "no-path",

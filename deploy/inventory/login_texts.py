@@ -1,9 +1,10 @@
 """The parts of mistyped texts of a login: several hosts in one text, a URL, user@host:port."""
 
 import re
+import unicodedata
 
 from deploy.inventory.reach import is_address, is_name
-from deploy.refusals import described
+from deploy.refusals import ForeignObject, described
 
 PLACEHOLDER = re.compile(r"(?i)(?:change[-_]?me|todo|fixme|tbd|your[-_]\w[\w-]*|<.*>|[x*]+(?:\.[x*]+){3}|.*\{\{.*)")
 """Texts of an example that wait for a name or an address."""
@@ -20,9 +21,20 @@ def filled(text: str) -> str:
 
     if re.fullmatch(r"[\w.-]*\{\w+(?::\w+)?\}[\w.-]*", text):
         return f'f"{text}"   the f in front fills the braces'
+    if any(len(label) > 63 for label in text.split(".")) or len(text) > 253:
+        return "a shorter name: 63 letters between two dots, 253 in all; or its address in ssh_hostname"
+    if quoted := re.fullmatch(r"""(["'`])([\w.-]+)\1""", text):
+        return f'"{quoted[2]}"   without the quotes inside it'
     numbers = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})", text)
+    if numbers and any(int(number) > 255 for number in numbers.groups()):
+        return "an address with four numbers of 0 to 255"
     address = ".".join(str(int(number)) for number in numbers.groups()) if numbers else ""
-    bare = "".join(filter(str.isprintable, text)).partition("#")[0].strip().partition(" ")[0]
+    bare = (
+        "".join(letter for letter in text if letter.isprintable() and unicodedata.category(letter) != "So")
+        .partition("#")[0]
+        .strip()
+        .partition(" ")[0]
+    )
     meant = address if is_address(address) else bare if bare != text and (is_name(bare) or is_address(bare)) else ""
     return f'"{meant}"' if meant else ""
 
@@ -39,6 +51,8 @@ def setting_meant(key: str, form: re.Pattern[str], value: object) -> str:
         return f'"{key}": "{"yes" if value else "no"}"'
     if described(value).endswith("Path"):
         return f'"{key}": str(VALUE)'
+    if isinstance(value, ForeignObject) and (value.is_choice or described(value) == "a bytes"):
+        return f'"{key}": VALUE.{"value" if value.is_choice else "decode()"}'
     return "type it again; options for ssh belong in the file that ssh_config_file names"
 
 

@@ -18,6 +18,7 @@ from deploy.catalog.connection_keys import (
 from deploy.catalog.names import nearest, offer
 from deploy.inventory.login_files import login_file_problems
 from deploy.inventory.login_texts import filled, hosts_in, is_placeholder, parts_of, setting_meant
+from deploy.inventory.misplaced_keys import elsewhere
 from deploy.inventory.reach import is_address, is_name
 from deploy.refusals import Refusal, described, kind_of, refuse, shortened, typed_out
 
@@ -171,6 +172,15 @@ def _kinds(data: Mapping[str, Any]) -> Iterator[Refusal]:
     for key, kind in {**dict.fromkeys(TEXTS, str), **dict.fromkeys(DICTIONARIES, dict)}.items():
         value = data.get(key)
         is_text = kind is str and isinstance(value, str) and value.isprintable()
+        if key == "_shell_executable" and isinstance(value, str) and is_text and " " in value.strip():
+            yield refuse(
+                "unsafe-login",
+                f"`{key}` of a host is a program without options: pyinfra adds -c itself",
+                where=key,
+                seen=shortened(value),
+                wanted="the name or path of a shell",
+                attempt=f'"{key}": "{value.split()[0]}"',
+            )
         if value is not None and not is_text and not (kind is dict and isinstance(value, dict)):
             yield refuse(
                 "unsafe-login",
@@ -210,6 +220,8 @@ def _unread(data: Mapping[str, Any]) -> Iterator[Refusal]:
 
 def _instead(key: str) -> str:
     """The intended key; for a key like a password's, the setting to use instead of a password."""
+    if attempt := elsewhere(key):
+        return attempt
     if not difflib.get_close_matches(key, READ, n=1, cutoff=0.75):
         return f'"own_{key.lstrip("_")}"'
     near = nearest(key, READ)

@@ -19,7 +19,17 @@ ELSEWHERE = (
         '"ssh_key": "~/.ssh/KEY"',
     ),
     (re.compile(r"(?i)ansible_become|become|sudo"), '"_sudo": True'),
+    (
+        re.compile(
+            r"(?i)(ansible_)?(ssh_)?(proxy_?(jump|command)|common_args|extra_args|args|options|jump_?host|bastion)"
+        ),
+        '"ssh_config_file": "inventories/ssh_config", whose lines are those of ssh: ProxyJump bastion.example.com',
+    ),
     (re.compile(r"(?i)groups?|tags?|roles?"), "leave it out: a group is a variable of the file"),
+    (
+        re.compile(r"(?i)model|llms?|model_(id|name)|checkpoint"),
+        '"servers": (Server(name="main", models=(LLM("OWNER/NAME"),)),)',
+    ),
     (re.compile(r"(?i)name"), '("NAME", {…}): the name of a host stands before its data'),
     (
         re.compile(r"(?i)labels?|notes?|comment|description|rack|owner|site|env(ironment)?"),

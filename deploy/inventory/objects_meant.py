@@ -255,8 +255,8 @@ def text_of_list(value: object, field: str) -> str:
         return f'{field}="{value}"' if _is_plain(str(value)) else ""
     if not isinstance(value, (list, tuple)) or not value:
         return ""
-    if len(value) == 1 and isinstance(value[0], str):
-        return f'{field}="{value[0]}"' if _is_plain(value[0]) else ""
+    if all(isinstance(item, str) and _is_plain(item) for item in value):
+        return f'{field}="{value[0]}"' + (", one of them" if len(value) > 1 else "")
     try:
         written = json.dumps(value)
     except (TypeError, ValueError, RecursionError):

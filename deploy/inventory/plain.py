@@ -5,6 +5,7 @@ Such an object may raise when it is compared, printed or asked for an attribute;
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any
 
 from deploy.refusals import ForeignObject, Refusal, described, refuse
@@ -46,7 +47,7 @@ def _known(value: Any) -> Any:
         return _known_object(value)
     if type(value) is range or (type(value) in (set, frozenset) and all(type(item) in (str, int) for item in value)):
         return value
-    return ForeignObject(described(value))
+    return ForeignObject(described(value), isinstance(value, Enum))
 
 
 def _known_key(key: Any) -> Any:

@@ -28,6 +28,8 @@ SWITCHES = {
 """Words that other configurations have for True and False."""
 PORTS = re.compile(r"([0-9]{4,5})\s*(?:-|:|\.\.)\s*([0-9]{4,5})")
 """A range of ports or other numbers, as firewalls have it."""
+CLOCK = re.compile(r"PT(?=.)(?:([0-9]{1,3})H)?(?:([0-9]{1,4})M)?(?:([0-9]{1,5})S)?|([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+"""A duration as ISO 8601 or a clock has it."""
 MOST_SHOWN = 12
 """Largest number of values of a list in a hint."""
 SYNONYMS = {
@@ -163,6 +165,11 @@ def _number(value: str | float, field: str, is_share: bool) -> str:
         ones = ("", "%") if is_share or field.endswith("_percent") else ("",)
         if match and field == "tokens" and match[2].lower() in MEMORY:
             return TOKENS_LEFT
+        if field.endswith("_seconds") and (clock := CLOCK.fullmatch(value)):
+            hours, minutes, seconds = (
+                int(part or 0) for part in (clock[1] or clock[4], clock[2] or clock[5], clock[3] or clock[6])
+            )
+            return f"{field}={hours * 3600 + minutes * 60 + seconds}"
         digits = re.findall(r"[0-9]+(?:[_,][0-9]{3})*(?:\.[0-9]+)?", value)
         if field.endswith("port") and len(digits) == 1 and 0 < float(re.sub("[_,]", "", digits[0])) < 65_536:
             protocol = ', protocol="udp"' if field == "port" and "udp" in value.lower() else ""
@@ -189,7 +196,8 @@ def _text(value: str | float, field: str) -> str:
     if field == "os":
         return next((f'os="{name}"' for name in SYSTEMS if name.endswith(f"-{value}")), "")
     if field in ("release", "derived_from"):
-        return f'{field}="{_release_meant(value)}"' if isinstance(value, float) and 20 <= value < 40 else ""
+        number = value / 100 if isinstance(value, int) and 0 < value < 10_000 else value
+        return f'{field}="{_release_meant(number)}"' if 20 <= number < 40 else ""
     if field == "version":
         return "leave version out, or write it as a text, with all its parts"
     if field == "branch" and 100 <= value < 1000:

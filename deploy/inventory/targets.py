@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from deploy.inventory.login_texts import hosts_in
 from deploy.refusals import refuse
 
 SSH_PORT = 22
@@ -27,6 +28,16 @@ class Target:
         An IPv6 address stands in brackets if a port follows it.
         """
         parts = TARGET.fullmatch(text)
+        if parts and ":" in (parts[1] or ""):
+            user, host = parts[1].partition(":")[0], text.rpartition("@")[2]
+            raise refuse(
+                "literal-secret",
+                "a password stands in the command, which the shell's history keeps",
+                where=f"{user}@{host}",
+                seen="a user, a colon and more, not shown",
+                wanted="a login with a key: user@host",
+                attempt=f"ssh-copy-id {user}@{host}; then enginehouse init {user}@{host}",
+            )
         if not parts or not 0 < int(parts[5] or SSH_PORT) < 65_536:
             raise refuse(
                 "no-target",
@@ -34,7 +45,9 @@ class Target:
                 where=text,
                 seen=repr(text),
                 wanted="user@host or user@host:port; an IPv6 address in brackets",
-                attempt=f"enginehouse init {text.replace(',', ' ')}"
+                attempt=f"enginehouse init {' '.join(several).replace(chr(34), '')}"
+                if (several := hosts_in(text))
+                else f"enginehouse init {text.replace(',', ' ')}"
                 if re.fullmatch(r"[\w.@:-]+(?:,[\w.@:-]+)+", text)
                 else "enginehouse init ubuntu@203.0.113.7:22",
             )

@@ -20,6 +20,13 @@ from deploy.spec import Secret
 
 GENERIC = re.compile(r"^write .* there(?:, imported from deploy\.spec)?$|\((?:VALUE,|…, …)\)")
 """Hints that only name the kind of a value, instead of a value to type."""
+CONVERSIONS = {
+    "int": dict.fromkeys(("Decimal", "Fraction", "int64", "int32", "float64"), "int(VALUE)"),
+    "float": dict.fromkeys(("Decimal", "Fraction", "int64", "int32", "float64"), "float(VALUE)"),
+    "str": dict.fromkeys(("bytes", "bytearray"), "VALUE.decode()"),
+    "tuple": dict.fromkeys(("map", "filter", "generator", "zip", "dict_values", "dict_keys", "deque"), "tuple(VALUE)"),
+}
+"""Conversions of foreign objects into the wanted type, by the name of their class."""
 MOST = 10**18
 """Largest number in any field; Python cannot print much longer ones."""
 
@@ -166,6 +173,8 @@ def _no_tuple(value: Any, element: Any, where: str) -> Refusal:
     """The refusal of a list, or of a single value without its comma; a short text is shown in the form to type."""
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     kinds = [kind for kind in get_args(element) or (element,) if isinstance(kind, type) and is_dataclass(kind)]
+    if typed := _of_library_object(value, "tuple", where):
+        return _kind(value, "tuple", where, attempt=typed)
     if kinds and not _are_objects(value, kinds):
         text = next(iter(value), None) if isinstance(value, (list, dict)) and len(value) == 1 else value
         built = meant_by(text, " or ".join(kind.__name__ for kind in kinds), f"{field}[0]")
@@ -268,6 +277,8 @@ def _of_library_object(value: Any, wanted: str, where: str) -> str:
     field = re.sub(r"\[[^]]*\]", "", where).rpartition(".")[2]
     if not isinstance(value, ForeignObject):
         return ""
+    if made := "VALUE.value" if value.is_choice else CONVERSIONS.get(wanted, {}).get(value.words.partition(" ")[2], ""):
+        return made if where.endswith("]") else f"{field}={made}"
     if wanted == "int" and value.words == "a timedelta":
         return f"{field}=int(VALUE.total_seconds())" if field.endswith("_seconds") else f"{field}=VALUE.days"
     if wanted == "str":

@@ -1,6 +1,7 @@
 """The cost of an inventory: reads prices, bench files, counters and audit lines, and hands them to `deploy.cost`."""
 
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,9 @@ def read_json(file: Path) -> Any:
             if isinstance(error, (OSError, UnicodeDecodeError, RecursionError))
             else json_fault(text, error),
             wanted="a JSON file",
-            attempt=f"ls -ld {file}" if isinstance(error, OSError) else f"python3 -m json.tool {file}",
+            attempt=f"ls -ld {shlex.quote(str(file))}"
+            if isinstance(error, OSError)
+            else f"python3 -m json.tool {shlex.quote(str(file))}",
         ) from None
 
 

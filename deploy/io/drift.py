@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ def looked(verb: Path, file: str, data: Sequence[str] = (), limit: Sequence[str]
         raise Refusal(
             "the hosts could not be asked",
             facts={"said": process.stderr.strip().splitlines()[-1] if process.stderr.strip() else "nothing"},
-            attempt=f"pyinfra {file} {verb.name} --dry says more",
+            attempt=f"pyinfra {shlex.quote(file)} {verb.name} --dry says more",
             state="nothing was changed",
             kind="not-asked",
         )

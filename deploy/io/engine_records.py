@@ -6,6 +6,7 @@ decided by the hosts' own files; the ledger is not trusted.
 
 import hashlib
 import json
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,7 @@ def read_ledger(directory: Path) -> Iterator[EngineRecord]:
                 where=str(file),
                 seen=f"{type(problem).__name__}: {problem}",
                 wanted="an engine.json as a build wrote it",
-                attempt=f"git checkout -- {file}, or remove it: the next deploy writes it again",
+                attempt=f"git checkout -- {shlex.quote(str(file))}, or remove it: the next deploy writes it again",
             ) from None
 
 

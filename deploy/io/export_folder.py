@@ -1,6 +1,7 @@
 """The folder of an export: the programs of Pods or jobs, read from this repository, and the written files."""
 
 import ast
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -52,6 +53,18 @@ def confirm_folder(folder: Path, mark: str = MARK) -> None:
             seen="-",
             wanted="a folder",
             attempt="-o export",
+        )
+    if (
+        folder.suffix.lower() in (".yaml", ".yml", ".json", ".zip", ".tar", ".tgz", ".gz", ".sh")
+        and not folder.exists()
+    ):
+        raise refuse(
+            "folder-of-others",
+            f"an export is several files, and {folder} is the name of one",
+            where="-o",
+            seen=str(folder),
+            wanted="a folder",
+            attempt=f"-o {shlex.quote(str(folder.with_suffix('')))}",
         )
     if folder.exists() and any(folder.iterdir()) and not (folder / mark).exists():
         raise refuse(

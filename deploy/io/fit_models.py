@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import date
@@ -155,7 +156,7 @@ def _no_checkpoint(word: str, seen: str) -> Refusal:
         where=word,
         seen=seen,
         wanted="config.json, and the safetensors files whose headers say how large the model is",
-        attempt=f"hf download REPOSITORY --local-dir {word}",
+        attempt=f"hf download REPOSITORY --local-dir {shlex.quote(word)}",
     )
 
 
@@ -166,12 +167,12 @@ def _inventory(word: str) -> Refusal:
         where="MODEL",
         seen="a file in Python",
         wanted="names of models",
-        attempt=f"enginehouse plan {word}",
+        attempt=f"enginehouse plan {shlex.quote(word)}",
     )
 
 
 def _no_whole_name(word: str) -> Refusal:
-    bare, parts = word.partition(":")[0], re.split(r"[,\s]+", word)
+    bare, parts = re.split("[:=*]", word)[0].lower(), re.split(r"[,\s]+", word)
     if near_card(word)[0] in GPUS:
         return refuse(
             "unknown-checkpoint",
@@ -189,9 +190,9 @@ def _no_whole_name(word: str) -> Refusal:
         wanted="OWNER/NAME, as the hub's page of the model shows it; a directory; or a name of the catalog",
         attempt=f"{' '.join(parts)}   each model is a word"
         if len(parts) > 1
-        else bare
-        if bare != word and bare in CHECKPOINTS
-        else f"OWNER/{bare} with its owner, as in Qwen/Qwen3-32B",
+        else " or ".join(longer)
+        if (longer := [name for name in CHECKPOINTS if name == bare or name.startswith(f"{bare}-")])
+        else f"OWNER/{word.partition(':')[0]} with its owner, as in Qwen/Qwen3-32B",
     )
 
 
@@ -202,5 +203,5 @@ def _no_directory(word: str, root: Path) -> Refusal:
         where=word,
         seen="a file" if is_file(local_path(word, root)) else f"no {word} in {root}",
         wanted="a directory with config.json and safetensors files, a name of the catalog, or a hub name",
-        attempt=f"hf download OWNER/NAME --local-dir {word}; or OWNER/NAME itself",
+        attempt=f"hf download OWNER/NAME --local-dir {shlex.quote(word)}; or OWNER/NAME itself",
     )

@@ -17,6 +17,7 @@ PLAIN = re.compile(r"[A-Za-z0-9][\w.:-]{0,252}")
 
 
 def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]:
+    """A refusal for each group that pyinfra cannot read, or whose hosts it would lose or invent."""
     for name, value in variables.items():
         if name.startswith("_") or not isinstance(value, list | tuple):
             continue
@@ -27,6 +28,51 @@ def shape_problems(variables: Mapping[str, Any], file: str) -> Iterator[Refusal]
             hosts = value[0] if isinstance(value, tuple) else value
             yield from _host_data_problems(name, hosts, file)
             yield from _name_problems(name, hosts, file, is_group=isinstance(value, tuple))
+    hosts_by_group = {name: set(_names(value)) for name, value in variables.items() if not name.startswith("_")}
+    yield from _outside_all(hosts_by_group, file)
+    yield from _texts_of_no_hosts(variables, hosts_by_group, file)
+
+
+def _names(value: Any) -> list[str]:
+    """The names of a group's hosts; none for a value that is no group."""
+    is_group = isinstance(value, list) or (isinstance(value, tuple) and _is_group_with_data(value))
+    hosts = (value[0] if isinstance(value, tuple) else value) if is_group else ()
+    names = [host[0] if isinstance(host, tuple) and host else host for host in hosts]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _outside_all(hosts_by_group: Mapping[str, set[str]], file: str) -> Iterator[Refusal]:
+    """A refusal for hosts that a group named `all` leaves out: pyinfra takes its hosts for the whole inventory."""
+    outside = sorted(set().union(*hosts_by_group.values()) - hosts_by_group["all"]) if hosts_by_group.get("all") else []
+    if outside:
+        yield refuse(
+            "hosts-outside-all",
+            f"pyinfra takes the hosts of `all` for the whole inventory, and {outside[0]} is not one of them",
+            where=f"{file}: all",
+            seen=f"{', '.join(outside[:4])}{', …' if len(outside) > 4 else ''} in other groups alone",
+            wanted="every host in `all`, or no group of this name",
+            attempt="another name for the group `all`",
+        )
+
+
+def _texts_of_no_hosts(
+    variables: Mapping[str, Any], hosts_by_group: Mapping[str, set[str]], file: str
+) -> Iterator[Refusal]:
+    """A refusal for a public list of texts, which pyinfra takes for hosts, beside groups that have data."""
+    has_files = any((folder / "group_data").is_dir() for folder in (Path(file).parent, Path()))
+    is_plan = any(isinstance(value, tuple) and _names(value) and "machine" in value[1] for value in variables.values())
+    for name, names in hosts_by_group.items():
+        elsewhere = set().union(*(known for group, known in hosts_by_group.items() if group != name))
+        are_texts = isinstance(variables[name], list) and all(isinstance(item, str) for item in variables[name])
+        if are_texts and names and is_plan and not (has_files or "all" in variables or names & elsewhere):
+            yield refuse(
+                "list-of-no-hosts",
+                f"pyinfra takes the texts of `{name}` for hosts, and no group has data for them",
+                where=f"{file}: {name}",
+                seen=f"a public list of {len(variables[name])}",
+                wanted="hosts in a group with data, (hosts, data); other lists under a private name",
+                attempt=f"_{name} = … if these are not hosts",
+            )
 
 
 def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) -> Iterator[Refusal]:
@@ -44,7 +90,9 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
                 where=f"{file}: {group}",
                 seen=repr(name) if isinstance(name, str) or name is None else described(name),
                 wanted="the name or address of a host, a text; os.environ.get(…) of an unset variable is none",
-                attempt=f'("{name["name"]}", {{…}})   the name, then the data'
+                attempt=f"{group} = (TEXT.split(), …)   an empty line at the end is no host"
+                if name == "" and position and position == len(names) - 1
+                else f'("{name["name"]}", {{…}})   the name, then the data'
                 if isinstance(name, dict) and PLAIN.fullmatch(str(name.get("name") or ""))
                 else f"{group} = ([{', '.join(map(repr, name))}], …)   one list of names"
                 if isinstance(name, list)
@@ -55,30 +103,6 @@ def _name_problems(group: str, hosts: Iterable[Any], file: str, is_group: bool) 
                 else f'{group} = (["h100-01.example.internal"], …); of a variable: os.environ["GPU_HOST"], which '
                 "says so when it is unset",
             )
-
-
-def unread_group_data(folders: Iterable[Path]) -> Iterator[Refusal]:
-    """A refusal for each file of data that pyinfra would leave out in silence: it reads `*.py` there, and no folder.
-
-    A Python file that names a file of data probably reads it.
-    """
-    by_place = {folder.resolve(): folder for folder in folders if folder.is_dir()}
-    for folder in by_place.values():
-        code = "".join(file.read_text("utf-8", "replace") for file in folder.glob("*.py") if file.is_file())
-        for path in sorted(path for path in folder.iterdir() if _is_data(path) and path.name not in code):
-            yield refuse(
-                "unread-group-data",
-                f"nothing reads {path}: pyinfra takes the data of a group from a Python file",
-                where=str(path),
-                seen="a folder" if path.is_dir() else path.suffix,
-                wanted="group_data/GROUP.py with KEY = VALUE in each line",
-                attempt=f"{path.with_suffix('.py')} in its place",
-            )
-
-
-def _is_data(path: Path) -> bool:
-    is_folder = path.is_dir() and any(path.glob("*.y*ml"))
-    return is_folder or path.suffix.lower() in (".yml", ".yaml", ".json", ".toml", ".ini")
 
 
 def no_group_reason(variables: Mapping[str, Any]) -> str:
@@ -95,6 +119,8 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
             reasons.append(f"`{name}` is {'a list without hosts' if hosts else 'an empty list'}")
         elif getattr(value, "__code__", None) and not name.startswith("_") and name != value.__name__:
             reasons.append(f"`{name}` is a function that is not called: {name} = {value.__name__}()")
+        elif isinstance(value, type) and any(isinstance(item, list) for item in vars(value).values()):
+            reasons.append(f"`{name}` is a class")
         elif hasattr(value, "cr_code"):
             reasons.append(f"`{name}` is a coroutine, which nothing awaits")
         elif is_group and isinstance(value, tuple):
@@ -106,6 +132,31 @@ def no_group_reason(variables: Mapping[str, Any]) -> str:
         ):
             reasons.append(f"`{name}` is a dictionary")
     return "; ".join(reasons[:4])
+
+
+def group_meant(variables: Mapping[str, Any]) -> str:
+    """The group that a dictionary of hosts or a group in Ansible's form means; empty without one."""
+    for name, value in variables.items():
+        while isinstance(value, dict) and isinstance(children := value.get("children"), dict) and children:
+            name, value = next(iter(children.items()))
+        if name.startswith("_") or not isinstance(value, dict):
+            continue
+        hosts = value.get("hosts", value)
+        pairs = hosts.items() if isinstance(hosts, dict) else ((host, None) for host in hosts or ())
+        written = [_host_meant(host, data) for host, data in pairs]
+        if written and all(written):
+            shown = ", ".join(written[:3]) + (", …" if len(written) > 3 else "")
+            return f"{name} = ([{shown}], {{…}})   hosts in a list, then the data of all"
+    return ""
+
+
+def _host_meant(name: Any, data: Any) -> str:
+    """A host of a dictionary as an inventory has it; empty for anything else."""
+    if not (isinstance(name, str) and PLAIN.fullmatch(name) and isinstance(data, dict | None)):
+        return ""
+    address = str((data or {}).get("ansible_host", ""))
+    own = f'"ssh_hostname": "{address}"' if PLAIN.fullmatch(address) else "…"
+    return f'("{name}", {{{own}}})' if data else f'"{name}"'
 
 
 def _is_group_with_data(value: tuple[Any, ...]) -> bool:
@@ -125,6 +176,10 @@ def _as_group(name: str, value: tuple[Any, ...] | list[Any]) -> str:
         return f"{name} = ([{', '.join(hosts)}], {{…}})   hosts stand in a list"
     if kinds[1:] == [dict] and isinstance(value[0], Iterable):
         return f"{name} = (list(…), {{…}})   hosts stand in a list"
+    if kinds == [list]:
+        return f"{name} = […]   without a comma behind the bracket"
+    if kinds == [list, type(None)]:
+        return f"{name} = ([…], {{**BASE, …}})   dict.update(), and a function without `return`, give None"
     if kinds[:1] == [list] and len(value) == 2 and isinstance(value[1], Mapping):
         return f"{name} = ([…], dict(…))   data stand in a dictionary"
     is_split = kinds[:1] == [list] and len(kinds) > 2 and set(kinds[1:]) == {dict}
@@ -156,6 +211,8 @@ def _host_data_problems(name: str, hosts: Iterable[Any], file: str) -> Iterator[
                 wanted=f'{name} = [("h100-01.example.internal", {{"ssh_port": 2222}})]',
                 attempt=f'("{host[0]}", {{"ssh_hostname": "{host[1]}"}})'
                 if len(host) == 2 and all(isinstance(word, str) and PLAIN.fullmatch(word) for word in host)
+                else f'"{"-".join(map(str, host))}"   a name is one text'
+                if len(host) > 1 and all(isinstance(part, str | int) and PLAIN.fullmatch(str(part)) for part in host)
                 else "write the host's name, then a dictionary of its data",
             )
 

@@ -19,13 +19,19 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from deploy.catalog import DEFAULT_RELEASE
 from deploy.inventory.fleet import Fleet, is_read
 from deploy.inventory.knobs import Table
 from deploy.io.certificates import key_problems, with_certificates
 from deploy.io.engine_inputs import input_problems
 from deploy.io.engine_records import with_engines
-from deploy.io.groups import contradictions, no_group_reason, repeated_hosts, shape_problems, unread_group_data
+from deploy.io.group_data import unmatched_group_data, unread_group_data
+from deploy.io.groups import (
+    contradictions,
+    group_meant,
+    no_group_reason,
+    repeated_hosts,
+    shape_problems,
+)
 from deploy.io.host_keys import host_key_problems
 from deploy.io.inventory_file import (
     PROGRAMS,
@@ -36,7 +42,7 @@ from deploy.io.inventory_file import (
     syntax_refusal,
 )
 from deploy.io.key_file import models_of_keys
-from deploy.io.limits import no_host_in_limit
+from deploy.io.limits import no_data_pair, no_host_in_limit
 from deploy.io.local_weights import look_around
 from deploy.io.mistakes import connector_refusal, ended_itself, explained
 from deploy.io.model_lock import lock_of, read_lock
@@ -162,10 +168,13 @@ def _confirm_groups(file: str) -> None:
             wanted="a file that only declares hosts",
             attempt="take os.chdir out; Path(__file__).parent is the directory of the file",
         )
-    refuse_all(unread_group_data(folder / "group_data" for folder in {Path(file).parent, Path()}))
+    folders = [folder / "group_data" for folder in {Path(file).parent, Path()}]
+    refuse_all(unread_group_data(folders))
     refuse_all(shape_problems(variables, file))
     if reason := no_group_reason(variables):
-        raise no_hosts(reason)
+        raise no_hosts(reason, group_meant(variables))
+    groups = {name for name in variables if not name.startswith("_")} | {"all", Path(file).stem}
+    refuse_all(unmatched_group_data(folders, groups))
     refuse_all(repeated_hosts(variables, is_read))
 
 
@@ -268,21 +277,6 @@ def override_data(pairs: Iterable[str]) -> dict[str, Any]:
 
     split = [pair.partition("=") for pair in pairs]
     for key, equals, value in split:
-        if not key.strip() or not equals:
-            raise _no_pair(key, value)
+        if problem := no_data_pair(key, value, bool(equals)):
+            raise problem
     return {key: parse_cli_arg(value) for key, _, value in split}
-
-
-def _no_pair(key: str, value: str) -> Refusal:
-    """The refusal of `--data` without a key or without a value."""
-    colon = re.fullmatch(r"([a-z_]+): ?(\S+)", key)
-    words = (key.strip() or "release", DEFAULT_RELEASE if key in ("", "release") else "VALUE")
-    typed = f"--data {'='.join(colon.groups() if colon else words)}"
-    return refuse(
-        "no-data-pair",
-        f"--data {key} has no value" if key.strip() else "--data has a value and no key",
-        where="--data",
-        seen=key.strip() or f"={value}",
-        wanted="KEY=VALUE in one word, without blanks around the sign",
-        attempt=typed,
-    )

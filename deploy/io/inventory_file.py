@@ -4,6 +4,8 @@ import codecs
 import os
 import re
 import shlex
+import sys
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -93,7 +95,7 @@ def syntax_refusal(error: SyntaxError | ValueError, file: str, inventory: str = 
         wanted="a line Python can read",
         attempt=_corrected(error, file)
         or (f"correct line {line}, then: enginehouse plan {shlex.quote(inventory or file)}" if line else "")
-        or f"cp {EXAMPLE} {file}",
+        or f"cp {EXAMPLE} {shlex.quote(file)}",
     )
 
 
@@ -105,6 +107,23 @@ def _corrected(error: SyntaxError | ValueError, file: str) -> str:
     if re.search("[\u201c\u201d\u201e]", text):
         signs = "".join(f's/{sign}/"/g;' for sign in "\u201c\u201d\u201e" if sign in text)
         return f"sed -i '{signs}' {shlex.quote(file)}"
+    if sign := re.search(r"non-printable character U\+([0-9A-F]+)|\(U\+([0-9A-F]+)\)", str(error)):
+        strange = chr(int(sign[1] or sign[2], 16))
+        plain = unicodedata.normalize("NFKC", strange)
+        meant = plain if plain.isascii() and plain.isprintable() else ""
+        return f"sed -i 's/\\x{strange.encode().hex(' ').replace(' ', chr(92) + 'x')}/{meant}/g' {shlex.quote(file)}"
+    if isinstance(error, TabError):
+        return f"sed -i 's/\\t/    /g' {shlex.quote(file)}"
+    if exported := re.match(r"export (\w+)=", text):
+        return f'that line in the shell; here os.environ["{exported[1]}"], and Secret.env("{exported[1]}") for a secret'
+    if keyword := re.search(r"[(,]\s*(\"\w+\")\s*=(?!=)", text) if "cannot contain assignment" in str(error) else None:
+        return f"{{{keyword[1]}: …}} in braces: dict() takes names alone"
+    if "positional argument follows keyword" in str(error):
+        return "NAME=VALUE for each value: objects take their settings by name"
+    if "f-string" in str(error) and sys.version_info < (3, 12):
+        return "single quotes inside the braces of an f-string, as Python before 3.12 wants them"
+    if "'return' outside function" in str(error):
+        return "h100 = …: pyinfra reads the variables of the file"
     name = re.match(r"([A-Za-z]\w*(?:-\w+)+)\s*=(?!=)", text)
     if name:
         return f"{name[1].replace('-', '_')} = …"
@@ -132,7 +151,8 @@ def missing(file: str) -> Refusal:
             where=file,
             seen="a URL",
             wanted=wanted,
-            attempt=f"curl {file.rstrip('/')}/v1/models asks the address itself",
+            attempt=f"curl {(base := shlex.quote(re.sub('(?:/v1(?:/.*)?)?/?$', '', file)))}/v1/models asks the address "
+            f"itself; enginehouse bench {EXAMPLE} --url {base} loads it",
         )
     nearest_file = _meant(file)
     if not nearest_file and HOSTS.fullmatch(file) and suffix not in (".py", *OTHER_FORMATS):
@@ -157,7 +177,8 @@ def missing(file: str) -> Refusal:
 def _meant(file: str) -> str:
     """The file that was probably meant: without a scheme, an editor's line or a second file, or of a near name."""
     plain = re.sub(r"(\.py)(?:[:,].*|~|\.bak|c)?$", r"\1", file.removeprefix("file://").replace("\\", "/").rstrip("/"))
-    for word in (plain, f"{plain}.py", os.path.expanduser(plain)):
+    as_python = [str(Path(plain).with_suffix(".py"))] if Path(plain).suffix.lower() in OTHER_FORMATS else []
+    for word in (plain, f"{plain}.py", os.path.expanduser(plain), *as_python):
         if word != file and Path(word).is_file():
             return word
     folder = Path(plain).parent
@@ -189,7 +210,7 @@ def _directory(path: Path) -> Refusal:
         where=str(path),
         seen="a directory" + (f" that holds {', '.join(file.name for file in files[:3])}" if files else ""),
         wanted=f"one Python file with hosts, such as {EXAMPLE}",
-        attempt=f"enginehouse plan {files[0] if files else EXAMPLE}",
+        attempt=f"enginehouse plan {shlex.quote(str(files[0]) if files else EXAMPLE)}",
     )
 
 
@@ -200,7 +221,7 @@ def _unreadable(file: str, error: Exception) -> Refusal:
         where=file,
         seen=error.strerror or str(error) if isinstance(error, OSError) else "bytes that are not UTF-8",
         wanted="a Python file in UTF-8 that you may read",
-        attempt=f"ls -l {file}" if isinstance(error, OSError) else _converted(file),
+        attempt=f"ls -l {shlex.quote(file)}" if isinstance(error, OSError) else _converted(file),
     )
 
 
@@ -208,9 +229,9 @@ def _converted(file: str) -> str:
     """The command that rewrites a file in UTF-8; an example if the bytes are no text in any encoding."""
     head = Path(file).read_bytes()[:4096]
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return f"iconv -f UTF-16 -t UTF-8 {file} > new.py"
+        return f"iconv -f UTF-16 -t UTF-8 {shlex.quote(file)} > new.py"
     is_text = b"\0" not in head and sum(byte < 9 for byte in head) == 0
-    return f"iconv -f ISO-8859-1 -t UTF-8 {file} > new.py" if is_text else f"enginehouse plan {EXAMPLE}"
+    return f"iconv -f ISO-8859-1 -t UTF-8 {shlex.quote(file)} > new.py" if is_text else f"enginehouse plan {EXAMPLE}"
 
 
 def _marked(file: str) -> Refusal:
@@ -220,7 +241,7 @@ def _marked(file: str) -> Refusal:
         where=f"{file}:1:1",
         seen="U+FEFF, as editors of Windows write it",
         wanted="UTF-8 without a byte order mark",
-        attempt=f"sed -i '1s/^\\xEF\\xBB\\xBF//' {file}",
+        attempt=f"sed -i '1s/^\\xEF\\xBB\\xBF//' {shlex.quote(file)}",
     )
 
 
@@ -233,5 +254,5 @@ def _other_format(file: str, name: str, first: str) -> Refusal:
         where=file,
         seen=first or "an empty file",
         wanted='h100 = (["h100-01.example.internal"], {"machine": Machine(…), "servers": (Server(…),)})',
-        attempt=f"cp {EXAMPLE} {copy}, and write your hosts there",
+        attempt=f"cp {EXAMPLE} {shlex.quote(str(copy))}, and write your hosts there",
     )

@@ -95,6 +95,8 @@ def _of_a_name(error: BaseException, place: str, file: str) -> Refusal | None:
     match = NO_ATTRIBUTE.search(text) if isinstance(error, AttributeError) else None
     if isinstance(error, TypeError) and text.endswith("object is not callable"):  # a field, called as a function
         match = CALLED.search(raising_line(error, file))
+    if match and match[2] == "deploy.spec":
+        return _unknown_class(match[3], place, f"deploy.spec.{match[3]}")
     kind = getattr(spec, match[1] or "", None) if match else None
     if match and isinstance(kind, type) and is_dataclass(kind):
         known = [name for name, value in vars(kind).items() if isinstance(value, classmethod)]

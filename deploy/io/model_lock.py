@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ def _broken(file: Path, seen: str) -> Refusal:
         where=str(file),
         seen=seen,
         wanted="the file as `enginehouse pin` wrote it",
-        attempt=f"git checkout --theirs -- {file} (or --ours), then enginehouse pin INVENTORY"
+        attempt=f"git checkout --theirs -- {shlex.quote(str(file))} (or --ours), then enginehouse pin INVENTORY"
         if seen.startswith("two versions")
         else f"git checkout -- {file}; or remove it and type enginehouse pin INVENTORY",
     )

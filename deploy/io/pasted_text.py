@@ -27,7 +27,10 @@ def text_of(argument: str, verb: str = "check") -> str:
                 raise _unfit(argument, "a directory", verb)
             if Path(argument).is_file():
                 with Path(argument).open("rb") as stream:
-                    return decoded(stream.read(MOST_BYTES + 1), argument, verb)
+                    text = decoded(stream.read(MOST_BYTES + 1), argument, verb)
+                if argument.endswith(".py") and "from deploy.spec import" in text:
+                    raise _unfit(argument, "an inventory", verb, f"enginehouse plan {shlex.quote(argument)}")
+                return text
             if address := re.fullmatch(r"https?://\S+", argument):
                 raise _missing(argument, "an address", f"curl -fsSL {shlex.quote(address[0])} | enginehouse {verb} -")
             if re.fullmatch(r"[\w./~-]+\.(?:ya?ml|json|sh|txt|tf|hcl|py|service|pbtxt|toml|env)", argument):
@@ -59,12 +62,12 @@ def _missing(place: str, seen: str, attempt: str) -> Refusal:
     )
 
 
-def _unfit(place: str, seen: str, verb: str) -> Refusal:
+def _unfit(place: str, seen: str, verb: str, attempt: str = "") -> Refusal:
     return refuse(
         "no-text",
         f"{place} is not a pasted text",
         where=place,
         seen=seen,
         wanted="a command, a script, a compose file, a manifest, a Dockerfile or a config.pbtxt, of up to 1 MiB",
-        attempt=f"enginehouse {verb} FILE, with one file",
+        attempt=attempt or f"enginehouse {verb} FILE, with one file",
     )

@@ -40,6 +40,7 @@ OF_LLMS = ("max_", "chunked_", "kv_cache", "parallel", "precision", "tool_", "re
 """Beginnings of places that only an LLM has."""
 OF_ENCODERS = ("max_batch_tokens", "max_items")
 STARTS_A_SCRIPT = re.compile(r"(?:CMD|ENTRYPOINT|command:|exec)[ \t\[\"']+(?:(?:ba|z|da)?sh[\"', ]+)?([\w./-]+\.sh)\b")
+COMPOSED = re.compile(r"\bdocker[ -]compose\b(?:.*?-f\s+([\w./-]+))?")
 EVERY = {**PLACES, **COUNTERPARTS}
 
 
@@ -56,15 +57,13 @@ def migrate(text: str) -> Migration:
         if call.repository:
             return _written(call, findings)
         nameless = nameless or server
-    if script := STARTS_A_SCRIPT.search(text):
-        raise _refused(
-            f"it starts {script[1]}, which was not read", script[0].strip(), f"enginehouse migrate {script[1]}"
-        )
+    if script := STARTS_A_SCRIPT.search(text) or COMPOSED.search(text):
+        file = script[1] or "compose.yaml"
+        raise _refused(f"it starts {file}, which was not read", script[0].strip(), f"enginehouse migrate {file}")
     if nameless is None:
         title, advice = not_read(text)
-        if title:
-            raise _refused(f"it names {title}: {advice}", masked(" ".join(text.split()[:2]))[:80] or "nothing")
-        raise _refused("no server was found that is known here", masked(" ".join(text.split()[:2]))[:80] or "nothing")
+        problem = f"it names {title}: {advice}" if title else "no server was found that is known here"
+        raise _refused(problem, masked(" ".join(text.split()[:2]))[:80] or "nothing")
     options = dict.fromkeys(word.text.partition("=")[0] for word in nameless.args if word.text.startswith("-"))
     before = ["", *(word.text for word in nameless.args)]
     for option, text in pairwise(before):

@@ -95,6 +95,8 @@ class ForeignObject:
     """The place-holder of an object of an unknown class; `words` name its kind."""
 
     words: str
+    is_choice: bool = False
+    """True for a member of an Enum."""
 
 
 def described(value: object) -> str:

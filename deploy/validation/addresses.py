@@ -66,7 +66,8 @@ def no_address(host: Host, problem: str, network: str = "the fleet") -> Refusal:
         seen=f"peer_address={host.peer_address!r}, servers at "
         f"{', '.join(dict.fromkeys(server.address for server in host.servers)) or 'no address'}",
         wanted=f"an IP address of the host in the network of {network}",
-        attempt=f'("{host.name}", {{"peer_address": "10.0.0.11"}})',
+        attempt=f'hostname -I on {host.name} shows its addresses; then ("{host.name}", {{"peer_address": '
+        '"ITS OWN ADDRESS"})',
     )
 
 

@@ -87,6 +87,8 @@ def card_meant(name: str) -> tuple[str, str]:
 
     Only another board of the same card matches: a V100 is never taken for an H100.
     """
+    if called := card_called(re.sub("[oO]", "0", name)):
+        return called.name, ""
     count, kind = counted(name)
     if not_here(name):
         return "", ""

@@ -3,6 +3,7 @@
 deploy/io/certificates.py reads the files.
 """
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
@@ -69,7 +70,8 @@ def leaf_problems(path: str, file: CertificateFile, where: str) -> Iterator[Refu
             where=where,
             seen="a certificate with CA:FALSE, signed by another certificate",
             wanted="the certificate of the authority itself: CA:TRUE",
-            attempt=f"openssl x509 -in {path} -noout -issuer names the authority; ask its operator for its certificate",
+            attempt=f"openssl x509 -in {shlex.quote(path)} -noout -issuer names the authority; ask its operator for "
+            "its certificate",
         )
 
 
@@ -137,7 +139,7 @@ def foreign_key(path: str, source: str, where: str) -> Refusal:
         where=where,
         seen=f"{source}: a key whose public half is not the certificate's",
         wanted="the key with which the certificate was requested",
-        attempt=f"openssl x509 -in {path} -noout -pubkey, and the same of the key: openssl pkey -pubout",
+        attempt=f"openssl x509 -in {shlex.quote(path)} -noout -pubkey, and the same of the key: openssl pkey -pubout",
     )
 
 
@@ -161,7 +163,7 @@ def file_problems(path: str, file: CertificateFile, today: date, where: str) -> 
             where=where,
             seen=file.problem,
             wanted="-----BEGIN CERTIFICATE----- and what follows; the private key is no part of this file",
-            attempt=f"openssl x509 -in {path} -noout -subject",
+            attempt=f"openssl x509 -in {shlex.quote(path)} -noout -subject",
         )
     elif file.ends and file.ends < today:
         yield _out_of_time(path, f"it ended on {file.ends}", "request a new certificate", where)

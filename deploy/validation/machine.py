@@ -86,7 +86,9 @@ def _system(host: Host) -> Iterator[Refusal]:
             where="machine.os",
             seen=repr(host.machine.os),
             wanted=f"one of {', '.join(SYSTEMS)}",
-            attempt=f"known: {', '.join(sorted(SYSTEMS))}"
+            attempt=f'os="{host.machine.gpu}", gpu="{host.machine.os}"'
+            if host.machine.gpu in SYSTEMS and host.machine.os in X86
+            else f"known: {', '.join(sorted(SYSTEMS))}"
             if OTHER_RELEASE.fullmatch(host.machine.os)
             else offer(host.machine.os, SYSTEMS),
         )
@@ -148,7 +150,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted='a row of catalog.GPUS, and device="cpu" for encoders that leave its memory to an LLM',
             attempt='gpu="h100-80", or move the encoders into a GPU host\'s server with device="cpu"',
         )
-    elif row is None:
+    elif row is None and not (name in SYSTEMS and host.machine.os in X86):  # swapped, as the other refusal says
         yield refuse(
             "unknown-gpu",
             card_problem(name),
@@ -157,7 +159,7 @@ def _gpu(host: Host) -> Iterator[Refusal]:
             wanted="a row of catalog.GPUS, which has its PCI id, SM and MiB; or card=GPU(…), which declares them",
             attempt=with_count(name),
         )
-    elif row.platform != "x86_64":
+    elif row is not None and row.platform != "x86_64":
         yield refuse(
             "platform",
             f"{row.title} belongs to machines with an {row.platform} processor, and the images here are for x86_64",

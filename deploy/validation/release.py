@@ -163,7 +163,11 @@ def driver_problems(host: Host, today: date) -> Iterator[Refusal]:
             where="driver.branch",
             seen=repr(driver.branch),
             wanted=f"one of {', '.join(_living(today))}",
-            attempt=offer(driver.branch, _living(today)),
+            attempt=f'branch="{number}", version="{driver.branch}"'
+            if (number := driver.branch.partition(".")[0]) in _living(today) and DRIVER_VERSION.fullmatch(driver.branch)
+            else f'branch="{number}"'
+            if number in _living(today)
+            else offer(driver.branch, _living(today)),
         )
         return
     if branch.ends < today:
@@ -241,5 +245,6 @@ def _living(today: date) -> list[str]:
 
 def _release_of_tag(name: str) -> str:
     """The offered release of an image's tag or name: v26.07, 26.07-trtllm-python-py3; empty for anything else."""
-    match = re.fullmatch(r"(?:[\w./-]+:)?v?([0-9]{2}\.[0-9]{2})(?:-[\w-]+)?", name)
-    return match[1] if match and match[1] in OFFERED else ""
+    match = re.fullmatch(r"(?:[\w./-]+:)?v?([0-9]{2}).?([0-9]{1,2})(?:-[\w-]+)?", name)
+    months = (match[2], f"0{match[2][0]}") if match else ()  # 26.2 of a command line is the number 26.20
+    return next((f"{match[1]}.{month}" for month in months if match and f"{match[1]}.{month}" in OFFERED), "")

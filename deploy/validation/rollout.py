@@ -99,8 +99,8 @@ def pool_problems(host: Host) -> Iterator[Refusal]:
 _COPY = "copy inventories/h100.py and change the address"
 
 
-def no_hosts(reason: str = "") -> Refusal:
-    """The refusal of an inventory without hosts; `reason` says why no variable of it is a group."""
+def no_hosts(reason: str = "", meant: str = "") -> Refusal:
+    """The refusal of an inventory without hosts; `reason` says why no variable of it is a group, `meant` is a group."""
     example = '([("203.0.113.7", {"ssh_user": "ubuntu"})], {"machine": Machine(…), "servers": (Server(…),)})'
     return refuse(
         "no-hosts",
@@ -108,7 +108,7 @@ def no_hosts(reason: str = "") -> Refusal:
         where="the inventory file",
         seen=reason or "no list of hosts, or an empty one",
         wanted=f"h100 = {example}",
-        attempt="a public name for a list of hosts, or for (hosts, data)" if reason else _COPY,
+        attempt=meant or ("a public name for a list of hosts, or for (hosts, data)" if reason else _COPY),
     )
 
 

@@ -40,6 +40,15 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
     else:
         yield from command_problems(where, secret)
         problem, attempt = slip_of(secret.source[0]) if secret.kind == "vault" else ("", "")
+        if (
+            secret.kind == "vault"
+            and re.search(r"\.ya?ml$", secret.source[-1])
+            and not re.search(r"[./]", secret.source[0])
+        ):
+            problem, attempt = (
+                "and the key in it are swapped",
+                f'Secret.vault("{secret.source[1]}", "{secret.source[0]}")',
+            )
         if problem:
             yield refuse(
                 "no-path",

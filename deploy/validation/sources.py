@@ -66,6 +66,8 @@ def source_problems(host: Host) -> Iterator[Refusal]:
 
 def _url_meant(text: str) -> str:
     """The URL in a line for apt, or the text as a URL; else the form of a URL."""
+    if re.search(r"\.(?:asc|gpg|pem|key|crt)$", text) and "://" not in text:
+        return f'url="https://HOST/PATH", key_file="{text}"'
     url = url_in(text)
     url = url if "://" in url else f"https://{url.strip().removeprefix('//')}"
     return f'"{url}"' if URL.fullmatch(url) else '"https://HOST/PATH"'

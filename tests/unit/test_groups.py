@@ -23,7 +23,7 @@ def test_a_tuple_of_names_is_no_group(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("value", ["()", '(["a"],)', '(["a"], 3)', '("a", {}, 1)', "(1, 2)"])
+@pytest.mark.parametrize("value", ["()", '(["a"], 3)', '("a", {}, 1)', "(1, 2)"])
 def test_other_tuples_are_offered_an_underscore(tmp_path: Path, value: str) -> None:
     """Tuples of models, for example, need a variable whose name begins with an underscore."""
     assert "call it _models if it is not a group of hosts" in refused(tmp_path, f"models = {value}\n")

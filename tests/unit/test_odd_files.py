@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,14 @@ FILES = {
     "wide.sh": SERVES.encode("utf-16"),
     "marked.sh": b"\xef\xbb\xbf" + SERVES.encode(),
     "other.json": b"[]",
+    "nbsp.py": 'h100 = (["a"],\u00a0{})\n'.encode(),
+    "comma.py": 'h100 = (["a"]\uff0c {})\n'.encode(),
+    "tabs.py": b"if True:\n    a = 1\n\tb = 2\n",
+    "env.py": b"export HF_TOKEN=abc\n",
+    "dict.py": b'h100 = (["a"], dict(ssh_user="b", "_sudo"=True))\n',
+    "position.py": b'h100 = (["a"], dict(ssh_user="b", "c"))\n',
+    "return.py": b'return {"h100": ["a"]}\n',
+    "null.py": b'from deploy import spec\nh100 = (["a"], {"servers": (spec.Sever(name="main"),)})\n',
 }
 
 
@@ -45,6 +56,15 @@ def typed(*words: str) -> Result:
         ("plan latin.py", "iconv -f ISO-8859-1 -t UTF-8 latin.py > new.py"),
         ("plan wide.py", "iconv -f UTF-16 -t UTF-8 wide.py > new.py"),
         ("plan marked.py", "sed -i '1s/^\\xEF\\xBB\\xBF//' marked.py"),
+        ("plan nbsp.py", "sed -i 's/\\xc2\\xa0/ /g' nbsp.py"),
+        ("plan comma.py", "sed -i 's/\\xef\\xbc\\x8c/,/g' comma.py"),
+        ("plan tabs.py", "sed -i 's/\\t/    /g' tabs.py"),
+        ("plan env.py", 'os.environ["HF_TOKEN"], and Secret.env("HF_TOKEN")'),
+        ("plan return.py", "h100 = …: pyinfra reads the variables of the file"),
+        ("plan dict.py", '{"_sudo": …} in braces'),
+        ("plan position.py", "NAME=VALUE for each value"),
+        ("plan null.py", "did you mean `Server`?"),
+        ("plan good.yml", "enginehouse plan good.py"),
         ("plan bytes", "enginehouse plan inventories/h100.py"),
         ("plan good.py/", "enginehouse plan good.py"),
         ("plan folder", "folder is a directory"),
@@ -77,3 +97,20 @@ def test_a_paste_that_windows_wrote_is_read(file: str) -> None:
 
 def test_an_inventory_with_lines_of_windows_is_planned() -> None:
     assert "digest" in typed("plan", "windows.py", "--json").output
+
+
+def test_data_of_a_misspelt_group_are_refused() -> None:
+    """A name that another inventory beside it has may be a group there."""
+    Path("group_data").mkdir()
+    Path("group_data/h1O0.py").write_text("ssh_port = 2222\n", "utf-8")
+    assert "mv group_data/h1O0.py group_data/h100.py" in typed("plan", "good.py").output
+    Path("other.py").write_text('h1O0 = ["b"]\n', "utf-8")
+    assert typed("plan", "good.py").exit_code == 0
+
+
+def test_an_output_without_all_signs_ends_without_a_traceback() -> None:
+    """A locale or PYTHONIOENCODING may lack the signs of a plan."""
+    words = [sys.executable, "-m", "deploy", "fit", "h100", "gpt-oss-20b"]
+    surroundings = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(INVENTORY.parents[1])}
+    done = subprocess.run(words, capture_output=True, env=surroundings)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)

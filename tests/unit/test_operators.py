@@ -7,9 +7,9 @@ mistakes were accepted; of `h`, which came later, 22 of 27, 4 and 1; of `k`, 43 
 and 2; of `t`, 19 of 30, 11 and 0; of `v`, 16 of 20, 4 and 0; of `w`,
 15 of 40, 19 and 6; of `y`, 62 of 72, 9 and 0, and one
 ended with a traceback; of `z`, 21 of 28, 7 and 0; of `n` and its like, 46 of 51, 5
-and 0. Those of `u` were accepted before, as a walk over every field of the
-spec had shown. Of the right inventories in `s`, 23 of 24 were accepted. ` => ` in an answer is followed by the hint's
-beginning. The answer `planned` means that nothing is wrong, or that only a host or a file can show it.
+and 0; of `p`, 24 of 68, 40 and 4; of `q`, 13 of 30, 17 and 0. Those of `u` were accepted before, as a walk over every
+field of the spec had shown. Of the right inventories in `s`, 23 of 24 were accepted. ` => ` in an answer is followed
+by the hint's beginning. The answer `planned` means that nothing is wrong, or that only a host or a file can show it.
 """
 
 from __future__ import annotations
