@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rehearsal.gateway import Gateway
-from rehearsal.real_gpu import beside
+from rehearsal.real_gpu import vllm_steps
 from rehearsal.real_gpu.gateway_streams import Answer, all_at_once, clients, stream_of, under_way
 
 USAGE = {"choices": [], "usage": {"completion_tokens": 2}}
@@ -109,10 +109,10 @@ RIGHT = {"city": "Lima", "days": 2, "wants_rain": False}
     ],
 )
 def test_a_value_is_held_to_the_schema_that_was_asked_for(text: str, fault: str) -> None:
-    assert beside._wrong_value(text).startswith(fault) and bool(beside._wrong_value(text)) == bool(fault)
+    assert vllm_steps._wrong_value(text).startswith(fault) and bool(vllm_steps._wrong_value(text)) == bool(fault)
     call = Answer(finish="tool_calls", calls={0: {"name": "forecast", "arguments": text}})
-    assert bool(beside._wrong_call(call)) == bool(fault)
-    assert "text 'hello'" in beside._wrong_call(Answer(finish="stop", text="hello"))
+    assert bool(vllm_steps._wrong_call(call)) == bool(fault)
+    assert "text 'hello'" in vllm_steps._wrong_call(Answer(finish="stop", text="hello"))
 
 
 def test_clients_ask_one_question_after_the_other_until_the_block_ends(gateway: Gateway) -> None:

@@ -17,7 +17,7 @@ from deploy.__main__ import main as enginehouse
 from deploy.bench.compare import Comparison, _rankings, compared, holm
 from deploy.bench.load import KEY_VARIABLE, Load, aiperf_config
 from deploy.bench.picture import picture
-from deploy.bench.result import beside, case_of, figures_of
+from deploy.bench.result import case_of, figures_of, with_concurrent_loads
 from deploy.cost.measured import loads_of
 from deploy.io.aiperf import together
 from deploy.io.bench import bench_of
@@ -139,7 +139,7 @@ def test_cost_reads_a_bench_result() -> None:
 def test_loads_that_ran_together_name_each_other() -> None:
     """The cost report then uses none of these loads."""
     cases = [result(20)["cases"][0], result(20)["cases"][0] | {"name": "embed"}]
-    mixed = beside(cases)
+    mixed = with_concurrent_loads(cases)
     assert [case["beside"] for case in mixed] == [["embed"], [LOAD.name("chat")]]
     assert [load.alone for load in loads_of(result(20, cases=mixed), "bench.json")] == [False, False]
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from deploy.__main__ import main
 from deploy.bundle.contents import Contents, Part
-from deploy.bundle.lacking import beside, kernel_problem, lacking
+from deploy.bundle.lacking import expected_directories, kernel_problem, lacking
 from deploy.io import bundle_apt
 from deploy.io.bundle_make import confirm_pinned
 from deploy.planning.bundled import PLACE
@@ -152,7 +152,7 @@ def test_a_bundle_holds_no_model_that_a_host_has_itself_and_names_each() -> None
     mine = closed(**of_server(RERANKER, mounted, own_models=(own,)))
     assert [weights.model for weights in mine.weights] == ["bge"]
     assert lacking(mine, ["curl"], bundle_for(without)) == []
-    assert list(beside([mine])) == [
+    assert list(expected_directories([mine])) == [
         "not in the bundle: /srv/triton/spam of spam, which h100-01 has to have itself",
         "not in the bundle: /mnt/models/llama of llama, which h100-01 has to have itself",
     ]

@@ -18,7 +18,7 @@ from roles.https import operations
 from roles.https.config import config
 from roles.https.defaults import CONFIG, ORDER_UNIT, TIMER, UNIT, UNIT_NAME
 from roles.preflight.facts import addresses
-from roles.preflight.haproxy import THEIRS, foreign_haproxy, units_of
+from roles.preflight.haproxy import DISTRIBUTION, foreign_haproxy, units_of
 from tests.roles.fake import Ran, run
 from tests.roles.gateway.gateways import h100
 from tests.roles.slices import a_slice
@@ -176,7 +176,7 @@ def test_the_doctor_asks_when_the_shown_certificate_ends() -> None:
 
 def test_haproxy_of_somebody_else_is_not_switched_off() -> None:
     """The role's own package step would switch it off, so the host is refused before the first change."""
-    theirs = {THEIRS: Unit("loaded", "active", "enabled")}
+    theirs = {DISTRIBUTION: Unit("loaded", "active", "enabled")}
     changed = HostFacts(values={"changed": "/etc/haproxy/haproxy.cfg"}, units=theirs)
     for seen, kinds in ((changed, ["foreign-haproxy"]), (HostFacts(units=theirs), []), (HostFacts(), [])):
         findings = foreign_haproxy(seen, "h100-01", units_of(ORDERS)[0])

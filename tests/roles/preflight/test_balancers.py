@@ -7,7 +7,7 @@ import pytest
 from roles._pyinfra.facts import HostFacts, Unit
 from roles.preflight.balancers import OURS, findings
 from roles.preflight.defaults import Defaults
-from roles.preflight.haproxy import THEIRS
+from roles.preflight.haproxy import DISTRIBUTION
 from tests.roles.balancer.slices import a_balancer
 
 RUNS, OFF = Unit("loaded", "active", "enabled"), Unit("loaded", "inactive", "disabled")
@@ -20,7 +20,7 @@ TAKEN = {
 
 def kinds(ours: Unit = OFF, theirs: Unit = OFF, **values: str) -> list[str]:
     """Kinds of findings on a good host with these answers changed."""
-    seen = HostFacts(values=GOOD | values, units={OURS: ours, THEIRS: theirs})
+    seen = HostFacts(values=GOOD | values, units={OURS: ours, DISTRIBUTION: theirs})
     return [finding.kind for finding in findings(seen, a_balancer(), Defaults(), 1000.0)]
 
 

@@ -37,8 +37,8 @@ def server_with(runtime: str = "vllm", image: str = "vllm/vllm-openai:v0.26.0") 
 
 def runtime_of(server: ServerSlice) -> RuntimeSlice:
     """The LLM's own program that runs beside Triton on this server."""
-    assert server.standalone_llms
-    return server.standalone_llms[1]
+    assert server.standalone_llm
+    return server.standalone_llm[1]
 
 
 SERVE_1_2 = ("trtllm-serve", "nvcr.io/nvidia/tensorrt-llm/release:1.2.1")
