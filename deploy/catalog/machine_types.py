@@ -123,7 +123,7 @@ def card_in(text: str) -> tuple[str, int]:
         return "", 0
     rows = [row for row in GPUS.values() if re.match(rf"{family}-([a-z]+-)?[0-9]+$", row.name)]
     boards = {"pcie": "pcie", "nvl": "nvl", "max q": "maxq", "workstation": "ws"}
-    board = next((name for word, name in boards.items() if word in words), "")
+    board = next((name for word, name in boards.items() if f" {word} " in f" {words} "), "")
     chosen = [row for row in rows if f"-{board}-" in row.name] if board else rows
     if not chosen:
         return "", 0

@@ -9,7 +9,8 @@ MiB are NVML's numbers for the profile. nvidia-smi shows the same or a little mo
 and 20,224 where A100 40GB lists 19.50 GiB, in the guide), but on a whole H100 80GB the 81,152 of `7g.80gb` are more
 than the 81,079 CUDA hands out, so an instance is planned with RESERVED_MIB less.
 Guide: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/, "Supported MIG Profiles", "Getting Started with MIG",
-read 2026-11-21. Profiles with graphics, and of RTX cards, are left out. Those of a B300: names read 2026-11-28.
+read 2026-11-21. Profiles with graphics, and of RTX cards, are left out. The names of a B300 are those of Amazon's
+configurations for its p6-b300, read 2026-11-28.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

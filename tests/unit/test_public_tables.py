@@ -70,8 +70,10 @@ MIG_GIGABYTES = {
     "a100-40": (5, 10, 20, 40),
     "a100-pcie-40": (5, 10, 20, 40),
     "b200-180": (23, 45, 90, 180),
+    "b300-270": (34, 67, 135, 269),
 }
-"""GB of an eighth, a quarter, a half and the whole of a card (MIG user guide, "Supported MIG Profiles")."""
+"""GB of an eighth, a quarter, a half and the whole of a card (MIG user guide, "Supported MIG Profiles"; a B300's by
+Amazon's configurations for its p6-b300, 2026-11-28)."""
 
 OF_1_1 = """
 DeepseekV3 Exaone4 Gemma3 GptOss Llama Mistral Mixtral Nemotron Phi3 Qwen2 Qwen3 Qwen3Moe

@@ -62,7 +62,7 @@ NUMBERS = {
     "a queue is not endless": implausible_llm("max_queue_size", max_queue_size=10**9),
     "a batch is one that a card serves": implausible_llm("max_batch_size", max_batch_size=100_000),
     "parameters are counted and not in billions": implausible(
-        'servers["main"].models["mine"].checkpoint.parameters', **main(own_llm("LlamaForCausalLM", parameters=32))
+        'servers["main"].models["mine"].checkpoint.parameters', **main(own_llm("LlamaForCausalLM", parameters=8))
     ),
     "a wave waits no week": Wrong({"rollout": Rollout(bake_seconds=300_000)}, STRANGE, "rollout.bake_seconds", ()),
 }
