@@ -56,7 +56,7 @@ def test_another_image_of_the_same_program_is_a_promotion() -> None:
     """A new release of the program is compared with the old release."""
     fleet = Fleet.of(sources(**main(JUDGED_ON_VLLM), gateway=Gateway()))
     hosts, problems = promoted(fleet.hosts, f"llama:vllm:{VLLM}-mine")
-    assert not problems and hosts[0].servers[0].standalone_llm[0].image == f"{VLLM}-mine"
+    assert not problems and hosts[0].servers[0].standalone_llms[0].image == f"{VLLM}-mine"
 
 
 def test_every_host_that_serves_the_model_has_it_on_the_new_program() -> None:
