@@ -11,7 +11,7 @@ from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.findings import Call, Judged
 from deploy.linter.fragments import fragment, variables
 from deploy.linter.gpus import CDI, CERTAIN, GPU_FILE, is_shown, judge_absence, judge_count, judge_hidden, need_of
-from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit
+from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit, know_shm
 from deploy.linter.manifests import Container
 from deploy.linter.ports import HIGHEST, listening_ports
 from deploy.linter.words import varies
@@ -210,13 +210,7 @@ def _limits(judged: Judged, container: Container, mended: dict[str, Any], call: 
         fit = judge_shm(judged, size, seen=f"shm_size: {size}", written="shm_size: {}")
         mended |= {"shm_size": fit} if fit != size else {}
     if call and call.program == "tritonserver" and not {"shm_size", "ipc"} & settings.keys() and not _has_shm(settings):
-        judged.know(
-            "shared-memory",
-            "Docker gives a container 64 MB of /dev/shm; every Python model takes 1 MB and grows",
-            seen="neither shm_size nor ipc",
-            wanted="1 GiB or more",
-            attempt="shm_size: 2g",
-        )
+        know_shm(judged, seen="neither shm_size nor ipc", attempt="shm_size: 2g")
 
 
 def _has_shm(settings: Fields) -> bool:

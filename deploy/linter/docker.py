@@ -27,7 +27,7 @@ from deploy.linter.gpus import (
     ranks_in,
 )
 from deploy.linter.images import default_image, judge_image
-from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit
+from deploy.linter.limits import inside_of, judge_port_text, judge_shm, judge_silent, judge_ulimit, know_shm
 from deploy.linter.options import Option, getopt_options
 from deploy.linter.ports import judge_published, listening_ports
 from deploy.linter.release import Target, target_inside
@@ -230,13 +230,7 @@ def _run_option(judged: Judged, option: Option, options: list[Option], need: tup
 def _shared_memory(judged: Judged, options: list[Option], inner: Call, place: int) -> None:
     shares = any(option.name in ("--shm-size", "--ipc") for option in options)
     if inner.program == "tritonserver" and not shares:
-        judged.know(
-            "shared-memory",
-            "Docker gives a container 64 MB of /dev/shm; every Python model takes 1 MB and grows",
-            seen="neither --shm-size nor --ipc",
-            wanted="1 GiB or more",
-            attempt="--shm-size 2g",
-        )
+        know_shm(judged, seen="neither --shm-size nor --ipc", attempt="--shm-size 2g")
         judged.right.insert(place, "--shm-size 2g")
 
 

@@ -49,6 +49,17 @@ def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
     return text
 
 
+def know_shm(judged: Judged, *, seen: str, attempt: str, owner: str = "Docker gives a container") -> None:
+    """Adds the note that /dev/shm has its default size."""
+    judged.know(
+        "shared-memory",
+        f"{owner} 64 MB of /dev/shm; every Python model takes 1 MB and grows",
+        seen=seen,
+        wanted="1 GiB or more",
+        attempt=attempt,
+    )
+
+
 def judge_shm(judged: Judged, value: str, *, seen: str, written: str) -> str:
     """The right size of /dev/shm, after its finding was added; `written` is the option's form, with a placeholder."""
     match = SIZE.fullmatch(value)

@@ -11,6 +11,7 @@ from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.findings import Call, Judged
 from deploy.linter.fragments import fragment, variables
 from deploy.linter.gpus import CERTAIN, is_shown, judge_absence, judge_count, judge_hidden, need_of
+from deploy.linter.limits import know_shm
 from deploy.linter.manifests import Container
 from deploy.linter.ports import is_port, listening_ports
 from deploy.linter.words import varies
@@ -250,13 +251,8 @@ def _probes(judged: Judged, container: Container, mended: dict[str, Any], call: 
 def _shared_memory(judged: Judged, container: Container) -> None:
     mounts = list(_paths(container.settings.get("volumeMounts")))
     if "/dev/shm" not in mounts and not any(varies(path) or "{{" in path for path in mounts):
-        judged.know(
-            "shared-memory",
-            "a pod has 64 MB of /dev/shm; every Python model takes 1 MB and grows",
-            seen="no volume on /dev/shm",
-            wanted="1 GiB or more",
-            attempt="an emptyDir {medium: Memory, sizeLimit: 2Gi}, mounted on /dev/shm",
-        )
+        attempt = "an emptyDir {medium: Memory, sizeLimit: 2Gi}, mounted on /dev/shm"
+        know_shm(judged, seen="no volume on /dev/shm", attempt=attempt, owner="a pod has")
 
 
 def _paths(mounts: object) -> Iterator[str]:

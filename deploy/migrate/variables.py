@@ -73,6 +73,7 @@ def filled(part: Word, known: Mapping[str, str]) -> Word:
         return part
 
     def value_of(match: re.Match[str]) -> str:
+        """The value that takes the place of a variable, unless it is too long."""
         value = known.get(match[1] or match[3] or match[4] or "", match[2] if match[2] is not None else match[0])
         return value if len(value) <= MOST_VALUE else match[0]
 
