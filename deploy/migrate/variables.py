@@ -29,6 +29,7 @@ def with_arrays(text: str) -> str:
     arrays, free = {name: " ".join(filter(None, lines)) for name, lines in parts.items()}, MOST_FILLED
 
     def put_in(match: re.Match[str]) -> str:
+        """The words of an array, in the place where they are used."""
         nonlocal free
         value = arrays.get(match[1], match[0])
         free -= len(value)
