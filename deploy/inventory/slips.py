@@ -67,6 +67,8 @@ def meant_by(value: object, wanted: str, where: str) -> str:
         return TOKENS_LEFT
     if wanted == "int" and field == "usage_days" and value is None:
         return "usage_days=0 counts nothing"
+    if field == "trust_remote_code":
+        return "leave trust_remote_code out: code of a repository is never run"
     if wanted == "bool" and isinstance(value, (str, int)) and str(value).strip().lower() in SWITCHES:
         return _of_place(f"{field}={SWITCHES[str(value).strip().lower()]}", where)
     if field == "gpu" and type(value).__name__ == "GPU":

@@ -14,6 +14,7 @@ from deploy.refusals import Refusal, at, model_at, refuse
 from deploy.spec import LLM, Alias, Embedder, Gateway, GatewayLimits, Host, Model, Reranker
 from deploy.topology.balancing import is_loopback
 from deploy.topology.gateway import TASK_NAMES, adapter_names, named
+from deploy.topology.monitors import OURS
 from deploy.validation.gateway_identity import identity_problems
 from deploy.validation.gateway_prices import price_problems
 from deploy.validation.numbers import number_problems
@@ -119,7 +120,7 @@ def _ports(gateway: Gateway, host: Host) -> Iterator[Refusal]:
     taken = taken_ports(host)
     for number, port in enumerate(gateway.ports):
         if port in taken or port in gateway.ports[:number]:
-            free = free_port({*taken, *gateway.ports}, port + 1)
+            free = free_port({*taken, *gateway.ports, *OURS}, port + 1)
             owner = taken.get(port, "gateway.ports")
             yield port_twice(port, owner, "gateway.ports", f"Gateway(ports=({free},))")
 

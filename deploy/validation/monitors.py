@@ -77,7 +77,9 @@ def _of_host(host: Host) -> Iterator[Refusal]:
             where=taken[port],
             seen=f"{port}, also {OURS[port]} on a host that a monitor reads",
             wanted="another port",
-            attempt=f"{taken[port].rpartition('.')[2]}={port + 1000}",
+            attempt=f"Gateway(ports=({port + 1000},))"
+            if taken[port] == "gateway.ports"
+            else f"{taken[port].rpartition('.')[2]}={port + 1000}",
         )
 
 

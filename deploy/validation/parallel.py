@@ -85,13 +85,15 @@ def _heads(placed: Placed) -> Iterator[Refusal]:
         return
     count = shape.heads if shape.heads % tensor else groups
     fitting = [n for n in (1, 2, 4, 8) if shape.heads % n == 0 and (groups % n == 0 or n % groups == 0)]
+    most = max(number for number in fitting if number <= tensor)
     yield refuse(
         "uneven-split",
         f"{placed.model.name}: {count} {wrong} do not split over {tensor} GPUs",
         where=f'servers["{placed.server.name}"].gpus',
         seen=f"{placed.server.gpus}, so tensor parallel {tensor}",
         wanted=f"{', '.join(str(number) for number in fitting)} GPUs",
-        attempt=f"gpus={placed.server.gpus[: max(number for number in fitting if number <= tensor)]}",
+        attempt=f"gpus={placed.server.gpus[:most]}"
+        + (f", parallel=Parallel(tensor={most})" if placed.model.parallel.tensor else ""),
     )
 
 

@@ -54,7 +54,9 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
                 wanted="names of hosts and pools of this inventory",
                 attempt=f'others=("{meant}",)'
                 if (meant := by_address.get(re.sub(r"^https?://|:[0-9]+/?$|/$", "", name), ""))
-                else offer(name, known),
+                else offer(name, elsewhere)
+                if (elsewhere := [other for other in known if other not in (host.name, host.pool)])
+                else "leave others out",
             )
 
 

@@ -73,7 +73,7 @@ def _dense(server: Server, model: Model, shape: Checkpoint) -> Refusal:
         seen=f"architecture={shape.architecture!r}, experts={shape.experts}",
         wanted="the class string of its own config.json: a similar name is a different network",
         attempt=f'{type(model).__name__}("{model.weights.repository or "OWNER/NAME"}"), which reads it; '
-        "or leave experts out",
+        "or leave experts and active_experts out",
     )
 
 

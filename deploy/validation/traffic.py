@@ -29,7 +29,7 @@ def traffic_problems(host: Host) -> Iterator[Refusal]:
             where="traffic.address",
             seen=repr(host.traffic.address),
             wanted="an address of the host",
-            attempt='peer_address="10.0.0.11", or Traffic(address="10.0.0.11")',
+            attempt=f'hostname -I on {host.name} shows its addresses; then Traffic(address="ITS OWN ADDRESS")',
         )
 
 

@@ -5,10 +5,14 @@ The inventories are those of the tables tests.unit.wrong*, edited as `tests.unit
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.unit.hints import followed, pieces_of, ways_out
-from tests.unit.samples import refusals, sources
+from tests.unit.samples import Source, refusals, sources
+from tests.unit.test_operators import CASES as OPERATORS
 from tests.unit.test_refusals import ALL, CASES
 from tests.unit.wrong import Wrong
 
@@ -81,3 +85,41 @@ def test_most_hints_are_code() -> None:
 def test_ways_out_are_split_outside_of_quotes(hint: str, count: int) -> None:
     """A separator inside a text is part of the text."""
     assert len(ways_out(hint)) == count
+
+
+STAYS = {"r19", "r42", "k08", "l18"}
+"""Mistakes whose hint, typed alone, is only a part of the remedy."""
+
+
+def test_no_hint_for_a_typed_mistake_leads_back_to_the_same_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The inventories are those of test_operators; a hint that names another key is not tried, as the old one stays."""
+    monkeypatch.chdir(tmp_path)
+    returned = []
+    for name, _mistake, answer, text in OPERATORS:
+        if answer.startswith("planned") or name.split("_")[0] in STAYS or not (hosts := hosts_of(text)):
+            continue
+        for problem in refusals(*hosts):
+            own = (problem.kind, problem.facts["where"])
+            for way in ways_out(problem.attempt) if problem.kind != "unknown-key" else ():
+                try:
+                    now = [refusals(*inventory) for inventory in followed(way, problem, hosts)]
+                except (AttributeError, TypeError):  # the place is inside a value that is no object
+                    continue
+                if now and all(own in {(after.kind, after.facts["where"]) for after in left} for left in now):
+                    returned.append((name, way))
+    assert returned == []
+
+
+def hosts_of(text: str) -> list[Source]:
+    """The hosts of an inventory's groups; none for a text that Python or pyinfra does not read."""
+    variables: dict[str, Any] = {}
+    try:
+        exec(text, variables)  # an inventory of this repository's tests
+        groups = [value for name, value in variables.items() if isinstance(value, tuple) and not name.startswith("_")]
+        pairs = [(host, data) for hosts, data in groups for host in hosts]
+        named = [(*host, data) if isinstance(host, tuple) else (host, {}, data) for host, data in pairs]
+        return [Source(name, {**data, **own}) for name, own, data in named if isinstance(name, str) and name]
+    except BaseException:  # such a file is refused before its hosts are read
+        return []
