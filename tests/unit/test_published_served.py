@@ -345,7 +345,7 @@ def test_a_refusal_says_what_a_repository_is(name: str, words: str) -> None:
 def test_bitsandbytes_is_refused_on_vllm_with_the_limits_of_its_loader() -> None:
     """vLLM reads it on one GPU; the refusal may not say that it never does."""
     (problem,) = refused("unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "vllm")
-    assert "on one GPU alone" in problem.problem and "does not read" not in problem.problem
+    assert "only on one GPU" in problem.problem and "does not read" not in problem.problem
 
 
 @pytest.mark.parametrize(
