@@ -211,6 +211,8 @@ def _host_data_problems(name: str, hosts: Iterable[Any], file: str) -> Iterator[
                 wanted=f'{name} = [("h100-01.example.internal", {{"ssh_port": 2222}})]',
                 attempt=f'("{host[0]}", {{"ssh_hostname": "{host[1]}"}})'
                 if len(host) == 2 and all(isinstance(word, str) and PLAIN.fullmatch(word) for word in host)
+                else f'("{host[0]}", {{"ssh_port": {host[1]}}})'
+                if len(host) == 2 and type(host[1]) is int and (host[1] == 22 or host[1] >= 1024)
                 else f'"{"-".join(map(str, host))}"   a name is one text'
                 if len(host) > 1 and all(isinstance(part, str | int) and PLAIN.fullmatch(str(part)) for part in host)
                 else "write the host's name, then a dictionary of its data",

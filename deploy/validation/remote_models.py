@@ -55,7 +55,7 @@ def _names(host: Host, fleet: Fleet) -> Iterator[Refusal]:
                 attempt=f'others=("{meant}",)'
                 if (meant := by_address.get(re.sub(r"^https?://|:[0-9]+/?$|/$", "", name), ""))
                 else offer(name, elsewhere)
-                if (elsewhere := [other for other in known if other not in (host.name, host.pool)])
+                if (elsewhere := [target for target in known if target not in (host.name, host.pool)])
                 else "leave others out",
             )
 

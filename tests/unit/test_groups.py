@@ -36,8 +36,9 @@ def test_a_host_with_data_of_another_kind_is_refused(tmp_path: Path) -> None:
         "  where   fleet.py: hosts\n"
         "  seen    a tuple of str, int\n"
         '  wanted  hosts = [("h100-01.example.internal", {"ssh_port": 2222})]\n'
-        "  try     write the host's name, then a dictionary of its data\n" + STATE
+        '  try     "a-3"   a name is one text\n' + STATE
     )
+    assert '("a", {"ssh_port": 2222})' in refused(tmp_path, 'hosts = [("a", 2222)]\n')
 
 
 TWO_GROUPS = """
