@@ -46,8 +46,8 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _url(gateway)
     yield from _ports(gateway, host)
     yield from _bodies(gateway.limits)
-    yield from _aliases(gateway, host)
-    yield from _defaults(gateway, host)
+    if not gateway.others:
+        yield from name_problems(gateway, [model for _, model in host.served_models])
     yield from _origins(gateway)
     yield from price_problems(gateway, host)
     yield from identity_problems(gateway)
@@ -147,8 +147,14 @@ def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
         )
 
 
-def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
-    models = {model.name: model for _, model in host.served_models}
+def name_problems(gateway: Gateway, served: Sequence[Model]) -> Iterator[Refusal]:
+    """A refusal for each alias or default that is no name of the models behind the gateway."""
+    models = {model.name: model for model in served}
+    yield from _aliases(gateway, models)
+    yield from _defaults(gateway, models)
+
+
+def _aliases(gateway: Gateway, models: dict[str, Model]) -> Iterator[Refusal]:
     taken = {*models, *(f"{name}:{word}" for name in models for word in TASK_NAMES)}
     taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
     for name, value in gateway.aliases.items():
@@ -206,7 +212,7 @@ def _aliases(gateway: Gateway, host: Host) -> Iterator[Refusal]:
             fit = _of_one_kind(wanted, models)
             yield refuse(
                 "alias-of-nothing",
-                f"the alias {name} names {unknown[0]}, which this host does not serve",
+                f"the alias {name} names {unknown[0]}, which this gateway does not serve",
                 where=place,
                 seen=repr(unknown[0]),
                 wanted=", ".join(sorted(models)) or "a model",
@@ -247,18 +253,18 @@ def _of_one_kind(wanted: Sequence[str], models: Mapping[str, Model]) -> list[str
     return sorted(same if kinds else models)
 
 
-def _defaults(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+def _defaults(gateway: Gateway, models: dict[str, Model]) -> Iterator[Refusal]:
     """A refusal for each default that names no model of its kind."""
     kinds: dict[str, type[Embedder] | type[Reranker]] = {"embedder": Embedder, "reranker": Reranker}
     for kind, family in kinds.items():
         name = getattr(gateway, f"default_{kind}")
-        known = {model.name for _, model in host.served_models if isinstance(model, family)}
+        known = {name for name, model in models.items() if isinstance(model, family)}
         aliases = {alias for alias, model in gateway.aliases.items() if isinstance(model, str) and model in known}
         tasks = {f"{model}:{word}" for model in known for word in TASK_NAMES} if kind == "embedder" else set()
-        if name and not gateway.others and name not in known | aliases | tasks:
+        if name and name not in known | aliases | tasks:
             yield refuse(
                 "default-of-nothing",
-                f"the default {kind} {name} is not served by this host",
+                f"the default {kind} {name} is not served by this gateway",
                 where=f"gateway.default_{kind}",
                 seen=repr(name),
                 wanted=", ".join(sorted(known)) or f"a model of kind {kind}",

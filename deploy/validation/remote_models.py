@@ -14,7 +14,7 @@ from deploy.topology.gateway import adapter_names
 from deploy.topology.monitors import OURS
 from deploy.topology.mutual import reached
 from deploy.validation.addresses import no_address
-from deploy.validation.gateway import seen_from_outside, spoken_to
+from deploy.validation.gateway import name_problems, seen_from_outside, spoken_to
 from deploy.validation.ports import free_port, port_twice, taken_with_gateway
 
 
@@ -73,15 +73,8 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
             place, known = own.setdefault(model.name, (remote.name, model))
             if _asked_for(model) != _asked_for(known):
                 yield _two_models(model, place, remote, server.name)
-            if host.gateway and model.name in host.gateway.aliases:
-                yield refuse(
-                    "alias-of-a-model",
-                    f"{model.name} is already the name of a model on {remote.name}",
-                    where=f'gateway.aliases["{model.name}"]',
-                    seen=f"an alias, and {remote.name} in others",
-                    wanted="a name that no model has",
-                    attempt="another name, or none",
-                )
+    if host.gateway and host.gateway.others:
+        yield from name_problems(host.gateway, [model for each in (*others, host) for _, model in each.served_models])
 
 
 def _asked_for(model: Model) -> tuple[object, ...]:

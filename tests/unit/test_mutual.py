@@ -12,7 +12,7 @@ from deploy.planning.plan import Plan
 from deploy.refusals.errors import Refusal
 from deploy.reports.plan import plan_report
 from deploy.slices.gateway import MutualGatewaySlice, MutualSlice
-from deploy.spec import LLM, Adapter, EngineTrust, Gateway, LoRA, Sharing, Traffic, Weights
+from deploy.spec import LLM, Adapter, Alias, EngineTrust, Gateway, LoRA, Sharing, Traffic, Weights
 from deploy.topology.mutual import common_name
 from roles.gateway.settings import rendered
 from tests.unit.golden import same_as_golden
@@ -86,6 +86,19 @@ def test_the_gateways_host_gets_the_tokenizer_of_an_llm_that_only_another_host_s
     assert "llama:sql" in {alias.name for alias in front.gateway.aliases}
     assert front.servers == alone.servers and front.engines == alone.engines
     assert front.disk_needed_mib == alone.disk_needed_mib + tokenizer.size_mib
+
+
+def test_an_alias_and_a_default_may_name_a_model_of_another_host() -> None:
+    back = {"machine": MACHINE, "gateway": None, "peer_address": "10.0.0.9", **main(replace(LLAMA, path="pytorch"))}
+    aliases = {"gpt-4o": "llama", "chat": Alias(models={"gpt-oss-20b": 1}, fallback="llama"), "ranks": "bge"}
+    encoders = Source("rear", {**back, "peer_address": "10.0.0.8", **main(EMBEDDER, RERANKER)})
+    named = Gateway(others=("back", "rear"), aliases=aliases, default_embedder="nomic", default_reranker="ranks")
+    gateway = plan(Source("back", back), encoders, front((), gateway=named)).for_host("front").gateway
+    assert gateway and {alias.name: (alias.models, alias.fallback) for alias in gateway.aliases if not alias.task} == {
+        "chat": (("gpt-oss-20b",), "llama"),
+        "gpt-4o": (("llama",), ""),
+        "ranks": (("bge",), ""),
+    }
 
 
 def test_the_tokenizer_of_a_private_model_is_shared_by_no_gateways_hosts() -> None:

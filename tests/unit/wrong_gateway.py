@@ -50,6 +50,12 @@ OTHERS = {
         here={"gateway": {"aliases": {"mine": "bge"}}},
         **main(replace(EMBEDDER, name="mine")),
     ),
+    "an alias names a model of some host": wrong_others(
+        "alias-of-nothing", 'gateway.aliases["gpt-4o"]', here={"gateway": {"aliases": {"gpt-4o": "gpt-oss"}}}
+    ),
+    "a default names a model of some host": wrong_others(
+        "default-of-nothing", "gateway.default_reranker", here={"gateway": {"default_reranker": "gpt-oss-20b"}}
+    ),
     "gateways of others need HAProxy": wrong_others(
         "haproxy-too-old", "machine.os", machine=replace(MACHINE, os="ubuntu-22.04")
     ),
