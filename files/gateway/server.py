@@ -24,6 +24,7 @@ from gateway.gateway import Gateway
 from gateway.settings import Listen
 
 HEAD = b"HTTP/1.1 "
+CHUNKED = b"transfer-encoding: chunked\r\n"
 KEEP_ALIVE_SECONDS = 75
 """Seconds that an idle connection is kept: longer than HAProxy and clients keep one, so that no request meets a
 closing connection."""
@@ -58,6 +59,21 @@ class Joining:
     def _flush(self) -> None:
         if self._head:
             self.write(b"")
+
+
+class Unchunked(Joining):
+    """A transport for the answer to HTTP/1.0, which has no chunks: the connection's end is the end of a stream."""
+
+    _is_chunked = False
+
+    def write(self, data: bytes) -> None:
+        if data.startswith(HEAD):
+            self._is_chunked = CHUNKED in data
+            data = data.replace(CHUNKED, b"")
+        elif self._is_chunked:
+            size, _, chunk = data.partition(b"\r\n")
+            data = chunk[: int(size or b"0", 16)]
+        self._transport.write(data)
 
 
 class Parser:
@@ -168,6 +184,8 @@ class Protocol(HttpToolsProtocol):  # type: ignore[misc]  # uvicorn is not follo
             raise ValueError("Transfer-Encoding")
         self._is_offered = self.parser.should_upgrade()
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0":
+            self.cycle.transport = Unchunked(self.transport)
 
     def on_message_complete(self) -> None:
         """Ends the request's body, unless the parser has only ended the head."""

@@ -67,4 +67,5 @@ async def info(request: Request) -> None:
 def truncates(fields: Fields) -> bool:
     """True if too long a text has to be truncated, which is done at its end."""
     fields.only("truncation_direction", "Right", "right", because="texts are cut at their end")
+    fields.ignore("options", because="models are always loaded, and answers are not cached")  # of Hugging Face's hub
     return fields.flag("truncate", False)

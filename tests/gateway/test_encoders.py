@@ -171,7 +171,8 @@ async def test_a_refusal_names_the_kind_of_a_model_of_the_wrong_kind(tmp_path: P
 async def test_tei_embeds_a_text_or_a_list(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         several = await front.ask("/embed", {"inputs": ["a", "bb"], "normalize": False, "model": "nomic:query"})
-        single = await front.ask("/embed", {"inputs": "a", "truncate": True})
+        options = {"wait_for_model": True, "use_cache": True}  # as LangChain's and LangChain4j's clients send them
+        single = await front.ask("/embed", {"inputs": "a", "truncate": True, "options": options})
         parameters = [request.parameters for request in front.triton.requests]
     assert (several.json(), single.json()) == ([vector("a"), vector("bb")], [vector("a")])
     assert parameters == [

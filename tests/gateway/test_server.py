@@ -252,6 +252,22 @@ async def test_a_request_of_http_1_0_may_name_no_host(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_a_stream_to_http_1_0_has_no_chunks_and_ends_with_the_connection(tmp_path: Path) -> None:
+    """RFC 9112, 6.1: a server must not send chunks to a client of HTTP/1.0, which would read their sizes as data."""
+    async with process(tmp_path) as running:
+        chunked = await running.sent(request(chat(stream=True)))
+        old = request(chat(stream=True)).replace(b" HTTP/1.1", b" HTTP/1.0").replace(b"Connection: close\r\n", b"")
+        head, _, body = (await running.sent(old)).partition(b"\r\n\r\n")
+        both = request(chat(stream=True)).replace(b"Connection: close\r\n", b"") + old
+        first, _, second = (await running.sent(both)).rpartition(b"HTTP/1.1 200")
+    assert b"transfer-encoding" not in head and b"connection: close" in head
+    events = body.split(b"\n\n")
+    assert all(event.startswith(b"data: ") for event in events[:-1]) and events[-2:] == [b"data: [DONE]", b""]
+    assert len(events) == chunked.count(b"data: ") + 1
+    assert first.endswith(b"0\r\n\r\n") and second.endswith(b"data: [DONE]\n\n")
+
+
+@in_loop
 async def test_an_unread_body_ends_the_connection(tmp_path: Path) -> None:
     raw = request(None).partition(b"\r\n\r\n")[0].replace(b"Connection: close\r\n", b"")
     head = b"\r\n".join(line for line in raw.split(b"\r\n") if not line.startswith((b"Content-Length", b"Connection")))
