@@ -34,7 +34,7 @@ async def tokenize(request: Request) -> None:
         fields.close()
         tokens = await prompt_ids(request, prompt, model, "prompt")
         if not adds_special and isinstance(prompt, str):
-            tokens = prompter.without_special(tokens)
+            tokens = await prompter.without_special(tokens, request.key.tenant)
     request.let_go()
     request.exchange.record.read_tokens = len(tokens)
     before = compact({"count": len(tokens), "max_model_len": model.context_tokens})[:-1]

@@ -70,6 +70,7 @@ class Tokens:
         self._tokenizer = tokenizer_of(tokenizer_json)
         self._is_harmless = is_harmless(tokenizer_json)
         self._inline_characters = INLINE_CHARACTERS if self._is_harmless else -1
+        self._special = {entry["id"] for entry in tokenizer_json.get("added_tokens", []) if entry.get("special")}
         self._is_byte_level = '"ByteLevel"' in json.dumps(tokenizer_json.get("decoder"))
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         self.longest = max(
@@ -156,15 +157,14 @@ class Tokens:
 
     def text(self, ids: Sequence[int]) -> str:
         if not self._is_harmless:
-            return b"".join(map(self.spelled, ids)).decode("utf-8", "replace")
+            return b"".join(self.spelled(token) for token in ids if token not in self._special).decode(errors="replace")
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True))
 
-    def without_special(self, ids: Sequence[int]) -> Sequence[int]:
+    async def without_special(self, ids: Sequence[int], tenant: str) -> Sequence[int]:
         """The ids of a text without the special tokens that the tokenizer sets before and behind every text."""
-        plain = self._tokenizer.encode("a", add_special_tokens=False).ids
-        whole = self._tokenizer.encode("a").ids
-        before = next(place for place in range(len(whole)) if whole[place : place + len(plain)] == plain)
-        return ids[before : len(ids) - (len(whole) - before - len(plain))]
+        special, whole = [list(await self.ids_of_text(text, tenant)) for text in ("", "a")]
+        before = next((place for place, token in enumerate(special) if whole[place] != token), len(special))
+        return ids[before : len(ids) - (len(special) - before)]
 
     def raw(self, text: str, most: int = UNBOUNDED) -> list[int]:
         """The ids of a text that is not a chat, made in the calling thread.

@@ -114,7 +114,8 @@ async def spoiled(front: RunningGateway, parts: dict[str, Any]) -> None:
 async def test_a_doubtful_tokenizer_works_in_a_separate_process(tmp_path: Path) -> None:
     async with running_gateway(tmp_path) as front:
         await front.chat()
-        detokenized = await front.ask("/v1/detokenize", {"model": "llama", "tokens": [40, 41, 42]})
+        ids = (await front.ask("/tokenize", {"model": "llama", "prompt": "hello"})).json()["tokens"]
+        detokenized = await front.ask("/v1/detokenize", {"model": "llama", "tokens": ids})
         await spoiled(front, {"normalizer": replaced("z", Regex="zz")})
         assert (await front.chat()).status == 200
         completion = await front.ask("/v1/completions", {"model": "llama", "prompt": "hello"})
@@ -122,8 +123,11 @@ async def test_a_doubtful_tokenizer_works_in_a_separate_process(tmp_path: Path) 
         prompts = [request.tensors["prompt_token_ids"] for request in front.triton.requests]
         assert prompts[0] == prompts[1]
         assert (await front.ask("/v1/tokenize", {"model": "llama", "text": "hello"})).status == 200
-        again = await front.ask("/v1/detokenize", {"model": "llama", "tokens": [40, 41, 42]})
-    assert again.json() == detokenized.json()
+        again = await front.ask("/v1/detokenize", {"model": "llama", "tokens": ids})
+        body = {"model": "llama", "prompt": "hello", "add_special_tokens": False}
+        plain = (await front.ask("/tokenize", body)).json()["tokens"]
+    assert again.json() == detokenized.json() == {**again.json(), "text": "hello"}
+    assert plain == ids[1:], "the first id marks the beginning"
 
 
 @pytest.mark.parametrize(
