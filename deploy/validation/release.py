@@ -246,5 +246,6 @@ def _living(today: date) -> list[str]:
 def _release_of_tag(name: str) -> str:
     """The offered release of an image's tag or name: v26.07, 26.07-trtllm-python-py3; empty for anything else."""
     match = re.fullmatch(r"(?:[\w./-]+:)?v?([0-9]{2}).?([0-9]{1,2})(?:-[\w-]+)?", name)
-    months = (match[2], f"0{match[2][0]}") if match else ()  # 26.2 of a command line is the number 26.20
-    return next((f"{match[1]}.{month}" for month in months if match and f"{match[1]}.{month}" in OFFERED), "")
+    # `--data release=26.2` arrives as 26.20, because 25.10 arrives as 25.1.
+    tags = [f"{match[1]}.{month}" for month in (match[2], f"0{match[2][0]}")] if match else []
+    return next((tag for tag in tags if tag in OFFERED), "")

@@ -39,24 +39,18 @@ def named_secret(where: str, secret: Secret, variable: str) -> Iterator[Refusal]
         )
     else:
         yield from command_problems(where, secret)
-        problem, attempt = slip_of(secret.source[0]) if secret.kind == "vault" else ("", "")
-        if (
-            secret.kind == "vault"
-            and re.search(r"\.ya?ml$", secret.source[-1])
-            and not re.search(r"[./]", secret.source[0])
-        ):
-            problem, attempt = (
-                "and the key in it are swapped",
-                f'Secret.vault("{secret.source[1]}", "{secret.source[0]}")',
-            )
+        path, key = secret.source[0], secret.source[-1]
+        problem, attempt = slip_of(path) if secret.kind == "vault" else ("", "")
+        if secret.kind == "vault" and re.search(r"\.ya?ml$", key) and not re.search(r"[./]", path):
+            problem, attempt = "and the key in it are swapped", f'Secret.vault("{key}", "{path}")'
         if problem:
             yield refuse(
                 "no-path",
                 f"the file of `{where}` {problem}",
                 where=where,
-                seen=f"Secret.vault of {secret.source[0]!r}",
+                seen=f"Secret.vault of {path!r}",
                 wanted="the path of a file of ansible-vault on this machine, and the key in it",
-                attempt=f'Secret.vault("secrets.yml", "{secret.source[1]}")' if "://" in secret.source[0] else attempt,
+                attempt=f'Secret.vault("secrets.yml", "{key}")' if "://" in path else attempt,
             )
 
 

@@ -21,20 +21,8 @@ MOST_PACKED = 7
 """Least part of a model's numbers in its files if its matrices are packed, eight 4-bit numbers in one, and its table is
 not."""
 PLAIN = (
-    "Bert",
-    "Roberta",
-    "XLMRoberta",
-    "Camembert",
-    "Deberta",
-    "GPT",
-    "Falcon",
-    "OPT",
-    "Phi",
-    "Starcoder2",
-    "Nemotron",
-    "Apertus",
-    "Arcee",
-    "Jais2",
+    *("Bert", "Roberta", "XLMRoberta", "Camembert", "Deberta"),
+    *("GPT", "Falcon", "OPT", "Phi", "Starcoder2", "Nemotron", "Apertus", "Arcee", "Jais2"),
 )
 """Beginnings of architectures whose feed-forward has two matrices; Phi-3's and its successors' have three."""
 NEVER_BELOW_0 = ("head_dim", "intermediate", "dense_intermediate", "kv_lora_rank", "qk_rope_head_dim", "q_lora_rank")

@@ -93,9 +93,8 @@ def sampling_of(fields: Fields, defaults: Mapping[str, float], context: int, no_
     numbers |= {name: float(value) for name, value in requested.items() if value is not None}
     if numbers["temperature"] == 0:  # greedy: narrowing has no effect, and TensorRT-LLM refuses some of these values
         numbers = {name: value for name, value in numbers.items() if name not in ("top_p", "top_k", "min_p")}
-    seed = fields.maybe_whole(
-        "random_seed" if fields.has("random_seed") else "seed", -MOST_SEED, MOST_SEED
-    )  # Mistral's name for the seed
+    seed_name = "random_seed" if fields.has("random_seed") else "seed"  # Mistral's name, and OpenAI's
+    seed = fields.maybe_whole(seed_name, -MOST_SEED, MOST_SEED)
     most = _most_tokens(fields)
     return Sampling(
         numbers=numbers,

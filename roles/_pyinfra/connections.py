@@ -110,8 +110,10 @@ def tell_of_apt_locks(connector: Any, ask: Callable[[str], list[str]]) -> None:
 def explain_full_disk(connector: Any, output: list[str]) -> None:
     """Logs which file systems of the host are full, by the output of `df` and `df -i`, and the next command."""
     rows = [line.split() for line in output]
-    full = dict.fromkeys(row[-1] for row in rows if len(row) == 6 and row[4].rstrip("%") in ("99", "100"))
-    mounts = list(full) or [ROOT]
+    full = [row[-1] for row in rows if len(row) == 6 and row[4].rstrip("%") in ("99", "100")]
+    mounts = list(dict.fromkeys(full))
+    if not mounts:  # ENOSPC is also the error of quotas and of inotify's limits
+        return
     for line in (
         "a file system of this host is full",
         f"  found   {', '.join(mounts)} without free space or inodes",

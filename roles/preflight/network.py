@@ -21,11 +21,8 @@ def ports(facts: HostFacts, mine: Slice) -> Iterator[Refusal]:
     listening = [address_of(line) for line in facts.value("listening").splitlines()]
     serving = facts.value("serving").splitlines()
     for server in mine.servers:
-        port = (
-            server.standalone_llm[1].port
-            if server.standalone_llm and f"llm@{server.name}.service" not in serving
-            else 0
-        )
+        llm = server.standalone_llm
+        port = llm[1].port if llm and f"llm@{server.name}.service" not in serving else 0
         if port and port not in ours and any(taken == port and _overlap(at, LOOPBACK) for at, taken in listening):
             yield _taken(port, "port", f"llm@{server.name}", f"the LLM beside server {server.name}", facts, mine)
         if f"triton@{server.name}.service" in serving:

@@ -84,6 +84,10 @@ def test_a_command_that_found_the_disk_full_names_the_disk_and_the_next_command(
         "  found   /var/lib/enginehouse without free space or inodes",
     ]
     assert logged[-1].startswith("  try     du -xm --max-depth=2 /var/lib/enginehouse ")
+    logged.clear()
+    rows.pop()  # a quota, or inotify's limit: no disk is blamed
+    connections.naming_loss(ran)(SimpleNamespace(**vars(connector(is_active=True)), host=host), "cat")
+    assert logged == []
 
 
 def test_a_command_of_apt_that_waits_names_who_holds_the_locks(monkeypatch: pytest.MonkeyPatch) -> None:
