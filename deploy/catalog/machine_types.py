@@ -1,7 +1,7 @@
 """Cards by other words than the catalog's: cloud machine types, PCI ids, lines of lspci and nvidia-smi, labels.
 
-Read 2026-11-28: tables of accelerated machines of Amazon (g7e: an issue of kubernetes/autoscaler), Google and Azure.
-Other clouds write the card into the type, so that its words are enough.
+Read 2026-11-28: Google's table, and public lists and listings of machines of Amazon, Azure, Lambda and Oracle;
+Scaleway's are from memory. Other clouds write the card into the type, so that its words are enough.
 """
 
 import re
@@ -51,22 +51,22 @@ _OTHERS = (
     (r"bm\.gpu\.a100-v2\.8", "a100-80", 8),
 )
 NOT_HERE = (
-    (r"mi[0-9]{3}[a-z]*|instinct|radeon|amd", "AMD's, and every image here is NVIDIA's"),
-    (r"gaudi|habana|hl [0-9]+|intel|arc", "Intel's, and every image here is NVIDIA's"),
+    (r"mi[0-9]{3}[a-z]*|instinct|radeon|g4ad|amd(?! epyc)", "AMD's, and every image here is NVIDIA's"),
+    (r"gaudi|habana|hl [0-9]+|intel(?! xeon)|arc", "Intel's, and every image here is NVIDIA's"),
     (r"tpu|ct[56][a-z]+-", "Google's own, and every image here is NVIDIA's"),
     (r"inferentia|trainium|inf[12]|trn[123][a-z]*", "Amazon's own, and every image here is NVIDIA's"),
     (r"apple|m[1-9] ?(max|pro|ultra)", "Apple's, and every image here is NVIDIA's"),
     (
-        r"gb10|gb200|gb300|gh200|grace|dgx.?spark|thor|jetson|orin|t4g|g5g|igx",
+        r"gb10|a4x|gb200|gb300|gh200|grace|dgx.?spark|thor|jetson|orin|t4g|g5g|igx",
         "part of a machine with an aarch64 processor, and the images here are for x86_64",
     ),
+    (r"nv(6|12|18)ads a10|g4 standard (6|12|24)|gr?6f", "a part of a card by vGPU, which needs another driver"),
     (
-        r"v100s?|p100|p40|p4|k80|m60|gtx|titan|p3(dn)?|g3s?",
+        r"v100s?|p100|p40|p4|k80|m60|gtx(?! 16)|titan(?! rtx)|p3(dn)?|g3s?",
         "older than the open kernel modules, which begin with Turing",
     ),
 )
 """Words of cards that no declaration helps, and the end of the sentence about such a card."""
-
 
 LISTED = {
     r"rtx ?3090": ("86", 24_576),
@@ -101,6 +101,7 @@ def card_in(text: str) -> tuple[str, int]:
     """The one card that the words of a longer text name, and its number, 0 if the text has none; empty for no card.
 
     A PCI id decides; else a card's short name is a word of its own, and `pcie`, `nvl` or a size chooses the board.
+    Without a size it is the smallest, as an A100 of Lambda. `x16` is no number of cards.
     """
     low = text.lower()
     if of_id := [row.name for row in GPUS.values() if row.pci_id in low]:
@@ -128,10 +129,10 @@ def card_in(text: str) -> tuple[str, int]:
     if not chosen:
         return "", 0
     sized = [row for row in chosen if re.search(rf"\b{row.name.rpartition('-')[2]} ?(g|gb)\b", words)]
-    count = match[1] or match[2] or next(iter(re.findall(r"\b[0-9]{1,2}x\b|\bx[0-9]{1,2}\b", words)), "")
+    count = match[1] or match[2] or next(iter(re.findall(r"\b[0-9]{1,2}x\b|\bx[1-8]\b", words)), "")
     last = re.search(r"\.([1248])$", low) or re.search(rf"{family}(?:-sxm)?-([1248])-[0-9]+g$", low)
     number = int(count.strip("x")) if count else int(last[1]) if last else 0
-    return ((sized or chosen)[0].name, number)
+    return (min(sized or chosen, key=lambda row: row.total_mib).name, number)
 
 
 def listed(text: str) -> tuple[str, int]:

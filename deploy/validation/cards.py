@@ -115,7 +115,7 @@ def is_named(name: str) -> bool:
 def card_problem(name: str) -> str:
     """The sentence about a text that is no card of the catalog: a machine type, a foreign card, or an unknown word."""
     card, number = machine_type(name)
-    if card:
+    if card and not not_here(name):
         return f"{name} is a machine type with {number} x {GPUS[card].title}, and no card"
     return f"GPU {name} is " + (not_here(name) or "not in the catalog")
 

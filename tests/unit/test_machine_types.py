@@ -44,6 +44,9 @@ NAMED = [
     ("NVIDIA H100 80GB HBM3, 81559 MiB, 580.159.04", "h100-80", 0),
     ("GPU 0: NVIDIA A100-PCIE-40GB (UUID: GPU-6bd1)", "a100-pcie-40", 0),
     ("NVIDIA-RTX-PRO-6000-Blackwell-Max-Q-Workstation-Edition", "rtx-pro-6000-maxq-96", 0),
+    ("gpu_1x_a100_sxm4", "a100-40", 1),  # Lambda's name of its 80 GB has the size
+    ("NVIDIA A100 PCIe Gen4 x16", "a100-pcie-40", 0),
+    ("x86_64 server with H100 SXM", "h100-80", 0),
     ("NVIDIA H800 PCIe", "", 0),  # another board of it is in the catalog
     ("NVIDIA H20-3e", "", 0),
     ("H100 or H200", "", 0),
@@ -78,6 +81,10 @@ def test_a_card_is_found_among_other_words(text: str, card: str, count: int) -> 
         ("Jetson AGX Thor", "aarch64"),
         ("NVIDIA GH200 144G HBM3e", "aarch64"),
         ("ND128isr_NDR_GB200_v6", "aarch64"),
+        ("a4x-highgpu-4g", "aarch64"),
+        ("Standard_NV12ads_A10_v5", "vGPU"),
+        ("g4-standard-24", "vGPU"),
+        ("g6f.2xlarge", "vGPU"),
         ("Tesla V100-SXM2-32GB", "older"),
         ("p3.2xlarge", "older"),
     ],
@@ -112,6 +119,8 @@ def test_a_card_of_public_listings_is_offered_its_numbers(word: str, typed: str)
         ("10de:2330", 'gpu="h100-80"'),
         ("NVIDIA-H100-80GB-HBM3", 'gpu="h100-80"'),
         ("BM.GPU.B200.8", 'gpu="b200-180", gpus=8'),
+        ("AMD EPYC with 8x H100 SXM", 'gpu="h100-80", gpus=8'),
+        ("Intel Xeon, 4x H200", 'gpu="h200-141", gpus=4'),
     ],
 )
 def test_an_inventory_is_corrected_with_the_card_and_its_count(word: str, attempt: str) -> None:
