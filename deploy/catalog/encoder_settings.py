@@ -57,4 +57,4 @@ STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 POOLINGS = (("mean",), ("cls",), ("last",))
 ACTIVATIONS = ("Identity", "Tanh")
 CASELESS = ("BertModel", "NomicBertModel")
-"""Architectures whose vocabularies have small letters alone, so that `do_lower_case` changes no token."""
+"""Architectures whose usual tokenizers write small letters themselves, so that `do_lower_case` changes no token."""

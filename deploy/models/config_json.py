@@ -15,7 +15,7 @@ NAMES = {
     "hidden": ("hidden_size", "n_embd", "d_model"),
     "heads": ("num_attention_heads", "n_head", "n_heads"),
     "vocabulary": ("vocab_size",),
-    "positions": ("max_position_embeddings", "n_positions", "max_trained_positions"),
+    "positions": ("max_position_embeddings", "max_trained_positions", "n_positions"),
 }
 """The planner's numbers, with config.json's names for each in the different families."""
 MORE = {

@@ -66,21 +66,15 @@ def _of_modelopt(quantization: Mapping[str, Any], names: Collection[str]) -> str
 def _of_compressed(quantization: Mapping[str, Any]) -> str:
     """The format of compressed tensors; without groups, `format` at least identifies 8-bit floating-point numbers."""
     groups = quantization.get("config_groups")
-    rows = [
-        group.get("weights")
-        for group in (groups.values() if isinstance(groups, Mapping) else ())
-        if isinstance(group, Mapping)
-    ]
-    weights = rows[0] if rows else None
-    if len({_format_of_weights(row) for row in rows}) > 1:  # experts in NVFP4 and attention in FP8, for example
-        return "compressed-other"
-    if not isinstance(weights, Mapping):
+    rows = [group for group in (groups.values() if isinstance(groups, Mapping) else ()) if isinstance(group, Mapping)]
+    formats = {_format_of_weights(row["weights"]) for row in rows if isinstance(row.get("weights"), Mapping)}
+    if not formats:
         return "compressed-channels" if quantization.get("format") == "float-quantized" else "compressed-other"
-    return _format_of_weights(weights)
+    return formats.pop() if len(formats) == 1 else "compressed-other"  # experts in NVFP4, attention in FP8, for example
 
 
-def _format_of_weights(weights: object) -> str:
-    if not isinstance(weights, Mapping) or weights.get("type") != "float" or weights.get("num_bits") != 8:
+def _format_of_weights(weights: Mapping[str, Any]) -> str:
+    if weights.get("type") != "float" or weights.get("num_bits") != 8:
         return "compressed-other"
     return {"channel": "compressed-channels", "block": "compressed-blocks"}.get(
         str(weights.get("strategy")), "compressed-tensor"

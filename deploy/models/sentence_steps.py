@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from deploy.catalog.encoder_settings import ACTIVATIONS, CASELESS, DEFAULTS, POOLINGS, ROTARY, SETTINGS, STEPS
+from deploy.refusals import shortened
 
 KEY = "sentence_steps"
 SCALING = ("rope_scaling", "rope_parameters")
@@ -70,7 +71,7 @@ def uncomputed(config: Mapping[str, Any], architecture: str, *, embeds: bool) ->
     """(problem, seen, wanted) of the first setting or step that the encoders do not compute; empty texts for none."""
     wanted = SETTINGS.get(architecture, {})
     for name, value in _differing({name: config[name] for name in wanted if name in config}, architecture).items():
-        seen = f"{name}={value!r} in config.json"
+        seen = f"{shortened(f'{name}={value!r}')} in config.json"
         return f"its {architecture} computes with another setting than the one here", seen, f"{name}={wanted[name]!r}"
     if architecture.startswith(ROTARY) and isinstance(scaling := config.get("rope_scaling"), Mapping):
         seen = f"rope_scaling of type {scaling.get('rope_type')} in config.json"

@@ -18,7 +18,7 @@ from deploy.spec import Encoder, Model, Reranker, Server
 from deploy.spec.surroundings import LocalWeights
 
 ENCODES = re.compile(r"(^|[^a-z])(embed|embedding|embeddings|rerank|reranker)([^a-z]|$)", re.IGNORECASE)
-REWARDS = re.compile(r"(^|[^a-z])(reward|rm)([^a-z]|$)", re.IGNORECASE)
+REWARDS = re.compile(r"(^|[^a-z])reward([^a-z]|$)", re.IGNORECASE)
 """Names of models that give an answer a number: their class is that of a chat model or of a reranker."""
 ALTERNATIVES = 'Embedder("intfloat/multilingual-e5-large"), or Reranker("BAAI/bge-reranker-v2-m3")'
 STEP = re.compile(r"\d+_([A-Za-z]+)/config\.json")
@@ -41,7 +41,7 @@ def published_problems(server: Server, served: Served) -> Iterator[Refusal]:
             f"{source} was trained to reward answers, and no program here serves rewards",
             seen=f"its name, {source}",
             wanted="a model that generates text, or one that scores the relevance of passages",
-            attempt="another project for this model; or, for a generative judge, its files in ./DIRECTORY",
+            attempt="another project for this model; or, for a generative judge, ./DIRECTORY without that word",
         )
     elif files and files.repository and files.files and TOKENIZER not in files.files:
         yield _no(

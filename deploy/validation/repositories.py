@@ -27,7 +27,8 @@ OF_FILES = (
     *("positions", "intermediate", "dense_intermediate", "active_experts"),
     *("kv_lora_rank", "qk_rope_head_dim", "q_lora_rank"),
 )
-"""Further numbers that known files decide; a number that was left out is 0, and is not compared."""
+"""Typed numbers that known files decide; one that was left out is 0, and is not compared. Positions of the catalog may
+be fewer than those of the files, as those of training are."""
 
 
 class Source(NamedTuple):
@@ -176,7 +177,7 @@ def _filed_otherwise(server: str, model: Model, source: Source, files: LocalWeig
         yield problem
         return
     differing = [row for row in _differing(typed, read) if row[0] != "parameters" or not _is_packed(read)]
-    for field in OF_FILES:
+    for field in OF_FILES if row is None else ():
         if getattr(typed, field) not in (0, getattr(read, field)):
             differing.append((field, repr(getattr(typed, field)), repr(getattr(read, field))))
     taken, stored = typed.weights_mib * MIB, files.stored_bytes

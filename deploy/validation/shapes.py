@@ -125,8 +125,8 @@ def _apart(server: Server, model: Model, shape: Checkpoint) -> Iterator[Refusal]
     least = 0 if shape.experts and not model.source else least  # a layer's width is often typed as an expert's
     if not most or least <= shape.parameters <= most:
         return
-    if model.source and not least / MOST_PACKED < shape.parameters < least:  # fewer are toys or broken, more are heads
-        return
+    if model.source and (shape.format or not least / MOST_PACKED < shape.parameters < least):
+        return  # judged by its format; else fewer are toys or broken, and more are heads
     counted = f"{least / 1e9:.1f} to {most / 1e9:.1f} billion parameters"
     if model.source:
         yield refuse(

@@ -20,10 +20,19 @@ BLOCK = re.compile(
 )
 
 
+CHANNELS = {"type": "float", "num_bits": 8, "strategy": "channel"}
+
+
 def compressed(strategy: str, bits: int = 8, kind: str = "float") -> dict[str, Any]:
     """`quantization_config` of llm-compressor with one group."""
     weights = {"type": kind, "num_bits": bits, "strategy": strategy}
     return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+
+
+def groups(*weights: dict[str, Any] | None) -> dict[str, Any]:
+    """The same with a group for each of these; None is a group of activations only, such as that of attention."""
+    rows = {f"group_{number}": {"weights": row} for number, row in enumerate(weights)}
+    return {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": rows}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +52,9 @@ def compressed(strategy: str, bits: int = 8, kind: str = "float") -> dict[str, A
         (compressed("tensor"), (), "compressed-tensor"),
         (compressed("group", bits=4, kind="int"), (), "compressed-other"),
         ({"quant_method": "compressed-tensors", "config_groups": [1]}, (), "compressed-other"),
+        (groups(None, CHANNELS), (), "compressed-channels"),
+        (groups(CHANNELS, {"type": "float", "num_bits": 4}), (), "compressed-other"),
+        (groups(None), (), "compressed-channels"),
         ({"quant_method": "AWQ"}, (), "awq"),
         ({"quant_method": "gptq"}, (), "gptq"),
         ({"quant_method": "bitsandbytes"}, (), "bitsandbytes"),

@@ -208,6 +208,7 @@ VERDICTS = {
     "nvidia/NV-Embed-v2": Verdict(Embedder, "unknown-architecture"),
     "Qwen/Qwen3-VL-Embedding-2B": Verdict(Embedder, "multi-modal"),
     "my-org/llama-3.1-8b-merged-lora": PLANNED,
+    "my-org/llama-3.1-8b-nvfp4-inline": FORMAT._replace(card="b200-180"),  # without hf_quant_config.json
     "deepseek-ai/DeepSeek-OCR": SEES,
     "Qwen/Qwen3-Reranker-8B": Verdict(Reranker, "states-beyond-float16"),
     "Qwen/Qwen3-0.6B": PLANNED._replace(card="l4-24"),
@@ -252,6 +253,7 @@ VERDICTS = {
     "xai-org/grok-2": Verdict(LLM, "no-checkpoint", card="h200-141", gpus=8),
     "CohereLabs/c4ai-command-r7b-12-2024": BESIDE,
     "nvidia/Nemotron-Cascade-14B-Thinking": PLANNED,
+    "gaotang/RM-R1-Qwen2.5-Instruct-7B": PLANNED,  # it writes its judgement
     "nvidia/Llama-3.1-Nemotron-70B-Reward-HF": Verdict(LLM, "wrong-kind", gpus=4),
     "OpenAssistant/reward-model-deberta-v3-large-v2": Verdict(Reranker, "wrong-kind", card="l4-24"),
     "RedHatAI/Llama-3.1-8B-Instruct-speculator.eagle3": Verdict(LLM, "unknown-architecture"),
@@ -382,6 +384,11 @@ def test_a_token_takes_the_keys_and_values_of_every_layer(name: str, size: int) 
 def test_numbers_for_each_layer_count_as_their_largest() -> None:
     shape = checkpoint_of(ENTRIES["tencent/Hunyuan-A13B-Instruct"]["config"], 1, "hunyuan")
     assert (shape.experts, shape.active_experts, shape.intermediate) == (64, 8, 3072)
+
+
+def test_a_nomic_bert_has_the_positions_of_its_training() -> None:
+    """Its encoder refuses more than these 2,048, and not only more than its `n_positions` of 8,192."""
+    assert checkpoint_of(ENTRIES["nomic-ai/CodeRankEmbed"]["config"], 1, "nomic").positions == 2048
 
 
 @pytest.mark.parametrize(("layers_have", "heads"), [({"multi_query": True}, 1), ({"num_kv_heads": 8}, 8)])

@@ -144,6 +144,11 @@ def test_a_setting_that_the_network_would_ignore_is_refused(
     assert problem.kind == "step-not-computed" and seen in problem.facts["seen"]
 
 
+def test_an_endless_setting_is_shortened() -> None:
+    config = kept({**ENTRIES["bge-small-en-v1.5"]["config"], "hidden_act": [{"gelu": 1}] * 5000})
+    assert len(refused("bge-small-en-v1.5", config, Embedder("x/bge-small-en-v1.5")).facts["seen"]) < 200
+
+
 def test_a_causal_gemma_that_says_nothing_of_its_attention_is_refused() -> None:
     config = dict(ENTRIES["embeddinggemma-300m"]["config"])
     del config["use_bidirectional_attention"]
