@@ -69,7 +69,8 @@ class Fields:
         if not isinstance(data, dict):
             raise FieldError(where, f"{where or 'the body'} must be a JSON object")
         self._left: dict[str, Any] = {name: value for name, value in data.items() if value is not None}
-        self._known: list[str] = []
+        self._known: dict[str, tuple[tuple[object, ...], str] | None] = {}
+        """The names that were read; of one with a single meaning, its values without an effect and the reason."""
 
     @property
     def where(self) -> str:
@@ -80,12 +81,12 @@ class Fields:
 
     def has(self, name: str) -> bool:
         """True if the field is present and was not read yet."""
-        self._known.append(name)
+        self._known[name] = None
         return name in self._left
 
     def value(self, name: str) -> Any:
         """The field's value of any type; None if it is absent."""
-        self._known.append(name)
+        self._known[name] = None
         return self._left.pop(name, None)
 
     def text(self, name: str, default: str | None = None, choices: tuple[str, ...] = (), most: int = 0) -> str:
@@ -162,8 +163,8 @@ class Fields:
 
     def only(self, name: str, *accepted: object, because: str) -> None:
         """Accepts an absent field or a value that changes nothing; refuses every other value with the reason."""
-        self._known.append(name)  # as `value` does, without a call: a chat of 20 messages has 120 of these
-        value = self._left.pop(name, None)
+        self._known[name] = accepted, because
+        value = self._left.pop(name, None)  # without a call of `value`: a chat of 20 messages has 120 of these
         if value is not None and not any(type(value) is type(choice) and bool(value == choice) for choice in accepted):
             raise FieldError(self.path(name), f"`{self.path(name)}`: {because}", "unsupported")
 
@@ -194,6 +195,9 @@ class Fields:
         """
         for name, value in self._left.items():
             meant = self._meant(name) if value else []
+            if meant and (rule := self._known[meant[0]]):
+                Fields({name: value}, self._where).only(name, *rule[0], because=rule[1])
+                meant = []
             shown = name if len(name) <= MOST_SHOWN else name[:MOST_SHOWN] + "…"
             if self._ignored is not None:
                 path = PLACE.sub("[]", self.path(shown))
@@ -225,7 +229,7 @@ class Fields:
         return FieldError(self.path(name), f"`{self.path(name)}` is missing", "missing_required_parameter")
 
     def _or_default(self, name: str, default: object) -> Any:
-        self._known.append(name)
+        self._known[name] = None
         value = self._left.pop(name, None)
         if value is None and default is None:
             raise self.missing(name)

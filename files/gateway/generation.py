@@ -99,9 +99,8 @@ class Generation:
         # At most a quarter of a key's minute: a small key could not make any request otherwise.
         if not self.sampling.max_tokens:
             minute = self.request.key.limits.tokens_per_minute // self.request.gateway.settings.hosts
-            answer = min(
-                answer, DEFAULT_ANSWER_TOKENS, max(minute // (4 * prompts), 1) if minute else DEFAULT_ANSWER_TOKENS
-            )
+            share = max(minute // (4 * prompts), 1) if minute else DEFAULT_ANSWER_TOKENS
+            answer = min(answer, DEFAULT_ANSWER_TOKENS, share)
         return len(self.prompt) + self.sampling.sequences * answer
 
     async def events(self) -> AsyncGenerator[Event, None]:

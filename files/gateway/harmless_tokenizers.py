@@ -57,10 +57,9 @@ def is_harmless(tokenizer_json: Mapping[str, Any]) -> bool:
 
 def _is_plain(tokenizer_json: Mapping[str, Any], part: str) -> bool:
     steps = _steps(tokenizer_json.get(part), INNER[part])
-    is_once = sum(step["type"] == "ByteLevel" for step in steps) <= 1  # each makes three characters of one
-    return (
-        is_once and len(steps) <= MOST_STEPS and all(step["type"] in PLAIN[part] or _is_bounded(step) for step in steps)
-    )
+    byte_levels = sum(step["type"] == "ByteLevel" for step in steps)  # each makes three characters of one
+    has_few = byte_levels <= 1 and len(steps) <= MOST_STEPS
+    return has_few and all(step["type"] in PLAIN[part] or _is_bounded(step) for step in steps)
 
 
 def _steps(part: Any, inner: str) -> list[Any]:

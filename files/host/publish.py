@@ -133,9 +133,8 @@ def _has_writer(handle: int) -> bool:
     try:
         fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as problem:
-        return (
-            problem.errno == errno.EAGAIN
-        )  # the file system has no leases; the processes of the unit have ended in any case
+        # Otherwise the file system has no leases; the processes of the unit have ended in any case.
+        return problem.errno == errno.EAGAIN
     fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 

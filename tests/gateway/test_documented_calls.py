@@ -356,6 +356,26 @@ async def test_a_word_of_another_api_is_refused_with_the_word_of_this_one(
     assert f"`{name}`" in message and f"`{meant}`" in message
 
 
+@pytest.mark.parametrize(
+    ("path", "name", "value", "reason"),
+    [
+        ("/embed", "task", "query", "a task is part of a model's name"),
+        ("/v1/embeddings", "template", "query: ", "no text is added to an input"),
+        ("/v1/messages", "num_return_sequences", 2, "this path answers with one text"),
+    ],
+)
+@in_loop
+async def test_a_word_for_a_field_that_is_refused_gets_the_reason(
+    tmp_path: Path, path: str, name: str, value: Any, reason: str
+) -> None:
+    """The hint led to a field that was refused in turn (2026-11-28)."""
+    async with thinker(tmp_path) as front:
+        answer = await front.ask(path, PLAIN.get(path, {"inputs": "a"}) | {name: value})
+        neutral = await front.ask("/v1/messages", PLAIN["/v1/messages"] | {"num_return_sequences": 1})
+    assert answer.status == 400 and f"`{name}`: {reason}" in str(answer.json())
+    assert (neutral.status, neutral.headers["x-enginehouse-ignored"]) == (200, "num_return_sequences")
+
+
 @pytest.mark.parametrize("name", ["enable_search", "search_parameters", "plugins"])
 @in_loop
 async def test_a_search_is_refused_in_every_vendors_words(tmp_path: Path, name: str) -> None:
