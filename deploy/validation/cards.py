@@ -87,11 +87,11 @@ def card_meant(name: str) -> tuple[str, str]:
 
     Only another board of the same card matches: a V100 is never taken for an H100.
     """
+    if not_here(name):
+        return "", ""
     if called := card_called(re.sub("[oO]", "0", name)):
         return called.name, ""
     count, kind = counted(name)
-    if not_here(name):
-        return "", ""
     if called := card_called(name) or (card_called(kind) if count else None):
         return called.name, "" if card_called(name) else count
     card, number = machine_type(name)

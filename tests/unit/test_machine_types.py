@@ -127,6 +127,11 @@ def test_an_inventory_is_corrected_with_the_card_and_its_count(word: str, attemp
     assert with_count(word) == attempt
 
 
+def test_an_inventory_is_offered_no_card_of_another_processor() -> None:
+    """`gb200-186` was offered, and is refused in turn."""
+    assert with_count("GB200").startswith("known: a10-24, ")
+
+
 @pytest.mark.parametrize(
     ("word", "attempt"),
     [
