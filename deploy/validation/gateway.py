@@ -47,9 +47,8 @@ def gateway_problems(host: Host) -> Iterator[Refusal]:
     yield from _ports(gateway, host)
     yield from _bodies(gateway.limits)
     if not gateway.others:
-        yield from name_problems(gateway, [model for _, model in host.served_models])
+        yield from name_problems(gateway, [host])
     yield from _origins(gateway)
-    yield from price_problems(gateway, host)
     yield from identity_problems(gateway)
     yield from _models(host)
 
@@ -147,11 +146,12 @@ def _bodies(limits: GatewayLimits) -> Iterator[Refusal]:
         )
 
 
-def name_problems(gateway: Gateway, served: Sequence[Model]) -> Iterator[Refusal]:
-    """A refusal for each alias or default that is no name of the models behind the gateway."""
-    models = {model.name: model for model in served}
+def name_problems(gateway: Gateway, hosts: Sequence[Host]) -> Iterator[Refusal]:
+    """A refusal for each wrong alias, default or price, by the names of the models on these hosts."""
+    models = {model.name: model for host in hosts for _, model in host.served_models}
     yield from _aliases(gateway, models)
     yield from _defaults(gateway, models)
+    yield from price_problems(gateway, sorted(models))
 
 
 def _aliases(gateway: Gateway, models: dict[str, Model]) -> Iterator[Refusal]:
@@ -159,7 +159,7 @@ def _aliases(gateway: Gateway, models: dict[str, Model]) -> Iterator[Refusal]:
     taken |= {f"{name}:{adapter}" for model in models.values() for name, adapter in adapter_names(model)}
     for name, value in gateway.aliases.items():
         place = at("gateway", "aliases", f'"{name}"')
-        wanted = list(named(value)) if isinstance(value, (str, tuple)) else _models_of(value)
+        wanted = _models_of(value)
         if not name or not wanted or not all(isinstance(word, str) for word in [name, *wanted]):
             yield refuse(
                 "wrong-type",
@@ -258,10 +258,11 @@ def _defaults(gateway: Gateway, models: dict[str, Model]) -> Iterator[Refusal]:
     kinds: dict[str, type[Embedder] | type[Reranker]] = {"embedder": Embedder, "reranker": Reranker}
     for kind, family in kinds.items():
         name = getattr(gateway, f"default_{kind}")
-        known = {name for name, model in models.items() if isinstance(model, family)}
-        aliases = {alias for alias, model in gateway.aliases.items() if isinstance(model, str) and model in known}
-        tasks = {f"{model}:{word}" for model in known for word in TASK_NAMES} if kind == "embedder" else set()
-        if name and name not in known | aliases | tasks:
+        known = [name for name, model in models.items() if isinstance(model, family)]
+        firsts = [[name] for name in known]
+        aliases = [alias for alias, value in gateway.aliases.items() if _models_of(value)[:1] in firsts]
+        tasks = [f"{model}:{word}" for model in known for word in TASK_NAMES] if kind == "embedder" else []
+        if name and name not in [*known, *aliases, *tasks]:
             yield refuse(
                 "default-of-nothing",
                 f"the default {kind} {name} is not served by this gateway",
@@ -294,8 +295,9 @@ def _origin_meant(text: str) -> str:
 
 
 def _models_of(alias: object) -> list[str]:
-    """All models that an `Alias` names, the fallback last; none if it is not an alias or its weights are not
-    numbers."""
+    """All models that an alias names, the fallback last; none if it is not an alias or its weights are not numbers."""
+    if isinstance(alias, (str, tuple)):
+        return list(named(alias))
     if not isinstance(alias, Alias) or not isinstance(alias.models, dict) or not alias.models:
         return []
     if not all(type(weight) is int for weight in alias.models.values()):

@@ -5,22 +5,21 @@ from collections.abc import Iterator
 
 from deploy.catalog.names import offer
 from deploy.refusals import Refusal, at, refuse
-from deploy.spec import Gateway, Host, Price
+from deploy.spec import Gateway, Price
 
 MOST_PRICE = 1_000_000
 STRONG, MOST_STRONG = ("USD", "EUR", "GBP", "CHF"), 10_000
 """Currencies with large units, and a price for a million tokens above every real one."""
 
 
-def price_problems(gateway: Gateway, host: Host) -> Iterator[Refusal]:
+def price_problems(gateway: Gateway, models: list[str]) -> Iterator[Refusal]:
     """A refusal for each invalid price, and for each price of a model that the gateway does not offer."""
-    models = sorted({model.name for _, model in host.served_models})
     for name, price in gateway.prices.items():
         place = at("gateway", "prices", f'"{name}"')
-        if name not in models and not gateway.others:
+        if name not in models:
             yield refuse(
                 "price-of-nothing",
-                f"prices has {name}, which this host does not serve",
+                f"prices has {name}, which this gateway does not serve",
                 where=place,
                 seen=repr(name),
                 wanted=", ".join(models) or "a model",

@@ -74,7 +74,7 @@ def _models(host: Host, others: list[Host]) -> Iterator[Refusal]:
             if _asked_for(model) != _asked_for(known):
                 yield _two_models(model, place, remote, server.name)
     if host.gateway and host.gateway.others:
-        yield from name_problems(host.gateway, [model for each in (*others, host) for _, model in each.served_models])
+        yield from name_problems(host.gateway, [*others, host])
 
 
 def _asked_for(model: Model) -> tuple[object, ...]:

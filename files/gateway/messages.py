@@ -74,9 +74,8 @@ def _message(fields: Fields, reads: _Reads, called: _Called) -> dict[str, Any]:
     if role not in ROLES:
         raise fields.wrong("role", f"one of {', '.join(ROLES)}")
     message: dict[str, Any] = {"role": "system" if role == "developer" and "developer" not in reads.template else role}
-    calls = []
-    if role == "assistant" and fields.has("tool_calls"):  # their ids are recorded
-        calls = [_call(call, called) for call in fields.objects("tool_calls", MOST_TOOLS, least=0)]
+    sent_calls = fields.objects("tool_calls", MOST_TOOLS, least=0) if role == "assistant" else ()
+    calls = [_call(call, called) for call in sent_calls]  # their ids are recorded
     fields.only("tool_calls", [], because="only messages of an assistant can call tools")
     fields.only("function_call", because=LEGACY)
     # A field of DeepSeek's and Mistral's clients.

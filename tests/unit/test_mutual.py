@@ -90,7 +90,11 @@ def test_the_gateways_host_gets_the_tokenizer_of_an_llm_that_only_another_host_s
 
 def test_an_alias_and_a_default_may_name_a_model_of_another_host() -> None:
     back = {"machine": MACHINE, "gateway": None, "peer_address": "10.0.0.9", **main(replace(LLAMA, path="pytorch"))}
-    aliases = {"gpt-4o": "llama", "chat": Alias(models={"gpt-oss-20b": 1}, fallback="llama"), "ranks": "bge"}
+    aliases = {
+        "gpt-4o": "llama",
+        "chat": Alias(models={"gpt-oss-20b": 1}, fallback="llama"),
+        "ranks": Alias(models={"bge": 1}),
+    }
     encoders = Source("rear", {**back, "peer_address": "10.0.0.8", **main(EMBEDDER, RERANKER)})
     named = Gateway(others=("back", "rear"), aliases=aliases, default_embedder="nomic", default_reranker="ranks")
     gateway = plan(Source("back", back), encoders, front((), gateway=named)).for_host("front").gateway

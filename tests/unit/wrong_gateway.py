@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Traffic, Weights
+from deploy.spec import Alias, Gateway, GatewayLimits, Identity, Price, Traffic, Weights
 from tests.unit.samples import EMBEDDER, GPT_OSS, MACHINE, MAIN, RERANKER, Source, main
 from tests.unit.wrong import Wrong
 
@@ -55,6 +55,11 @@ OTHERS = {
     ),
     "a default names a model of some host": wrong_others(
         "default-of-nothing", "gateway.default_reranker", here={"gateway": {"default_reranker": "gpt-oss-20b"}}
+    ),
+    "a price is that of a model of some host": wrong_others(
+        "price-of-nothing",
+        'gateway.prices["gpt-oss"]',
+        here={"gateway": {"prices": {"gpt-oss": Price(prompt=1, completion=1)}}},
     ),
     "gateways of others need HAProxy": wrong_others(
         "haproxy-too-old", "machine.os", machine=replace(MACHINE, os="ubuntu-22.04")
