@@ -48,8 +48,8 @@ FINISHED_FILES = (
 TOKENIZER_FILES = tuple(name for name in FINISHED_FILES if not name.endswith(".safetensors"))
 """The files that a gateway reads of an LLM of another host: all of them exact names, none of them weights."""
 
-TOKENIZER_MIB = 32
-"""Largest size of these files; 27 MiB with a vocabulary of 262,144 tokens."""
+TOKENIZER_MIB = 40
+"""Largest size of these files; 34 MiB with Gemma 3's vocabulary of 262,144 tokens (published files, 2026-11-28)."""
 
 HEAD_FILES = ("config.json", "*.safetensors")
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
