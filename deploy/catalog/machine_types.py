@@ -78,7 +78,7 @@ LISTED = {
     r"a40": ("86", 46_068),
     r"a800 sxm4 80gb": ("80", 81_920),
     r"l20": ("89", 46_068),
-    r"h20 3e": ("90", 143_771),
+    r"h20 (3e|141gb)": ("90", 143_771),
 }
 """SM and MiB of cards without a row in the catalog, as nvidia-smi shows them in public listings."""
 
@@ -130,7 +130,7 @@ def card_in(text: str) -> tuple[str, int]:
         return "", 0
     sized = [row for row in chosen if re.search(rf"\b{row.name.rpartition('-')[2]} ?(g|gb)\b", words)]
     count = match[1] or match[2] or next(iter(re.findall(r"\b[0-9]{1,2}x\b|\bx[1-8]\b", words)), "")
-    last = re.search(r"\.([1248])$", low) or re.search(rf"{family}(?:-sxm)?-([1248])-[0-9]+g$", low)
+    last = re.search(r"^[bv]m\..*\.([1248])$", low) or re.search(rf"{family}(?:-sxm)?-([1248])-[0-9]+g$", low)
     number = int(count.strip("x")) if count else int(last[1]) if last else 0
     return (min(sized or chosen, key=lambda row: row.total_mib).name, number)
 

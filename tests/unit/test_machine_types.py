@@ -49,6 +49,8 @@ NAMED = [
     ("x86_64 server with H100 SXM", "h100-80", 0),
     ("NVIDIA H800 PCIe", "", 0),  # another board of it is in the catalog
     ("NVIDIA H20-3e", "", 0),
+    ("H20 141GB", "", 0),
+    ("H100 CUDA 12.8", "h100-80", 0),
     ("H100 or H200", "", 0),
 ]
 
