@@ -1,7 +1,7 @@
 """Cards by other words than the catalog's: cloud machine types, PCI ids, lines of lspci and nvidia-smi, labels.
 
-Read 2026-11-28: Google's table, and public lists and listings of machines of Amazon, Azure, Lambda and Oracle;
-Scaleway's are from memory. Other clouds write the card into the type, so that its words are enough.
+Read 2026-11-28: Google's G4 table, and public lists of machines of Amazon, Azure, Lambda and Oracle; Google's other
+types and Scaleway's are from memory. Other clouds write the card into the type, so that its words are enough.
 """
 
 import re
