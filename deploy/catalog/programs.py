@@ -6,6 +6,8 @@ src/command_line_parser.cc at r26.07; NVIDIA/TensorRT-LLM tensorrt_llm/commands/
 exist: only a near miss of a name in these tables counts as wrong.
 """
 
+from functools import lru_cache
+
 from deploy.catalog.versions import at_least
 
 _WANT = True
@@ -130,6 +132,7 @@ CURL = _options(
 )
 
 
+@lru_cache(maxsize=16)
 def server_options(release: str) -> dict[str, bool]:
     return {
         name: wants

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from deploy.catalog.names import nearest
+from deploy.catalog.names import slip_of
 from deploy.refusals import Refusal, refuse
 
 
@@ -36,8 +36,8 @@ def unmatched_group_data(folders: Collection[Path], groups: Collection[str]) -> 
     beside = [file for folder in folders for file in folder.parent.glob("*.py") if file.is_file()]
     others = "".join(file.read_text("utf-8", "replace") for file in beside)
     for path in sorted({path for folder in folders if folder.is_dir() for path in folder.glob("*.py")}):
-        meant = nearest(path.stem, groups, 0.75)
-        is_known = path.stem in groups or re.search(rf"\b{re.escape(path.stem)}\b", others)
+        meant = slip_of(path.stem, groups)
+        is_known = re.search(rf"\b{re.escape(path.stem)}\b", others)
         if meant and not is_known and not (path.parent / f"{meant}.py").exists():
             yield refuse(
                 "unread-group-data",

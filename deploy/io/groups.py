@@ -142,7 +142,8 @@ def group_meant(variables: Mapping[str, Any]) -> str:
         if name.startswith("_") or not isinstance(value, dict):
             continue
         hosts = value.get("hosts", value)
-        pairs = hosts.items() if isinstance(hosts, dict) else ((host, None) for host in hosts or ())
+        names = hosts if isinstance(hosts, list | tuple) else ()
+        pairs = hosts.items() if isinstance(hosts, dict) else ((host, None) for host in names)
         written = [_host_meant(host, data) for host, data in pairs]
         if written and all(written):
             shown = ", ".join(written[:3]) + (", …" if len(written) > 3 else "")

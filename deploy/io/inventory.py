@@ -173,8 +173,8 @@ def _confirm_groups(file: str) -> None:
     refuse_all(shape_problems(variables, file))
     if reason := no_group_reason(variables):
         raise no_hosts(reason, group_meant(variables))
-    groups = {name for name in variables if not name.startswith("_")} | {"all", Path(file).stem}
-    refuse_all(unmatched_group_data(folders, groups))
+    public = {name for name, value in variables.items() if name[0] != "_" and isinstance(value, list | tuple)}
+    refuse_all(unmatched_group_data(folders, public | {"all", Path(file).stem}))
     refuse_all(repeated_hosts(variables, is_read))
 
 

@@ -13,6 +13,7 @@ from deploy.catalog import CHECKPOINTS
 from deploy.catalog.names import nearest
 from deploy.io.inventory_slips import silent_slips
 from deploy.refusals import Refusal, refuse, refuse_all
+from deploy.refusals.quoting import LOOKALIKES
 from deploy.spec.sources import HUB_NAME
 
 OTHER_FORMATS = {".yml": "YAML", ".yaml": "YAML", ".ini": "INI", ".cfg": "INI", ".toml": "TOML", ".json": "JSON"}
@@ -104,13 +105,15 @@ def _corrected(error: SyntaxError | ValueError, file: str) -> str:
     text = (getattr(error, "text", "") or "").strip()
     if re.match(r"[<>=|]{7}", text):
         return f"git diff {shlex.quote(file)}, and keep one of the two versions of the merge"
-    if re.search("[\u201c\u201d\u201e]", text):
-        signs = "".join(f's/{sign}/"/g;' for sign in "\u201c\u201d\u201e" if sign in text)
-        return f"sed -i '{signs}' {shlex.quote(file)}"
-    if sign := re.search(r"non-printable character U\+([0-9A-F]+)|\(U\+([0-9A-F]+)\)", str(error)):
-        strange = chr(int(sign[1] or sign[2], 16))
+    if sign := re.search(r"character (?:'.' \()?U\+([0-9A-F]+)", str(error)):
+        strange = chr(int(sign[1], 16))
+        if strange in LOOKALIKES:
+            likes = [like for like in LOOKALIKES if like in text and not like.isalpha()]
+            signs = "".join(f"s/{like}/{LOOKALIKES[like]}/g;".replace("'", "\\x27") for like in likes)
+            return f"sed -i '{signs}' {shlex.quote(file)}"
         plain = unicodedata.normalize("NFKC", strange)
-        meant = plain if plain.isascii() and plain.isprintable() else ""
+        plain = plain if plain.isascii() and plain.isprintable() else ""
+        meant = re.sub("['/&]", lambda match: f"\\x{ord(match[0]):x}", plain)
         return f"sed -i 's/\\x{strange.encode().hex(' ').replace(' ', chr(92) + 'x')}/{meant}/g' {shlex.quote(file)}"
     if isinstance(error, TabError):
         return f"sed -i 's/\\t/    /g' {shlex.quote(file)}"

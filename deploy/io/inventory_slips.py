@@ -89,8 +89,10 @@ def _guarded(tree: ast.Module, file: str) -> Iterator[Refusal]:
     """A refusal for groups below `if __name__ == "__main__"`, which pyinfra does not run."""
     for statement in tree.body:
         if isinstance(statement, ast.If) and re.search(r"__name__.*__main__", ast.unparse(statement.test)):
-            groups = [line for line in statement.body if isinstance(line, ast.Assign) and _may_be_group(line.value)]
-            for line in groups:
+            lines = [
+                line for line in statement.body if isinstance(line, ast.Assign) and isinstance(line.value, ast.Tuple)
+            ]
+            for line in (line for line in lines if _may_be_group(line.value)):
                 yield refuse(
                     "never-run",
                     'the lines below `if __name__ == "__main__"` do not run, because pyinfra runs the file',

@@ -10,6 +10,7 @@ from deploy.refusals import Refusal, refuse
 
 LONGEST_PATH = 1024
 MOST_BYTES = 2**20
+MISSING = "is the name of a text, and there is none"
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """Beginnings of a file that PowerShell's `>` writes."""
 
@@ -32,9 +33,12 @@ def text_of(argument: str, verb: str = "check") -> str:
                     raise _unfit(argument, "an inventory", verb, f"enginehouse plan {shlex.quote(argument)}")
                 return text
             if address := re.fullmatch(r"https?://\S+", argument):
-                raise _missing(argument, "an address", f"curl -fsSL {shlex.quote(address[0])} | enginehouse {verb} -")
+                attempt = f"curl -fsSL {shlex.quote(address[0])} | enginehouse {verb} -"
+                raise _unfit(argument, "an address", verb, attempt, MISSING)
             if re.fullmatch(r"[\w./~-]+\.(?:ya?ml|json|sh|txt|tf|hcl|py|service|pbtxt|toml|env)", argument):
-                raise _missing(argument, f"no such file in {Path.cwd()}", f"ls; then enginehouse {verb} FILE")
+                raise _unfit(
+                    argument, f"no such file in {Path.cwd()}", verb, f"ls; then enginehouse {verb} FILE", MISSING
+                )
         except OSError:  # longer than a name of this file system, so it is not a path
             return argument
     return argument
@@ -51,23 +55,13 @@ def decoded(content: bytes, place: str, verb: str = "check") -> str:
     return content.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
-def _missing(place: str, seen: str, attempt: str) -> Refusal:
+def _unfit(place: str, seen: str, verb: str, attempt: str = "", problem: str = "is not a pasted text") -> Refusal:
     return refuse(
         "no-text",
-        f"{place} is the name of a text, and there is none",
+        f"{place} {problem}",
         where=place,
         seen=seen,
-        wanted="a file of this machine, standard input as -, or the text itself in quotes",
-        attempt=attempt,
-    )
-
-
-def _unfit(place: str, seen: str, verb: str, attempt: str = "") -> Refusal:
-    return refuse(
-        "no-text",
-        f"{place} is not a pasted text",
-        where=place,
-        seen=seen,
-        wanted="a command, a script, a compose file, a manifest, a Dockerfile or a config.pbtxt, of up to 1 MiB",
+        wanted="a command, a script, a compose file, a manifest, a Dockerfile or a config.pbtxt, of up to 1 MiB: "
+        "a file, - for standard input, or the text itself in quotes",
         attempt=attempt or f"enginehouse {verb} FILE, with one file",
     )

@@ -47,7 +47,7 @@ def _may_be_triton(match: re.Match[str], path: str) -> bool:
     """True if the URL may be Triton's: container registries answer /v2 too, over TLS without a port or on port 5000."""
     port = match["port"] or ""
     elsewhere = port in ("443", "5000") or (match["start"].startswith("https://") and not port)
-    ours = path.startswith(("/v2", "/v1/")) or port in ("8000", "8002")
+    ours = path.startswith("/v2") or port in ("8000", "8002")
     return ours and not elsewhere and "$" not in path and not path.startswith("/v1/health")
 
 

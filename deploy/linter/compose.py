@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from deploy.catalog.containers import SERVICE_KEYS
@@ -19,6 +20,8 @@ from deploy.linter.words import varies
 DEVICE: dict[str, Any] = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
 WRITTEN = "devices: [{driver: nvidia, count: all, capabilities: [gpu]}] among the reservations, as below"
 PLACE = "deploy.resources.reservations.devices"
+MOST_SERVICES = 64
+"""Services of a file whose ports are compared with each other's."""
 OUTSIDE = re.compile(r"(?:(?P<address>\[[^\]]*\]|[\d.]*):)?(?P<outside>\d+):(?P<inside>[^:]+)")
 
 
@@ -38,7 +41,7 @@ def judge_service(container: Container, call: Call | None) -> Judged:
 def _keys(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
     if "services" not in container.owner:
         return
-    for key in container.settings.keys() - SERVICE_KEYS:
+    for key in (key for key in container.settings if key not in SERVICE_KEYS):
         if key.startswith("x-") or not re.fullmatch(r"[\w.-]+", key):
             continue
         near = slip_of(key, SERVICE_KEYS)
@@ -242,8 +245,8 @@ def _port_text(row: object) -> str:
 
 
 def _published_before(container: Container) -> Iterator[tuple[str, str]]:
-    for name, service in fields_of(container.owner, "services").items():
-        if service is container.settings:
+    for name, service in islice(fields_of(container.owner, "services").items(), MOST_SERVICES):
+        if name == container.name:  # its settings may be those of a service that it extends, too
             return
         if "profiles" in service or "profiles" in container.settings:
             continue

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 """A terminal's sequence for a colour, a title or the cursor."""
-INVISIBLE = str.maketrans({**dict.fromkeys("\u00a0\u2007\u202f", " "), **dict.fromkeys("\u200b\u2060\ufeff", "")})
+INVISIBLE = re.compile("[\u00a0\u2007\u202f\u200b\u2060\ufeff]")
+"""A space that a shell takes for a letter, or a sign without width."""
 FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)?(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 WINDOWS = re.compile(r"^(?:PS [A-Za-z]:[^>\n]*|[A-Za-z]:\\[^<>|\"\n]*)>[ \t]?")
 """The prompt of PowerShell or CMD, with the directory."""
@@ -23,25 +24,25 @@ ASSIGNED = re.compile(
 )
 """A variable as PowerShell, fish or CMD assigns it."""
 SIGN = re.compile(
-    r"(?P<kept>'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"|\\.)"
+    r"'[^'\n]*'|\"(?:\\.|[^\"\\\n])*\"|\\.|#(?<!\S#)[^\n]*"
     r"|[“”„‟](?P<double>[^“”„‟\n]*)[“”‟]|[‘‚‛](?P<single>[^‘’\n]*)[’‛]"
-    r"|(?<!\S)(?P<dash>[‐-―−]{1,2})(?=[A-Za-z])(?P<letter>[A-Za-z](?![\w-]))?"
+    r"|(?P<dash>[‐-―−](?<!\S.)[‐-―−]?)(?=[A-Za-z])(?P<letter>[A-Za-z](?![\w-]))?"
 )
-"""A quote or a dash of a word processor, where a shell wants its own; a text in plain quotes stays."""
+"""A quote or a dash of a word processor, where a shell wants its own; comments and texts in plain quotes stay."""
 
 
 def plain(text: str) -> str:
     """The text without colours, prompts of Windows, line numbers, and prose around code blocks."""
     if not text.isascii():
-        text = text.translate(INVISIBLE)
-    text = _assigned_as_sh(text) if "$" in text or "set " in text or "SET " in text else text
+        text = INVISIBLE.sub(lambda match: " " if match[0].isspace() else "", text)
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     lines = text.split("\n")
     if "```" in text or "~~~" in text:
         lines = _code_of(lines)
     lines = _without_numbers(lines)
-    return "\n".join(_without_prompts(lines)) if ">" in text else "\n".join(lines)
+    text = "\n".join(_without_prompts(lines) if ">" in text else lines)
+    return _assigned_as_sh(text) if "$" in text or "set " in text or "SET " in text else text
 
 
 def _assigned_as_sh(text: str) -> str:
@@ -63,19 +64,17 @@ def typed_as(text: str) -> str:
 
 
 def _typed(match: re.Match[str]) -> str:
-    if match["kept"] is not None:
-        return match[0]
     if match["dash"]:
         return ("-" if match["letter"] else "--") + (match["letter"] or "")
-    return f'"{match["double"]}"' if match["double"] is not None else f"'{match['single']}'"
+    if match["double"] is not None:
+        return f'"{match["double"]}"'
+    return match[0] if match["single"] is None else f"'{match['single']}'"
 
 
 def _code_of(lines: list[str]) -> list[str]:
     """The lines of the code blocks of a page, the others empty; a text with an open block stays as it is."""
     fences = [place for place, line in enumerate(lines) if FENCE.match(line)]
-    if not fences or len(fences) % 2 or lines[0].startswith("#!"):
-        return lines
-    if any("<<" in line for line in lines[: fences[0]]):
+    if not fences or len(fences) % 2 or lines[0].startswith("#!") or any("<<" in line for line in lines[: fences[0]]):
         return lines
     inside = {place for start, end in zip(fences[::2], fences[1::2], strict=True) for place in range(start + 1, end)}
     return [line if place in inside else "" for place, line in enumerate(lines)]

@@ -105,16 +105,19 @@ def _run(head: list[str], args: Sequence[Word], judge: Judge, target: Target) ->
 
 def _devices_of(judged: Judged, options: list[Option], need: tuple[str, str], inner: Call | None, place: int) -> None:
     """Adds the finding that a container gets no GPUs although it needs them, or fewer than its ranks."""
-    meant = [replace(option, name=slip_of(option.name, DOCKER_RUN) or option.name) for option in options]
+    slips = ((option, slip_of(option.name, DOCKER_RUN)) for option in options)
+    meant = [replace(option, name=name) if name else option for option, name in slips]
     if docker_gpus(meant) is False and need[0]:
         judge_absence(judged, need, seen="neither --device nor --gpus", attempt=ALL)
         if need[0] == CERTAIN:
             judged.right.insert(place, ALL)
     counted = docker_count(options)
     judge_count(judged, counted, inner, seen=f"{counted} GPUs", attempt=f"{ALL}, or as many as ranks")
+    if inner is None or (ranks := ranks_in(inner)) < 2:
+        return
     gpus = [words for words in judged.right if words.startswith(("--gpus", f"--device {CDI}", f"--device={CDI}"))]
     mended, _ = getopt_options([word(raw) for words in gpus for raw in words.split()], DOCKER_RUN)
-    if inner and 0 < (docker_count(mended) or 0) < ranks_in(inner):
+    if 0 < (docker_count(mended) or 0) < ranks:
         judged.right = [words for words in judged.right if words not in gpus]
         judged.right.insert(place, ALL)
 

@@ -151,7 +151,7 @@ def custom_resource(document: Fields) -> tuple[Fields, Fields] | None:
 
 def _without(fields: Fields, keys: tuple[str, ...]) -> Fields:
     kept = Fields()
-    for key in fields.keys() - {*keys}:
+    for key in (key for key in fields if key not in keys):
         kept.put(key, fields[key], fields.lines[key])
     return kept
 

@@ -84,7 +84,7 @@ def judged(text: str, release: str = "") -> Report:
         return Report(target=target, checked=(_file("JSON", judge_json(text, KNOWN), target),))
     if broken := judge_unreadable(text):
         return Report(target=target, checked=(_file("the file", broken, target),))
-    checked = list(typographic_signs(typographic, text, target)) if typographic != text else []
+    checked = [_file(*typographic_signs(typographic, text), target)] if typographic != text else []
     passed_over: list[str] = []
     is_for_another = is_beside_another(text)
     text, _settings = as_script(with_values(text))

@@ -257,7 +257,7 @@ class _Reader:
             fields[name] = value
             fields.lines[name] = key.start_mark.line + 1
         for row in merged:
-            for name in row.keys() - fields.keys():
+            for name in [name for name in row if name not in fields]:
                 fields[name] = row[name]
                 fields.lines[name] = row.lines[name]
         return fields

@@ -45,7 +45,7 @@ def judge_container(container: Container, call: Call | None) -> Judged:
 
 
 def _keys(judged: Judged, container: Container, mended: dict[str, Any]) -> None:
-    for key in container.settings.keys() - CONTAINER_KEYS:
+    for key in (key for key in container.settings if key not in CONTAINER_KEYS):
         near = slip_of(key, CONTAINER_KEYS)
         if near:
             judged.add(

@@ -1,7 +1,6 @@
 """Findings about a text as a whole: nothing in it is judged, it has too many names, or it has typographic signs."""
 
 import re
-from collections.abc import Iterator
 
 from deploy.linter.findings import Judged, masked, several
 from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS
@@ -12,26 +11,19 @@ from deploy.linter.words import MOST_KEYS, MOST_OPTIONS
 STARTED = re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, PROGRAMS))})(?![\w./=-])")
 
 
-def typographic_signs(text: str, typed: str, target: Target) -> Iterator[Checked]:
-    """The finding about the first line with a quote or a dash that a shell takes for a letter."""
-    for number, (line, right) in enumerate(zip(text.split("\n"), typed.split("\n"), strict=True), 1):
-        if line != right:
-            judged = Judged(right=typed.strip().split("\n"))
-            judged.add(
-                "typographic-sign",
-                "a word processor replaced quotes or dashes: a shell takes its signs for letters of a word",
-                seen=line.strip()[:80],
-                wanted="plain quotes, and `--` before the name of an option",
-                attempt="the text below, with plain signs in every line",
-            )
-            yield Checked(
-                where=f"line {number}",
-                target=target,
-                findings=tuple(judged.findings),
-                right=tuple(map(masked, judged.right)),
-                is_file=True,
-            )
-            return
+def typographic_signs(text: str, typed: str) -> tuple[str, Judged]:
+    """The first line with a quote or a dash that a shell takes for a letter, and the finding about it."""
+    pairs = enumerate(zip(text.split("\n"), typed.split("\n"), strict=True), 1)
+    number, line = next((number, line) for number, (line, right) in pairs if line != right)
+    judged = Judged(right=typed.strip().split("\n"))
+    judged.add(
+        "typographic-sign",
+        "a word processor replaced quotes or dashes: a shell takes its signs for letters of a word",
+        seen=line.strip()[:80],
+        wanted="plain quotes, and `--` before the name of an option",
+        attempt="the text below, with plain signs in every line",
+    )
+    return f"line {number}", judged
 
 
 def _why_nothing(text: str, programs: list[str]) -> str:

@@ -99,7 +99,8 @@ def _of_container(node: ast.Call, known: Mapping[str, str]) -> Iterator[str]:
         pairs = _value(named[key]) if key in named else {}
         for name, value in pairs.items() if isinstance(pairs, Mapping) else ():
             options.append(form.format(str(name).removesuffix("/tcp"), shlex.quote(str(value))))
-    words = [named[key] for key in ("command", "args", "serving_container_args") if key in named]
+    words = node.args[1:2] if _name(node.func) in ("run", "create") else []
+    words += [named[key] for key in ("command", "args", "serving_container_args") if key in named]
     rows = [_command_of(part, [], known) or _spoken(part, known) for part in words]
     yield " ".join(["docker run", *options, image, *rows])
 

@@ -107,12 +107,12 @@ def _of_deploy(settings: Fields, key: str, call: Settings) -> Iterator[Finding]:
     else:
         deploy = fields_of(settings, "deploy")
         requests = rows_of(fields_of(deploy, "resources", "reservations").get("devices"))
-        for name in deploy.keys() - {"resources"}:
+        for name in (name for name in deploy if name != "resources"):
             if name == "replicas":
                 yield _replicas(call, shown(deploy[name]))
             else:
                 yield Finding(f"deploy.{name}", place=CONTAINER)
-        for name in fields_of(deploy, "resources").keys() - {"reservations"}:
+        for name in (name for name in fields_of(deploy, "resources") if name != "reservations"):
             yield Finding(f"deploy.resources.{name}", why=HOST)
     for request in requests:
         ids, count = fields_of(request).get("device_ids"), shown(fields_of(request).get("count")) or "all"
@@ -189,7 +189,8 @@ def _of_owner(container: Container, call: Settings) -> Iterator[Finding]:
             if size == "1"
             else Finding(f"size: {size}", why=MANY_HOSTS)
         )
-    for key in spec.keys() - OWN_KEYS - {"selector", "predictor", "leaderWorkerTemplate", "containers"}:
+    known = OWN_KEYS | {"selector", "predictor", "leaderWorkerTemplate", "containers"}
+    for key in (key for key in spec if key not in known):
         if key in OF_A_POD and spec is not container.pod:
             yield Finding(key, place=OF_A_POD[key])
         elif spec is not container.pod:

@@ -140,8 +140,8 @@ def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | N
                 own += [f"{name}={value}" for name, value in pairs] if is_local else []
                 exported += [] if is_local else pairs
                 continue
-            server = _of_command(words, known, depth)
             call = call_of(words)
+            server = _of_command(words, call, known, depth)
             if first:
                 others += [f"{call.program} with another server"] if server and call else []
             elif server:
@@ -154,9 +154,8 @@ def _of_script(text: str, assigned: Mapping[str, str], depth: int) -> Server | N
     return replace(first, others=(*others, *first.others)) if first else None
 
 
-def _of_command(words: Sequence[Word], known: Mapping[str, str], depth: int) -> Server | None:
+def _of_command(words: Sequence[Word], call: Call | None, known: Mapping[str, str], depth: int) -> Server | None:
     """The server that one command starts, directly, in a container, or in a shell."""
-    call = call_of(words)
     if call is None or depth > DEEPEST:
         return None
     before = [part.text.partition("=") for part in call.before if ASSIGNED.match(part.text)]
@@ -267,7 +266,7 @@ def _in_image(
     image: str, words: Sequence[Word], known: Mapping[str, str], depth: int, *, has_entry: bool
 ) -> Server | None:
     """The server that runs in an image: the command's, or the image's own."""
-    server = _of_command(words, known, depth + 1) if words else None
+    server = _of_command(words, call_of(words), known, depth + 1)
     engine = _engine_of(image)
     if engine is None and words and words[0].text.startswith("--"):
         engine = _by_options(words)
@@ -305,7 +304,7 @@ def _of_container(container: Container) -> Server | None:
         for command in line.commands:
             words = all_filled(command, known)
             server = server or _in_image(container.image, words, known, 0, has_entry=has_entry)
-            script += [] if server else [words[0].text]
+            script += [] if server else [part.text for part in words[:1]]
     if not container.words:
         server = _in_image(container.image, [], known, 0, has_entry=has_entry)
     if server is None and _is_kserve(container):

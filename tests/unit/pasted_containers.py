@@ -258,6 +258,11 @@ NEAR = {
         "    args: [--model-repository=/mnt/models]\n"
     ),
     "a health path of nim is none of triton": Case("curl http://llm-nim-svc:8000/v1/health/ready"),
+    "a path of openai is no path of triton on another port": Case("curl http://127.0.0.1:8080/v1/chat/completions"),
+    "a service that extends another publishes its own port once": Case(
+        f"services:\n  base:\n    image: {IMAGE}\n    command: tritonserver --model-repository=/m\n    gpus: all\n"
+        "    shm_size: 2g\n  triton:\n    extends: base\n    ports: ['8000:8000']\n"
+    ),
     "a volume without its option": Case(
         f"docker run --rm --gpus all /models:/models {IMAGE} ls /models", ("volume-without-option",)
     ),

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deploy.io.inventory import load_plan
+from deploy.linter import check
 from deploy.migrate.findings import Finding
 from deploy.migrate.migration import migrate
 from deploy.migrate.servers import ENGINES
@@ -28,6 +29,23 @@ def planned(text: str, folder: Path) -> Plan:
 def findings(text: str) -> dict[str, Finding]:
     """The findings by their words."""
     return {finding.words: finding for finding in migrate(text).findings}
+
+
+def test_keys_are_reported_in_the_order_of_the_text() -> None:
+    names = [f"key{letter}" for letter in "qjxcbnmwzp"]
+    spec = "".join(f"  {name}: 1\n" for name in names)
+    text = f"kind: LLMInferenceService\nspec:\n  model: {{uri: hf://Qwen/Qwen3-8B}}\n{spec}"
+    text += f"  template:\n    containers:\n    - name: main\n{spec.replace('  ', '      ')}"
+    reported = [finding.words for finding in migrate(text).findings if finding.words.startswith("key")]
+    assert reported == [*names, *names]
+    service = "services:\n  a:\n    image: vllm/vllm-openai:v1\n    command: --model Qwen/Qwen3-8B\n"
+    text = f"{service}{spec.replace('  ', '    ')}    deploy:\n{spec.replace('  ', '      ')}"
+    reported = [finding.words for finding in migrate(text).findings if "key" in finding.words]
+    assert reported == [*names, *(f"deploy.{name}" for name in names)]
+    wrong = [
+        finding.seen.partition(": ")[2] for row in check(text).checked for finding in row.findings if finding.is_wrong
+    ]
+    assert [name for name in wrong if name.startswith("key")] == names
 
 
 @pytest.mark.parametrize("text", SHELLS.values(), ids=[name.replace(" ", "_") for name in SHELLS])

@@ -28,6 +28,7 @@ CODE = """from vllm import LLM
 n = 2
 llm = LLM(model="Qwen/Qwen3-8B", tensor_parallel_size=n, max_model_len=8192, enable_prefix_caching=False)
 """
+UNSET = "services:\n  a:\n    image: x/y\n    command: ${X:+--flag}\n"
 MOVED = {
     CODE: ("max_seq_len=8192", "reuse=False"),
     'import tensorrt_llm\nLLM("Qwen/Qwen3-8B", tensor_parallel_size=2, max_batch_size=8)': (
@@ -36,6 +37,13 @@ MOVED = {
     ),
     'LLMConfig(model_loading_config=dict(model_id="Qwen/Qwen3-8B"), engine_kwargs=dict(tensor_parallel_size=2))': (
         "tensor=2",
+    ),
+    """import docker
+docker.from_env().containers.run("vllm/vllm-openai:v0.11.0", ["--model", "Qwen/Qwen3-8B", "--max-model-len", "1024"])
+""": ("Qwen/Qwen3-8B", "max_seq_len=1024"),
+    'PS C:\\Users\\me> $m = "Qwen/Qwen3-8B"\nPS C:\\Users\\me> vllm serve $m `\n>> --max-model-len 1024\n': (
+        "Qwen/Qwen3-8B",
+        "max_seq_len=1024",
     ),
     RAY: ("max_seq_len=1024", 'name="qwen"'),
     f"kind: RayService\nspec:\n  serveConfigV2: |\n{indent(RAY, '    ')}": ("max_seq_len=1024",),
@@ -75,7 +83,7 @@ def test_a_program_that_is_not_read_is_refused_by_its_name(text: str, title: str
 
 
 @pytest.mark.parametrize(
-    "text", ["LLM(", "llm = LLM(model=x)\n", "model: [1, 2]\nport: 1\n", "modelURL: {a: b}\n", "LLM(" * 400]
+    "text", ["LLM(", "llm = LLM(model=x)\n", "model: [1, 2]\nport: 1\n", "modelURL: {a: b}\n", "LLM(" * 400, UNSET]
 )
 def test_code_without_a_model_is_refused(text: str) -> None:
     with pytest.raises(Refusal):

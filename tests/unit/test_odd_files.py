@@ -28,10 +28,14 @@ FILES = {
     "other.json": b"[]",
     "nbsp.py": 'h100 = (["a"],\u00a0{})\n'.encode(),
     "comma.py": 'h100 = (["a"]\uff0c {})\n'.encode(),
+    "signs.py": "h100 = ([‘a’], {“k”: 1})\n".encode(),
+    "dash.py": "port = 8000 \u2013 1\n".encode(),
+    "slash.py": "half = 4\uff0f2\n".encode(),
     "tabs.py": b"if True:\n    a = 1\n\tb = 2\n",
     "env.py": b"export HF_TOKEN=abc\n",
     "dict.py": b'h100 = (["a"], dict(ssh_user="b", "_sudo"=True))\n',
     "position.py": b'h100 = (["a"], dict(ssh_user="b", "c"))\n',
+    "odd.py": b'settings = {"hosts": 3, "b": {}}\n',
     "return.py": b'return {"h100": ["a"]}\n',
     "null.py": b'from deploy import spec\nh100 = (["a"], {"servers": (spec.Sever(name="main"),)})\n',
 }
@@ -58,6 +62,10 @@ def typed(*words: str) -> Result:
         ("plan marked.py", "sed -i '1s/^\\xEF\\xBB\\xBF//' marked.py"),
         ("plan nbsp.py", "sed -i 's/\\xc2\\xa0/ /g' nbsp.py"),
         ("plan comma.py", "sed -i 's/\\xef\\xbc\\x8c/,/g' comma.py"),
+        ("plan signs.py", r"""sed -i 's/“/"/g;s/”/"/g;s/‘/\x27/g;s/’/\x27/g;' signs.py"""),
+        ("plan dash.py", "sed -i 's/\u2013/-/g;' dash.py"),
+        ("plan slash.py", r"sed -i 's/\xef\xbc\x8f/\x2f/g' slash.py"),
+        ("plan odd.py", "a public name for a list of hosts"),
         ("plan tabs.py", "sed -i 's/\\t/    /g' tabs.py"),
         ("plan env.py", 'os.environ["HF_TOKEN"], and Secret.env("HF_TOKEN")'),
         ("plan return.py", "h100 = …: pyinfra reads the variables of the file"),
@@ -102,9 +110,18 @@ def test_an_inventory_with_lines_of_windows_is_planned() -> None:
 def test_data_of_a_misspelt_group_are_refused() -> None:
     """A name that another inventory beside it has may be a group there."""
     Path("group_data").mkdir()
-    Path("group_data/h1O0.py").write_text("ssh_port = 2222\n", "utf-8")
-    assert "mv group_data/h1O0.py group_data/h100.py" in typed("plan", "good.py").output
-    Path("other.py").write_text('h1O0 = ["b"]\n', "utf-8")
+    Path("group_data/h100_eu.py").write_text("ssh_port = 2222\n", "utf-8")  # of an inventory in another folder
+    Path("us.py").write_text(TEXT.replace("h100 = (", "h100_us = ("), "utf-8")
+    assert typed("plan", "us.py").exit_code == 0
+    Path("group_data/h_100.py").write_text("ssh_port = 2222\n", "utf-8")
+    assert "mv group_data/h_100.py group_data/h100.py" in typed("plan", "good.py").output
+    Path("other.py").write_text('h_100 = ["b"]\n', "utf-8")
+    assert typed("plan", "good.py").exit_code == 0
+
+
+def test_a_list_below_main_is_no_group() -> None:
+    """Only hosts with their data are one."""
+    Path("good.py").write_text(f'{TEXT}\nif __name__ == "__main__":\n    rows = []\n    print(rows, h100)\n', "utf-8")
     assert typed("plan", "good.py").exit_code == 0
 
 

@@ -66,6 +66,8 @@ def test_what_copying_added_is_removed_and_line_numbers_stay(text: str, right: s
         ("x –p 1 —model “a b”", 'x -p 1 --model "a b"'),
         ('curl -d \'{"a": "say “hi”"}\'', 'curl -d \'{"a": "say “hi”"}\''),
         ("a – b", "a – b"),
+        ("# the “best” –x\nx –p “a”  # “b”", '# the “best” –x\nx -p "a"  # “b”'),
+        ("x “a # b” \\“ c”#d –e", 'x "a # b" \\“ c”#d -e'),
     ],
 )
 def test_typographic_signs_are_a_shells_outside_plain_quotes(text: str, right: str) -> None:
