@@ -190,7 +190,7 @@ def test_a_run_has_a_group_whole_or_not_at_all() -> None:
 
 def test_a_fleet_without_a_group_has_no_word_of_one_in_its_plan() -> None:
     """The digests of older inventories do not change."""
-    alone = with_model(group(model("m", replace(LLAMA_405B, layers=8, parameters=40_000_000_000)), "h100-80", 8)[:1])
+    alone = with_model(group(model("m", replace(LLAMA_405B, layers=8, parameters=30_000_000_000)), "h100-80", 8)[:1])
     machine = Machine(os="ubuntu-24.04", gpu="h100-80", gpus=8)
     text = json.dumps(plan(*changed(alone, 0, firewall=None, machine=machine)).to_json())
     assert not any(f'"{word}":' in text for word in ("fabric", "group", "environment"))
