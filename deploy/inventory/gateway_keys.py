@@ -194,10 +194,6 @@ def file_in(text: str, file: str) -> KeyFile:
     return KeyFile(keys, tenants)
 
 
-def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
-    return file_in(text, file).keys
-
-
 def text_of(keys: Iterable[GatewayKey], tenants: Iterable[TenantLimits] = ()) -> str:
     """The file's text: a line for each key and tenant, so that a change is a line of the diff."""
     shared = _listed(line.to_json() for line in tenants)

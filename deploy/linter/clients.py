@@ -1,10 +1,11 @@
 """Judges clients of a server and programs that prepare one: curl, genai-perf, hf, nvidia-ctk."""
 
 import re
+import shlex
 
 from deploy.catalog.names import nearest, slip_of
 from deploy.catalog.programs import CURL, GENAI_PERF_ENDPOINTS, HF_DOWNLOAD, HF_GONE, HF_VERBS
-from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, quoted, raws, several
+from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, raws
 from deploy.linter.options import Option, mixed_options
 from deploy.linter.release import Target
 
@@ -153,7 +154,7 @@ def judge_hf(call: Call, _target: Target) -> Judged:
         )
     verb = call.args[0].text if call.args else ""
     if verb != "download":
-        judged.right += HF_VERBS[verb].split() if verb in HF_VERBS else [quoted(verb)] if verb else []
+        judged.right += HF_VERBS[verb].split() if verb in HF_VERBS else [shlex.quote(verb)] if verb else []
         judged.right += raws(call.args[1:])
         return judged
     options, words = mixed_options(call.args[1:], HF_DOWNLOAD | dict.fromkeys(HF_GONE, True))
@@ -208,7 +209,7 @@ def judge_genai_perf(call: Call, _target: Target) -> Judged:
                 "removed-flag",
                 "`--service-kind` was removed in April 2025",
                 seen=" ".join(option.raw),
-                wanted=f"--endpoint-type: {several(GENAI_PERF_ENDPOINTS)}, …",
+                wanted=f"--endpoint-type: {', '.join(GENAI_PERF_ENDPOINTS)}, …",
                 attempt=f"--endpoint-type {endpoint}",
             )
     judged.right = [*call.head, *_with_endpoint(call)]

@@ -226,7 +226,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any], call: C
     before = len(judged.findings)
     taken = dict(_published_before(container)) if rows else {}
     for row in rows:
-        text = _port_text(row)
+        text = port_text(row)
         if varies(text) or "{{" in text:
             right.append(row)
         elif judge_port_text(judged, text, seen=f"ports: {text}"):
@@ -234,10 +234,10 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any], call: C
     if len(judged.findings) > before:
         mended["ports"] = right or ["8000:8000"]
     if call and call.program == "tritonserver" and shown(container.settings.get("network_mode")) != "host":
-        judge_silent(judged, [inside_of(_port_text(row)) for row in rows], listening_ports(call.args), call.program)
+        judge_silent(judged, [inside_of(port_text(row)) for row in rows], listening_ports(call.args), call.program)
 
 
-def _port_text(row: object) -> str:
+def port_text(row: object) -> str:
     if isinstance(row, Fields):
         outside, inside, address = (shown(row.get(key)) for key in ("published", "target", "host_ip"))
         return ":".join([*([address] if address and outside else []), *([outside] if outside else []), inside])
@@ -251,7 +251,7 @@ def _published_before(container: Container) -> Iterator[tuple[str, str]]:
         if "profiles" in service or "profiles" in container.settings:
             continue
         for row in rows_of(fields_of(service).get("ports")):
-            match = OUTSIDE.fullmatch(_port_text(row))
+            match = OUTSIDE.fullmatch(port_text(row))
             if match:
                 yield _key(match), name
 

@@ -39,7 +39,7 @@ PAIRED = re.compile(r"^[ \t]+(\w+):[ \t]+([^\n{}\[\]#]{1,300}?)[ \t]*(?:#.*)?$",
 JUST = re.compile(r"^(\w+) *:= *['\"]([^'\"\n]*)['\"][ \t]*$", re.MULTILINE)
 PARAMETER = re.compile(r"\bname: *([\w-]+) *\n *value: *['\"]?([^'\"\n{}]{1,300}?)['\"]? *$", re.MULTILINE)
 """A parameter of Argo's workflows; or of a justfile's recipe, with its default."""
-OF_RECIPE = re.compile(r"^@?[\w-]+ [^:\n]*?\b(\w+)=['\"]([^'\"\n]*)['\"][^:\n]*:[ \t]*$", re.MULTILINE)
+OF_RECIPE = re.compile(r"^@?[\w-]+ [^:\n]{0,120}?\b(\w+)=['\"]([^'\"\n]*)['\"][^:\n]{0,120}:[ \t]*$", re.MULTILINE)
 PLACED = re.compile(r"\{\{-?[ \t]*(?:(?:workflow|inputs)\.parameters\.|\.)?([\w-]+)[ \t]*-?\}\}")
 BLOCK = re.compile(r"^[ \t]*(?:envs?|variables|environment):[ \t]*$")
 OF_BLOCK = re.compile(r"^[ \t]+(?:- +)?([A-Za-z_]\w*)(?:=|:[ \t]+)([^\n#]{0,300}?)[ \t]*(?:#.*)?$")

@@ -38,9 +38,7 @@ def plain(text: str) -> str:
     if "\x1b" in text:
         text = COLOUR.sub("", text)
     lines = text.split("\n")
-    if "```" in text or "~~~" in text:
-        lines = _code_of(lines)
-    lines = _without_numbers(lines)
+    lines = _without_numbers(_code_of(lines) if "```" in text or "~~~" in text else lines)
     text = "\n".join(_without_prompts(lines) if ">" in text else lines)
     return _assigned_as_sh(text) if "$" in text or "set " in text or "SET " in text else text
 

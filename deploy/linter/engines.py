@@ -17,7 +17,7 @@ from deploy.catalog.flags import (
 )
 from deploy.catalog.releases import LAST_ENGINE_TRTLLM, LAST_WITH_ENGINES, first_offered
 from deploy.catalog.versions import version
-from deploy.linter.findings import Call, Judged, raws, several
+from deploy.linter.findings import Call, Judged, raws
 from deploy.linter.flag_conflicts import judge_experts, judge_together
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
@@ -131,7 +131,7 @@ def _script(judged: Judged, call: Call, target: Target, places: tuple[str, ...])
             "script-moved",
             f"{inside.group(1)} is not where TensorRT-LLM {target.trtllm} keeps this script",
             seen=call.script,
-            wanted=several(places),
+            wanted=", ".join(places),
             attempt=f"{before}{tail}",
         )
     return _in_image(judged, target, before, tail)
@@ -173,7 +173,7 @@ def _unread(judged: Judged, call: Call, family: str) -> None:
         "family-unread",
         f"the catalog does not list the flags of the {family} convert script",
         seen=call.script,
-        wanted=f"{several(FAMILIES)} are known by name",
+        wanted=f"{', '.join(FAMILIES)} are known by name",
         attempt=f"python {call.script} --help",
     )
 
@@ -195,7 +195,7 @@ def _eagle(judged: Judged, call: Call, target: Target, script: str) -> Judged:
         judged.add(
             "missing-flag",
             "the eagle convert script needs the EAGLE head beside the base model",
-            seen=several([name for name in names if name]) or "no flags",
+            seen=", ".join([name for name in names if name]) or "no flags",
             wanted="--model_dir BASE --eagle_model_dir HEAD",
             attempt="--eagle_model_dir HEAD; the checkpoint it writes is the one to build",
         )

@@ -18,6 +18,8 @@ PARALLELISM = {
     "pipeline": "--pipeline-parallel-size",
     "data": "--data-parallel-size",
 }
+MOST_EXTENDED = 16
+"""Services in a row that extend each other; those behind them are not read."""
 KSERVE_IMAGE = "kserve/vllm-openai"
 """The image of a container that an LLMInferenceService does not name: KServe's own build of vLLM."""
 
@@ -85,7 +87,7 @@ def _whole(service: Fields, services: Fields, met: set[str]) -> Fields:
     """The service over the one that it extends: mappings are merged, lists are joined, other keys replaced."""
     name = _extended(service)
     model = fields_of(services, name)
-    if not model or name in met:
+    if not model or name in met or len(met) > MOST_EXTENDED:
         return service
     return _merged(_whole(model, services, {*met, name}), service)
 

@@ -7,7 +7,6 @@ Secrets are masked here, so that no judge can show one.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -102,13 +101,5 @@ def is_secret(name: str, value: str) -> bool:
     )
 
 
-def quoted(text: str) -> str:
-    return shlex.quote(text)
-
-
 def raws(words: Sequence[Word]) -> list[str]:
     return [word.raw for word in words]
-
-
-def several(names: Sequence[str]) -> str:
-    return ", ".join(names)

@@ -3,7 +3,7 @@
 import json
 
 from deploy.linter.config_files import json_of
-from deploy.linter.findings import Judged, several
+from deploy.linter.findings import Judged
 
 
 def judge_json(text: str, known: tuple[str, ...]) -> Judged:
@@ -15,7 +15,7 @@ def judge_json(text: str, known: tuple[str, ...]) -> Judged:
             "unreadable",
             "the text begins like JSON and is not valid JSON",
             seen=text.strip().split("\n")[0][:60],
-            wanted=f"JSON, or one of: {several(known)}",
+            wanted=f"JSON, or one of: {', '.join(known)}",
             attempt="mend it and check again",
         )
         return judged
@@ -33,8 +33,8 @@ def judge_json(text: str, known: tuple[str, ...]) -> Judged:
     judged.know(
         "unknown-file",
         "enginehouse check has no rules for JSON with these keys",
-        seen=several(sorted(content)[:5]) if isinstance(content, dict) else "JSON",
-        wanted=f"one of: {several(known)}",
+        seen=", ".join(sorted(content)[:5]) if isinstance(content, dict) else "JSON",
+        wanted=f"one of: {', '.join(known)}",
         attempt="paste a command, or a config.pbtxt",
     )
     return judged

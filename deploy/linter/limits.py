@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from deploy.catalog.containers import ULIMITS
 from deploy.catalog.names import nearest
-from deploy.linter.findings import Judged, several
+from deploy.linter.findings import Judged
 from deploy.linter.ports import is_port
 
 SIZE = re.compile(r"(?P<number>\d+(?:\.\d+)?) ?(?P<unit>[kmgtp]i?b?|b)?", re.IGNORECASE)
@@ -23,7 +23,7 @@ def judge_ulimit(judged: Judged, text: str, *, seen: str) -> str:
             "ulimit",
             f"there is no limit `{name}`: the container does not start",
             seen=seen,
-            wanted=f"one of {several(sorted(ULIMITS))}",
+            wanted=f"one of {', '.join(sorted(ULIMITS))}",
             attempt=f"did you mean `{near}`?" if near else "leave it out",
         )
         return f"{near}={value}" if near else ""
@@ -110,7 +110,7 @@ def judge_silent(judged: Judged, inside: Iterable[str], listening: frozenset[str
                 "silent-port",
                 f"port {port} of the container is published, and {program} does not listen on it",
                 seen=port,
-                wanted=f"one of {several(sorted(listening))}",
+                wanted=f"one of {', '.join(sorted(listening))}",
                 attempt=f"publish {min(listening)}, or start {program} on {port}",
             )
 

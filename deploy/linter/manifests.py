@@ -205,6 +205,14 @@ OTHER_BREAKS = re.compile("[\r\x85\u2028\u2029]")
 """Characters that end a line only for YAML, whose line numbers would then differ from the text's."""
 
 
+class _Loader(yaml.composer.Composer, getattr(yaml, "CSafeLoader", object)):  # type: ignore[misc]  # untyped
+    """libyaml's parser under Python's composer, because libyaml's own composer crashes Python on a deep text."""
+
+    def __init__(self, stream: str) -> None:
+        yaml.CSafeLoader.__init__(self, stream)
+        yaml.composer.Composer.__init__(self)
+
+
 @lru_cache(maxsize=16)
 def _documents(text: str) -> tuple[object, ...] | Unreadable:
     """The documents of a text as plain values, or the reason why it cannot be read."""
@@ -219,7 +227,7 @@ def _documents(text: str) -> tuple[object, ...] | Unreadable:
     plain = HOLE.sub(_set_aside, HOLES_ALONE.sub("", "\n".join(line[indent:] for line in lines)))
     try:
         reader = _Reader(held)
-        loader = yaml.CSafeLoader if len(plain) > LONG and yaml.__with_libyaml__ else yaml.SafeLoader
+        loader: Any = _Loader if len(plain) > LONG and yaml.__with_libyaml__ else yaml.SafeLoader
         return tuple(reader.value(node) for node in yaml.compose_all(plain, Loader=loader) if node)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -4,7 +4,7 @@ import re
 
 from deploy.catalog.releases import DEFAULT_RELEASE, RELEASES
 from deploy.inventory.guides import NAMES
-from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, raws, several
+from deploy.linter.findings import HIDDEN, Call, Judged, is_secret, raws
 from deploy.linter.options import argparse_options
 from deploy.linter.release import Target
 
@@ -160,7 +160,7 @@ def judge_module(call: Call, target: Target) -> Judged:
         "no-such-module",
         f"TensorRT-LLM {target.trtllm} has no module {call.script}",
         seen=" ".join(call.head),
-        wanted=f"tensorrt_llm.commands has {several(COMMANDS)}",
+        wanted=f"tensorrt_llm.commands has {', '.join(COMMANDS)}",
         attempt=" ".join(judged.right),
     )
     return judged

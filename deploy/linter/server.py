@@ -1,6 +1,7 @@
 """Judges programs that start a server: `tritonserver`, `trtllm-serve`, and the backend's launch script."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from deploy.catalog.least_flag_values import least
@@ -14,7 +15,7 @@ from deploy.catalog.programs import (
     server_options,
     since,
 )
-from deploy.linter.findings import Call, Judged, quoted, raws, several
+from deploy.linter.findings import Call, Judged, raws
 from deploy.linter.options import Option, mixed_options, without
 from deploy.linter.ports import HIGHEST, is_port, judge_ports
 from deploy.linter.ports import SERVICES as PORTS
@@ -114,7 +115,7 @@ def _option(judged: Judged, option: Option, known: Mapping[str, bool], target: T
 def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[str]:
     choices = TRITONSERVER_CHOICES.get(option.name, ())
     if known[option.name] and not option.values:
-        _bad_value(judged, option, several(choices) or "a value", f"{option.name}=…")
+        _bad_value(judged, option, ", ".join(choices) or "a value", f"{option.name}=…")
         return [f"{option.name}=…"]
     if option.name in TRITONSERVER_DEPRECATED:
         judged.know(
@@ -130,7 +131,7 @@ def _value(judged: Judged, option: Option, known: Mapping[str, bool]) -> list[st
         return _python_backend(judged, option)
     if choices and option.value not in choices:
         near = nearest(option.value, choices) or choices[0]
-        _bad_value(judged, option, f"one of {several(choices)}", f"{option.name}={near}")
+        _bad_value(judged, option, f"one of {', '.join(choices)}", f"{option.name}={near}")
         return [f"{option.name}={near}"]
     if option.name in PORTS and not is_port(option.value):
         _bad_value(judged, option, f"a port, 1 to {HIGHEST}", f"{option.name}={PORTS[option.name][2]}")
@@ -149,7 +150,7 @@ def _python_backend(judged: Judged, option: Option) -> list[str]:
             "unknown-key",
             f"the Python backend reads no key `{key}`: /dev/shm is as large as the container has it",
             seen=" ".join(option.raw),
-            wanted=f"one of {several(KEYS_OF_PYTHON)}",
+            wanted=f"one of {', '.join(KEYS_OF_PYTHON)}",
             attempt="docker run --shm-size 2g, or in a pod an emptyDir of medium Memory on /dev/shm",
         )
         return []
@@ -177,7 +178,7 @@ def _stray(judged: Judged, words: list[Word], args: Sequence[Word]) -> None:
             f"`{word.text}` belongs to no option of tritonserver",
             seen=word.raw,
             wanted="options only",
-            attempt=f"remove {quoted(word.text)}",
+            attempt=f"remove {shlex.quote(word.text)}",
         )
 
 

@@ -1,7 +1,9 @@
 """Judges the text that a shell runs: `bash -c "…"`, `sh -lc '…'`, inside containers too."""
 
+import shlex
+
 from deploy.linter.calls import LAUNCHERS, call_of
-from deploy.linter.findings import Call, Judge, Judged, quoted, raws
+from deploy.linter.findings import Call, Judge, Judged, raws
 from deploy.linter.mpi import programs_of
 from deploy.linter.release import Target
 from deploy.linter.words import Pasted, pasted
@@ -42,7 +44,7 @@ def judge_shell(call: Call, target: Target, judge: Judge) -> Judged:
     lines = [_right_line(judged, line, target, judge) for line in pasted(text.text)]
     if any(finding.is_wrong for finding in judged.findings):
         inner = "; ".join(lines)
-        in_quotes = f'"{inner}"' if text.raw.startswith('"') and '"' not in inner else quoted(inner)
+        in_quotes = f'"{inner}"' if text.raw.startswith('"') and '"' not in inner else shlex.quote(inner)
         judged.right = [*call.head, *raws(call.args[:place]), in_quotes, *raws(call.args[place + 1 :])] if inner else []
     return judged
 

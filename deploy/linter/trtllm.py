@@ -3,6 +3,7 @@
 Paths, parallelism and features of an architecture are judged in `deploy.linter.engines`.
 """
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from deploy.catalog.flags import Flag, FlagTable
 from deploy.catalog.guide_mistakes import DEPRECATED, ELSEWHERE, NEVER, REMOVED, RUN_TIME
 from deploy.catalog.least_flag_values import least
 from deploy.catalog.verdicts import NUMBERS, PREFIX, UNSURE, FlagVerdict, flag_verdict, value_verdict
-from deploy.linter.findings import Judged, quoted, raws, several
+from deploy.linter.findings import Judged, raws
 from deploy.linter.options import Option, argparse_options
 from deploy.linter.words import Word, varies
 
@@ -63,7 +64,7 @@ def _right_values(judged: Judged, table: FlagTable, flag: Flag, option: Option) 
     if flag.is_switch:
         return _switch(judged, table, option)
     if not option.values and flag.values != "?":
-        choices = several(flag.choices) or f"a value of type {flag.type}"
+        choices = ", ".join(flag.choices) or f"a value of type {flag.type}"
         judged.add(
             "no-value",
             f"`{option.name}` stands without its value",
@@ -89,7 +90,7 @@ def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value:
         return value.raw
     lowest = least(flag.name)
     number = f"a number of type {flag.type}" + (f", at least {lowest}" if lowest is not None else "")
-    wanted = f"one of {several(flag.choices)}" if flag.choices else number
+    wanted = f"one of {', '.join(flag.choices)}" if flag.choices else number
     instead = verdict.instead
     attempt = f"leave {name} out" if instead == "" else f"{name} {instead}" if instead else f"{name} {_example(flag)}"
     judged.add(
@@ -100,7 +101,7 @@ def _right_value(judged: Judged, table: FlagTable, flag: Flag, name: str, value:
         wanted=wanted,
         attempt=attempt,
     )
-    return quoted(instead) if instead else "" if instead == "" else _example(flag)
+    return shlex.quote(instead) if instead else "" if instead == "" else _example(flag)
 
 
 def _switch(judged: Judged, table: FlagTable, option: Option) -> list[str]:
@@ -241,7 +242,7 @@ def _beyond(table: FlagTable, option: Option) -> tuple[Word, ...]:
 
 def _example(flag: Flag) -> str:
     if flag.default not in (None, "unset", ""):
-        return quoted(str(flag.default))
+        return shlex.quote(str(flag.default))
     if flag.choices:
         return flag.choices[0]
     name = flag.name.removeprefix("--").upper()

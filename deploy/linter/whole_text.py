@@ -2,7 +2,7 @@
 
 import re
 
-from deploy.linter.findings import Judged, masked, several
+from deploy.linter.findings import Judged, masked
 from deploy.linter.other_servers import NOT_JUDGED, PROGRAMS
 from deploy.linter.release import Target
 from deploy.linter.report import Checked
@@ -61,7 +61,7 @@ def nothing_known(text: str, programs: list[str], target: Target, known: tuple[s
         "unknown-program",
         _why_nothing(text.strip(), programs),
         seen=programs[0] if programs else masked(first[:80]) or "(nothing)",
-        wanted=f"one of: {several(known)}",
+        wanted=f"one of: {', '.join(known)}",
         attempt="enginehouse check 'trtllm-build --checkpoint_dir …'",
         is_wrong=not programs or _is_path(text.strip()),
     )

@@ -32,7 +32,7 @@ IN_PYTHON = re.compile(r"^[ \t]*(?:import|from) \w|^(?:\w+ = )?[\w.]+\([ \t]*$",
 SETTINGS = re.compile(r"^option\.model_id[ \t]*=|(['\"])(?:HF|OPTION)_MODEL_ID\1[ \t]*:", re.MULTILINE)
 """Settings of a container of SageMaker: its properties, or its variables as a dictionary of Python or JSON."""
 PROPERTY = re.compile(r"^option\.(\w+)[ \t]*=[ \t]*(\S+)", re.MULTILINE)
-IMAGE = re.compile(r"[\w./{}:-]*(?:djl-inference|djl-serving|-tgi-inference|/vllm:)[\w./{}:-]*")
+IMAGE = re.compile(r"(?<![\w./{}:-])[\w./{}:-]{0,200}(?:djl-inference|djl-serving|-tgi-inference|/vllm:)[\w./{}:-]*")
 STARTS = re.compile("|".join(re.escape(name) for engine in ENGINES for name in (*engine.programs, *engine.modules)))
 PRINTING_CALLS = frozenset(["print", "debug", "info", "warning", "error", "exception", "write", "add_argument"])
 """Python functions whose texts are messages for people, not commands."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from deploy.linter.compose import port_text
 from deploy.linter.fields import Fields, fields_of, rows_of, shown
 from deploy.linter.gpus import CDI
 from deploy.linter.manifests import COMPOSE, Container
@@ -229,10 +230,8 @@ def _of_resources(resources: Mapping[str, object], call: Settings) -> Iterator[F
 
 
 def _port_text(row: object) -> str:
-    if isinstance(row, Fields):
-        outside, inside = shown(row.get("published")), shown(row.get("target"))
-        return f"{outside}:{inside}" if outside else inside
-    return filled(Word(shown(row), shown(row)), {}).text
+    text = port_text(row)
+    return filled(Word(text, text), {}).text
 
 
 def _volume_text(row: object) -> str:

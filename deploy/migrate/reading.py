@@ -41,7 +41,7 @@ STARTERS = frozenset(
 SIF = re.compile(r"(?:docker://)?(?:[^\s]*/)?([\w.-]+?)(?:_v?([\w.-]+))?\.sif|docker://(\S+)")
 """An image of Apptainer, by the name that `apptainer pull` gives its file, or by its place."""
 FORK = re.compile(r"(^|[\w.])entrypoints\.openai\.api_server$|openai/api_server\.py$")
-SETTINGS = re.compile(r"--(?:yaml-)?config[= ]['\"]?(?:[^\s'\"]*/)?([^\s'\"/]+\.ya?ml)['\"]?(?=\s|$)")
+SETTINGS = re.compile(r"(?<!\S)--(?:yaml-)?config[= ]['\"]?(?:[^\s'\"]{0,300}/)?([^\s'\"/]{1,99}\.ya?ml)['\"]?(?!\S)")
 """An option that names a settings file."""
 IMAGE = re.compile(r"[^\s=]+/[^\s=]+")
 """An image with its repository, which the name of a service or a label is not."""

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from deploy.__main__ import main
 from deploy.cli.knobs import knobs
-from deploy.inventory.gateway_keys import FILE, expiry, key_text, keys_in, rows, text_of
+from deploy.inventory.gateway_keys import FILE, GatewayKey, expiry, file_in, key_text, rows, text_of
 from deploy.io.inventory import load_plan
 from deploy.io.key_file import new_key
 from deploy.refusals.errors import Refusal
@@ -26,6 +26,10 @@ LINE = {"sha256": "0" * 64, "prefix": "eh-aaaaaa", "tenant": "acme", "models": [
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "secrets" / "gateway-keys.json"
+
+
+def keys_in(text: str, file: str) -> tuple[GatewayKey, ...]:
+    return file_in(text, file).keys
 
 
 def key(file: Path, *words: str) -> Result:

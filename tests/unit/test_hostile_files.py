@@ -269,6 +269,32 @@ def test_variables_of_a_pasted_text_add_few_characters(text: str) -> None:
     assert sum(len(word.text) for word in server.args) <= len(text) + MOST_FILLED + MOST_USES * MOST_VALUE
 
 
+@pytest.mark.parametrize("deep", ["a: " + "[" * 70_000, "a: " + "{a: " * 30_000, "a:\n" + "- " * 70_000 + "x"])
+def test_a_deep_file_of_containers_is_not_yaml(deep: str) -> None:
+    """libyaml's own composer ended Python with a crash (2026-11-28)."""
+    assert "cannot be read as YAML" in str(check(f"services:\n  x:\n    image: a/b\n{deep}\n"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve a/b " + "--config=" * 50_000 + "\n",
+        "vllm serve a/b\nx " + 'a="" ' * 100_000 + "\n",
+        'option.model_id=a/b\nx = "' + "a" * 150_000 + '"\n',
+    ],
+    ids=["options", "recipe", "image"],
+)
+def test_a_long_line_is_searched_once(text: str) -> None:
+    """Each of these lines was searched from each of its places to its end, which took minutes (2026-11-28)."""
+    assert migrate(text).inventory
+
+
+def test_a_long_row_of_services_that_extend_each_other_is_read() -> None:
+    rows = [f"  s{place}:\n    image: vllm/vllm-openai:v1\n    extends: s{place + 1}\n" for place in range(1000)]
+    text = f"services:\n{''.join(rows)}    command: --model Qwen/Qwen3-8B\n"
+    assert "nothing" in str(check(text)) and migrate(text).inventory
+
+
 def test_a_pasted_script_keeps_its_own_variables() -> None:
     (server,) = servers_of('A=(--port 1)\nA+=(--seed 2)\nM=a/b\nvllm serve $M "${A[@]}"\n')
     assert [word.text for word in server.args] == ["a/b", "--port", "1", "--seed", "2"]
