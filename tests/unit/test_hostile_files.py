@@ -280,7 +280,7 @@ def test_a_deep_file_of_containers_is_not_yaml(deep: str) -> None:
     [
         "vllm serve a/b " + "--config=" * 50_000 + "\n",
         "vllm serve a/b\nx " + 'a="" ' * 100_000 + "\n",
-        'option.model_id=a/b\nx = "' + "a" * 150_000 + '"\n',
+        'option.model_id=a/b\nx = "' + "a" * 90_000 + '"\n',
     ],
     ids=["options", "recipe", "image"],
 )
