@@ -238,6 +238,7 @@ def _ports(judged: Judged, container: Container, mended: dict[str, Any], call: C
 
 
 def port_text(row: object) -> str:
+    """A row of `ports` in its short form, `ADDRESS:OUTSIDE:INSIDE`."""
     if isinstance(row, Fields):
         outside, inside, address = (shown(row.get(key)) for key in ("published", "target", "host_ip"))
         return ":".join([*([address] if address and outside else []), *([outside] if outside else []), inside])

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[()][A-Z0-9])")
 """A terminal's sequence for a colour, a title or the cursor."""
 INVISIBLE = re.compile("[\u00a0\u2007\u202f\u200b\u2060\ufeff]")
-"""A space that a shell takes for a letter, or a sign without width."""
 FENCE = re.compile(r"^[ \t]*(?:>[ \t]?)?(`{3,}|~{3,})[ \t]*([\w+-]*)[^`\n]*$")
 WINDOWS = re.compile(r"^(?:PS [A-Za-z]:[^>\n]*|[A-Za-z]:\\[^<>|\"\n]*)>[ \t]?")
 """The prompt of PowerShell or CMD, with the directory."""
