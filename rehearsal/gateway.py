@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from deploy.inventory.gateway_keys import GatewayKey, gateway_key, key_text, keys_in, text_of
+from deploy.inventory.gateway_keys import GatewayKey, file_in, gateway_key, key_text, text_of
 from rehearsal.machine import Machine
 from rehearsal.places import REPOSITORY, Places, RehearsalRefused
 
@@ -165,7 +165,7 @@ def _key(machine: Machine) -> str:
             stream.write(text)
     text = file.read_text()
     line = gateway_key(text, TENANT, (), "never", datetime.now(UTC))
-    known = keys_in(machine.run(f"cat {KEYS} 2>/dev/null || echo '{{\"keys\": []}}'").stdout, KEYS)
+    known = file_in(machine.run(f"cat {KEYS} 2>/dev/null || echo '{{\"keys\": []}}'").stdout, KEYS).keys
     if line.sha256 not in {key.sha256 for key in known}:
         _write_keys(machine, (*known, line))
     return text
