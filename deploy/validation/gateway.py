@@ -295,7 +295,7 @@ def _origin_meant(text: str) -> str:
 
 
 def _models_of(alias: object) -> list[str]:
-    """All models that an alias names, the fallback last; none if it is not an alias or its weights are not numbers."""
+    """The models that an alias names, the fallback last; none if it is not an alias or its weights are not numbers."""
     if isinstance(alias, (str, tuple)):
         return list(named(alias))
     if not isinstance(alias, Alias) or not isinstance(alias.models, dict) or not alias.models:

@@ -135,7 +135,7 @@ async def fail_all(front: RunningGateway) -> None:
 async def test_no_word_of_a_request_or_an_answer_is_kept(
     tmp_path: Path, runtime: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also what libraries write to the process's own error stream is searched."""
+    """The search includes the process's error stream, to which libraries write."""
     (tmp_path / "state").mkdir()
     monkeypatch.setenv("STATE_DIRECTORY", str(tmp_path / "state"))
     more: dict[str, Any] = {"template": SHOWS + TEMPLATE, "llm": PARSERS, "runtime": runtime, "trace_one_in": 1}

@@ -30,7 +30,7 @@ def compressed(strategy: str, bits: int = 8, kind: str = "float") -> dict[str, A
 
 
 def groups(*weights: dict[str, Any] | None) -> dict[str, Any]:
-    """The same with a group for each of these; None is a group of activations only, such as that of attention."""
+    """`quantization_config` of llm-compressor with a group per argument; None makes a group of activations only."""
     rows = {f"group_{number}": {"weights": row} for number, row in enumerate(weights)}
     return {"quant_method": "compressed-tensors", "format": "float-quantized", "config_groups": rows}
 

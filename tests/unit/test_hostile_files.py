@@ -285,7 +285,7 @@ def test_a_deep_file_of_containers_is_not_yaml(deep: str) -> None:
     ids=["options", "recipe", "image"],
 )
 def test_a_long_line_is_searched_once(text: str) -> None:
-    """Each of these lines was searched from each of its places to its end, which took minutes (2026-11-28)."""
+    """Earlier patterns searched the rest of the line from every character, which took minutes (2026-11-28)."""
     assert migrate(text).inventory
 
 

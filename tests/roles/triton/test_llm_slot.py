@@ -91,7 +91,7 @@ def test_declared_limits_are_the_model_s_parameters(server: ServerSlice) -> None
 
 
 def few(server: ServerSlice, decoupled: bool = True) -> ServerSlice:
-    """Only the LLM, with room for three."""
+    """The server with its LLM alone, with room for three requests."""
     model = server.models[-1]
     settings = model.settings | {"max_batch_size": 2}
     return replace(server, models=(replace(model, max_queue_size=1, settings=settings, decoupled=decoupled),))

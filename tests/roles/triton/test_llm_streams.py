@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def planned(folder: Path) -> ServerSlice:
-    """Only the plan's LLM, on this checkpoint."""
+    """The plan's server with its LLM alone, on this checkpoint."""
     server = plan(**main()).slices[0].servers[0]
     (model,) = [model for model in server.models if model.kind == "llm"]
     kept = ("backend", "max_batch_size", "triton_config")
